@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from offloadrt import Range, Run, cuda, scenario
+from offloadrt import Range, Run, scenario
 from offloadrt.papers.independent.programs import dense
-from offloadrt.papers.independent.programs.managed import FaultRules, KernelLoop
+from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
 
@@ -14,20 +14,13 @@ from offloadrt.study.scripts.parameters import Value
 async def cufft(
     run: Run,
     n: Annotated[int, Range(2, 1 << 34)] = 1 << 27,
-    batch_limit: Annotated[int | None, Range(1, 65536)] = None,
-    threshold: Annotated[int | None, Range(0, 100)] = None,
-    prefetch: bool = True,
+    rules: FaultRules = AS_PROFILED,
 ) -> dict[str, Value]:
     """One transform, in place, of single-precision complex numbers that the host has written.
 
     Parameters:
         n: points
-        batch_limit: faults that the driver takes from the buffer at a time; none: as the machine's profile says
-        threshold: per cent of a subtree above which the driver prefetches it; none: as the profile says
-        prefetch: whether the driver prefetches at all
     """
-    run.options = cuda.CUDAOptions(phantom=True)
-    FaultRules(batch_limit, threshold, prefetch).apply(run)
-    loop = KernelLoop(run)
+    loop = rules.loop(run)
     await run.parallel(lambda t: dense.cufft(t, loop, n))
     return loop.figures()

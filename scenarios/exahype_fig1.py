@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.exahype import figures
 from offloadrt.papers.exahype.program import Experiment, Setup
+from offloadrt.papers.figures import figures_of
+
+FIGURES = figures_of("exahype")
 
 
 @scenario(
     machine="alex-a100",
     runtime="nvhpc",
-    figure=figures.EXAHYPE_FIG1,
+    figure=FIGURES["exahype_fig1"],
     sweep={"batch": (1, 2, 4, 8, 16, 32), "threads": (1, 2, 4, 8, 16, 32, 64, 128)},
 )
 async def exahype_fig1(

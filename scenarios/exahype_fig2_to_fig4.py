@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeAlias
 
 from offloadrt import Range, Run, Scenario, scenario
-from offloadrt.papers.exahype import figures
 from offloadrt.papers.exahype.program import Experiment, Setup
 from offloadrt.papers.exahype.program.equations import CASES_3D
+from offloadrt.papers.figures import figures_of
+
+FIGURES = figures_of("exahype")
 
 Case: TypeAlias = Literal["euler3d-5", "euler3d-9", "ccz4-5"]
 Threads: TypeAlias = Annotated[int, Range(1, 4096)]
@@ -65,8 +67,7 @@ def strong_scaling(name: str, memory: Literal["map", "pool", "managed"], title: 
         return {"time_per_volume_s": run.elapsed / setup.total_volumes}
 
     update.__doc__ = DESCRIPTION.format(name=name, title=title, patches=ENOUGH if memory == "map" else TWICE)
-    figure = figures.strong_scaling(title)
-    return scenario(name=name, machine="alex-a100", runtime="nvhpc", figure=figure, sweep=SWEEP)(update)
+    return scenario(name=name, machine="alex-a100", runtime="nvhpc", figure=FIGURES[name], sweep=SWEEP)(update)
 
 
 exahype_fig2 = strong_scaling("exahype_fig2", "map", "with map clauses")

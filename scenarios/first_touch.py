@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.zerocopy import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.zerocopy.first_touch import FirstTouch
 from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+
+FIGURES = figures_of("zerocopy")
 
 
 @scenario(
     machine="mi300a",
-    figure=figures.FIRST_TOUCH,
+    figure=FIGURES["first_touch"],
     sweep={
         "bytes": tuple(1 << k for k in range(16, 33, 2)),
         "configuration": ("copy", "implicit_zero_copy", "eager_maps"),

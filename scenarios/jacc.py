@@ -8,16 +8,18 @@ import attrs
 
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import openacc as acc
-from offloadrt.papers.jacc import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.jacc.programs import BenchmarkExperiment, BenchmarkOutcome, kernels
 from offloadrt.papers.jacc.programs import benchmark as benchmark_of
+
+FIGURES = figures_of("jacc")
 
 Figures = dict[str, float | int | str | bool]
 
 
 @scenario(
     machine="dgx1-v100",
-    figure=figures.JACC,
+    figure=FIGURES["jacc"],
     sweep={
         "gpus": (1, 2, 4),
         "strategy": ("single", "adaptive", "always"),

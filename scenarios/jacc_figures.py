@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.jacc import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.jacc.programs import BENCHMARKS
 from offloadrt.study import find_scenario
+
+FIGURES = figures_of("jacc")
 
 Benchmark: TypeAlias = Literal["BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno"]
 Fraction: TypeAlias = Annotated[float, Range(1e-6, 1.0)]
@@ -38,7 +40,7 @@ def per_iteration(measured: Figures) -> Figures:
 
 @scenario(
     machine="dgx1-v100",
-    figure=figures.JACC_STEPS,
+    figure=FIGURES["jacc_steps"],
     sweep={"benchmark": NAMES, "step": STEPS, "compiler": ("pgi", "gcc")},
 )
 async def jacc_steps(
@@ -77,7 +79,7 @@ async def jacc_steps(
 
 @scenario(
     machine="dgx1-v100",
-    figure=figures.JACC_POOLS,
+    figure=FIGURES["jacc_pools"],
     sweep={"benchmark": NAMES, "library": ("pgi", "gcc", "gcc_pools")},
 )
 async def jacc_pools(
@@ -109,7 +111,7 @@ async def jacc_pools(
 
 @scenario(
     machine="dgx1-v100",
-    figure=figures.JACC_GPUS,
+    figure=FIGURES["jacc_gpus"],
     sweep={
         "benchmark": NAMES,
         "gpus": (1, 2, 4),
@@ -148,7 +150,7 @@ async def jacc_gpus(
 
 @scenario(
     machine="dgx1-v100",
-    figure=figures.JACC_KERNELS,
+    figure=FIGURES["jacc_kernels"],
     sweep={"gpus": (1, 2, 4), "benchmark": NAMES, "what": ("kernels", "kernel_and_exchange")},
 )
 async def jacc_kernels(
@@ -180,7 +182,7 @@ async def jacc_kernels(
 
 @scenario(
     machine="dgx1-v100",
-    figure=figures.JACC_HIMENO,
+    figure=FIGURES["jacc_himeno"],
     sweep={"size": ("M", "L", "XL"), "gpus": (1, 2, 4), "what": ("kernels", "kernel_and_exchange")},
 )
 async def jacc_himeno(
@@ -209,7 +211,7 @@ async def jacc_himeno(
 
 @scenario(
     machine="dgx1-v100",
-    figure=figures.JACC_STRATEGIES,
+    figure=FIGURES["jacc_strategies"],
     sweep={
         "benchmark": NAMES,
         "strategy": ("single", "adaptive", "always", "macc"),

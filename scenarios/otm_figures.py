@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.otm import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.study import find_scenario
+
+FIGURES = figures_of("otm")
 
 Benchmark: TypeAlias = Literal["bfs", "cfd", "srad"]
 Size: TypeAlias = Annotated[float, Range(1e-6, 128.0)]
@@ -26,7 +28,7 @@ rodinia = find_scenario("rodinia")
 
 @scenario(
     machine="summitdev-p100",
-    figure=figures.OTM_FIG1,
+    figure=FIGURES["otm_fig1"],
     sweep={"size_gb": SIZES, "benchmark": BENCHMARKS, "placement": ("explicit", "um")},
 )
 async def otm_fig1(
@@ -51,7 +53,7 @@ async def otm_fig1(
 
 @scenario(
     machine="summitdev-p100",
-    figure=figures.OTM_FIG2,
+    figure=FIGURES["otm_fig2"],
     sweep={"size_gb": SIZES, "benchmark": BENCHMARKS, "direction": ("h2d", "d2h")},
 )
 async def otm_fig2(
@@ -79,7 +81,7 @@ async def otm_fig2(
 
 @scenario(
     machine="summitdev-p100",
-    figure=figures.OTM_FIG3,
+    figure=FIGURES["otm_fig3"],
     sweep={"size_gb": SIZES, "benchmark": BENCHMARKS, "placement": ("explicit", "um", "otm")},
 )
 async def otm_fig3(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from offloadrt import Range, Run, cuda, scenario
+from offloadrt import Range, Run, scenario
 from offloadrt.papers.independent.programs import pages
-from offloadrt.papers.independent.programs.managed import FaultRules, KernelLoop
+from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.papers.independent.programs.pages import Advised, Order
 from offloadrt.study.scripts.parameters import Value
 
@@ -20,9 +20,7 @@ async def oversubscription(
     advised: Advised = "none",
     warm_up: Annotated[int, Range(0, 1000)] = 2,
     launches: Annotated[int, Range(1, 1000)] = 3,
-    batch_limit: Annotated[int | None, Range(1, 65536)] = None,
-    threshold: Annotated[int | None, Range(0, 100)] = None,
-    prefetch: bool = True,
+    rules: FaultRules = AS_PROFILED,
 ) -> dict[str, Value]:
     """Launches that copy a word of each page from an array that the host has written to one that nobody has touched.
 
@@ -33,15 +31,10 @@ async def oversubscription(
         advised: what the program asks for before the first launch, for both arrays
         warm_up: launches that are not timed
         launches: launches that are timed, each with its synchronisation
-        batch_limit: faults that the driver takes from the buffer at a time; none: as the machine's profile says
-        threshold: per cent of a subtree above which the driver prefetches it; none: as the profile says
-        prefetch: whether the driver prefetches at all
     """
-    run.options = cuda.CUDAOptions(phantom=True)
-    FaultRules(batch_limit, threshold, prefetch).apply(run)
-    if prefetch:  # a fault brings 64 KiB at least, so the driver decides on these: 16 times fewer pages to emulate
+    loop = rules.loop(run)
+    if rules.prefetch:  # a fault brings 64 KiB at least, so the driver decides on these: 16 times fewer to emulate
         run.set("page.uvm_page", 64 << 10)
-    loop = KernelLoop(run)
     await run.parallel(
         lambda t: pages.oversubscribed(t, loop, round(factor * gib * 2**30), order, advised, warm_up, launches)
     )

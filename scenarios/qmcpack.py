@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.zerocopy import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
 from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
+
+FIGURES = figures_of("zerocopy")
 
 
 @scenario(
     machine="mi300a",
-    figure=figures.QMCPACK,
+    figure=FIGURES["qmcpack"],
     sweep={"threads": (1, 2, 4, 8), "configuration": ("copy", "usm", "implicit_zero_copy", "eager_maps")},
 )
 async def qmcpack(

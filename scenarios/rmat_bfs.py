@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from offloadrt import Range, Run, cuda, scenario
+from offloadrt import Range, Run, scenario
 from offloadrt.papers.independent.programs import breadth_first
-from offloadrt.papers.independent.programs.managed import FaultRules, KernelLoop
+from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
 
@@ -14,9 +14,7 @@ from offloadrt.study.scripts.parameters import Value
 async def rmat_bfs(
     run: Run,
     scale: Annotated[int, Range(4, 32)] = 20,
-    batch_limit: Annotated[int | None, Range(1, 65536)] = None,
-    threshold: Annotated[int | None, Range(0, 100)] = None,
-    prefetch: bool = True,
+    rules: FaultRules = AS_PROFILED,
 ) -> dict[str, Value]:
     """A kernel a level; between levels the host walks the frontier, whose pages go to and fro.
 
@@ -24,12 +22,7 @@ async def rmat_bfs(
 
     Parameters:
         scale: the graph has 2**scale vertices, and 16 edges a vertex before duplicates go
-        batch_limit: faults that the driver takes from the buffer at a time; none: as the machine's profile says
-        threshold: per cent of a subtree above which the driver prefetches it; none: as the profile says
-        prefetch: whether the driver prefetches at all
     """
-    run.options = cuda.CUDAOptions(phantom=True)
-    FaultRules(batch_limit, threshold, prefetch).apply(run)
-    loop = KernelLoop(run)
+    loop = rules.loop(run)
     (found,) = await run.parallel(lambda t: breadth_first.bfs(t, loop, scale, run.seed))
     return {**found, **loop.figures()}

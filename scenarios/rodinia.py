@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import openmp as omp
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.papers.otm import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.otm.rodinia import (
     CFD_ITERATIONS,
     CONFIGURATIONS,
@@ -20,6 +20,8 @@ from offloadrt.papers.otm.rodinia import (
 )
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 
+FIGURES = figures_of("otm")
+
 BFS = HostProgram.of(Bfs.run)
 CFD = HostProgram.of(Cfd.run)
 SRAD = HostProgram.of(Srad.run)
@@ -28,7 +30,7 @@ SRAD = HostProgram.of(Srad.run)
 
 @scenario(
     machine="summitdev-p100",
-    figure=figures.RODINIA,
+    figure=FIGURES["rodinia"],
     sweep={
         "size_gb": (4.0, 8.0, 12.0, 14.0, 18.0, 22.0),
         "benchmark": ("bfs", "cfd", "srad"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from offloadrt import Range, Run, cuda, scenario
+from offloadrt import Range, Run, scenario
 from offloadrt.papers.independent.programs import pages
-from offloadrt.papers.independent.programs.managed import FaultRules, KernelLoop
+from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
 
@@ -16,9 +16,7 @@ async def sparse_pages(
     gib: Annotated[float, Range(1e-3, 1024)] = 4.0,
     per_block: Annotated[int, Range(1, 512)] = 8,
     passes: Annotated[int, Range(1, 1000)] = 3,
-    batch_limit: Annotated[int | None, Range(1, 65536)] = None,
-    threshold: Annotated[int | None, Range(0, 100)] = None,
-    prefetch: bool = True,
+    rules: FaultRules = AS_PROFILED,
 ) -> dict[str, Value]:
     """Passes of one kernel that reads and writes a word of some random 4 KiB pages of each 2 MiB block.
 
@@ -26,12 +24,7 @@ async def sparse_pages(
         gib: of the array, which the host has written
         per_block: different pages of each block
         passes: launches, each with its synchronisation
-        batch_limit: faults that the driver takes from the buffer at a time; none: as the machine's profile says
-        threshold: per cent of a subtree above which the driver prefetches it; none: as the profile says
-        prefetch: whether the driver prefetches at all
     """
-    run.options = cuda.CUDAOptions(phantom=True)
-    FaultRules(batch_limit, threshold, prefetch).apply(run)
-    loop = KernelLoop(run)
+    loop = rules.loop(run)
     await run.parallel(lambda t: pages.sparse(t, loop, max(1, round(gib * 512)), per_block, passes))
     return loop.figures()

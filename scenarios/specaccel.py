@@ -6,14 +6,16 @@ from typing import Annotated, Literal
 
 from offloadrt import Range, Run, scenario
 from offloadrt import openmp as omp
-from offloadrt.papers.zerocopy import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
 from offloadrt.papers.zerocopy.specaccel import Ends, code
+
+FIGURES = figures_of("zerocopy")
 
 
 @scenario(
     machine="mi300a",
-    figure=figures.SPECACCEL,
+    figure=FIGURES["specaccel"],
     sweep={
         "benchmark": ("stencil", "lbm", "ep", "spC", "bt"),
         "configuration": ("copy", "usm", "implicit_zero_copy", "eager_maps"),

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
 from offloadrt.driver.cuda.call_names import call_name
-from offloadrt.papers.stdpar import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.stdpar.programs import (
     KEPT,
     Application,
@@ -22,6 +22,8 @@ from offloadrt.papers.stdpar.programs import (
     variant,
 )
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
+
+FIGURES = figures_of("stdpar")
 
 Switch = Literal["auto", "on", "off"]
 
@@ -45,7 +47,7 @@ def application_of(name: str, size: int, steps: int, phantom: bool) -> Applicati
 
 @scenario(
     machine="isambard-a100",
-    figure=figures.STDPAR,
+    figure=FIGURES["stdpar"],
     sweep={"implementation": ("acpp", "nvcpp", "native")},
     measures=(
         "algorithms",

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.stdpar import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.study import find_scenario
+
+FIGURES = figures_of("stdpar")
 
 Side: TypeAlias = Literal["native", "vendor", "acpp", "sycl"]
 Steps: TypeAlias = Annotated[int, Range(0, 1_000_000)]
@@ -43,7 +45,7 @@ def implementation_of(run: Run, side: str) -> str:
 
 @scenario(
     machine="isambard-a100",
-    figure=figures.STDPAR_BABELSTREAM,
+    figure=FIGURES["stdpar_babelstream"],
     sweep={"kernel": KERNELS, "implementation": SIDES},
 )
 async def stdpar_babelstream(
@@ -70,7 +72,7 @@ async def stdpar_babelstream(
 
 @scenario(
     machine="isambard-a100",
-    figure=figures.STDPAR_MINIAPPS,
+    figure=FIGURES["stdpar_miniapps"],
     sweep={"application": ("minibude", "cloverleaf", "tealeaf"), "implementation": ("native", *SIDES)},
 )
 async def stdpar_miniapps(
@@ -96,7 +98,7 @@ async def stdpar_miniapps(
 
 @scenario(
     machine="isambard-a100",
-    figure=figures.STDPAR_LULESH,
+    figure=FIGURES["stdpar_lulesh"],
     sweep={"size": SIZES, "variant": (*VARIANTS, "nvcpp")},
 )
 async def stdpar_lulesh(
@@ -119,7 +121,7 @@ async def stdpar_lulesh(
 
 @scenario(
     machine="isambard-mi100",
-    figure=figures.STDPAR_LULESH_MI100,
+    figure=FIGURES["stdpar_lulesh_mi100"],
     sweep={"size": SIZES, "variant": ("mp+se", "rocstdpar", "mp+se+xnack", "rocstdpar+xnack", "host")},
 )
 async def stdpar_lulesh_mi100(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from offloadrt import Range, Run, cuda, scenario
+from offloadrt import Range, Run, scenario
 from offloadrt.papers.independent.programs import sweeps
-from offloadrt.papers.independent.programs.managed import FaultRules, KernelLoop
+from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
 
@@ -16,9 +16,7 @@ async def stencil(
     n: Annotated[int, Range(3, 1 << 17)] = 8000,
     iterations: Annotated[int, Range(1, 100_000)] = 20,
     occupied_mib: Annotated[int, Range(0, 1 << 17)] = 0,
-    batch_limit: Annotated[int | None, Range(1, 65536)] = None,
-    threshold: Annotated[int | None, Range(0, 100)] = None,
-    prefetch: bool = True,
+    rules: FaultRules = AS_PROFILED,
 ) -> dict[str, Value]:
     """Kernels go to and fro between two managed grids that the host has written, with one synchronisation at the end.
 
@@ -26,12 +24,7 @@ async def stencil(
         n: edge of the grids
         iterations: kernels
         occupied_mib: MiB of device memory that the program allocates before, and does not use
-        batch_limit: faults that the driver takes from the buffer at a time; none: as the machine's profile says
-        threshold: per cent of a subtree above which the driver prefetches it; none: as the profile says
-        prefetch: whether the driver prefetches at all
     """
-    run.options = cuda.CUDAOptions(phantom=True)
-    FaultRules(batch_limit, threshold, prefetch).apply(run)
-    loop = KernelLoop(run)
+    loop = rules.loop(run)
     await run.parallel(lambda t: sweeps.stencil(t, loop, n, iterations, occupied_mib))
     return loop.figures()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.otm import figures
+from offloadrt.papers.figures import figures_of
 from offloadrt.papers.otm.unified_memory import UmPlacement, UnifiedMemory
+
+FIGURES = figures_of("otm")
 
 
 @scenario(
     machine="summitdev-p100",
-    figure=figures.UNIFIED_MEMORY,
+    figure=FIGURES["unified_memory"],
     sweep={
         "size_gb": (4.0, 8.0, 12.0, 15.0, 16.0, 17.0, 20.0, 24.0),
         "placement": ("managed", "prefetch", "host", "hybrid"),

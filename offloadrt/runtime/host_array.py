@@ -33,7 +33,7 @@ class HostArray:
     ``static`` (a C array: an implicit use maps the whole array), ``global`` (declare target enter) or ``link`` (declare
     target link). shape is in elements, address and nbytes are of the emulated host memory. A phantom has sizes only;
     reading it raises TypeError.
-    pointer_address: where the pointer variable of a heap array lives (for ``link``: the reference pointer), 0 if there
+    pointer_address: where the pointer variable of a heap array lives, or the reference pointer of a global, 0 if there
     is none.
 
     Wide because every part of the runtime asks an array for its shape, its addresses, its bytes or its sections.

@@ -15,6 +15,7 @@ from offloadrt.study.conformance.conform import ConformanceFileError, RecordedPr
 DATA = Path(__file__).parent.parent / "data" / "conformance"
 COPY = list(read_cases(DATA / "copy.jsonl.gz"))
 USM = list(read_cases(DATA / "usm.jsonl.gz"))
+GLOBALS = list(read_cases(DATA / "globals.jsonl.gz"))
 
 
 def groups(cases: list[RecordedProgram]) -> list[tuple[str, list[RecordedProgram]]]:
@@ -26,12 +27,12 @@ def groups(cases: list[RecordedProgram]) -> list[tuple[str, list[RecordedProgram
 
 
 def test_all_recordings_are_here() -> None:
-    assert (len(COPY), len(USM)) == (330, 28)
+    assert (len(COPY), len(USM), len(GLOBALS)) == (330, 28, 34)
 
 
 @pytest.mark.parametrize("gear", ["native", "turbo"])
 @pytest.mark.parametrize(
-    ("kind", "cases"), groups(COPY + USM), ids=lambda value: value if isinstance(value, str) else ""
+    ("kind", "cases"), groups(COPY + USM + GLOBALS), ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_replays_exactly(kind: str, cases: list[RecordedProgram], gear: Any) -> None:
     differences = [replay_case(case, gear, lowering=True)[:1] for case in cases]

@@ -98,7 +98,14 @@ OBJECTS = [
         prefaults,
         lambda rig: rig.kfd.mmap_lock.statistics().write_hold_s / rig.kfd.mmap_lock.statistics().write_acquired,
         lambda rig: rig.kfd.mmap_lock.statistics().wait_s,
-        {"prefault.call": 0, "process_lock.uncontended": True},
+        {"prefault.call": 0, "process_lock.uncontended": True, "svms_lock.uncontended": True},
+    ),
+    Contended(
+        "svms_lock",
+        prefaults,
+        lambda rig: rig.kfd.svms_lock.statistics().hold_s / rig.kfd.svms_lock.statistics().acquired,
+        lambda rig: rig.kfd.svms_lock.statistics().wait_s,
+        {"prefault.call": 0, "process_lock.uncontended": True, "mmap.uncontended": True},
     ),
     Contended(
         "process_lock",
@@ -111,6 +118,7 @@ OBJECTS = [
         faults,
         lambda rig: rig.faults.service_s / rig.faults.faults,
         lambda rig: rig.faults.wait_s,
+        {"svms_lock.uncontended": True},
     ),
 ]
 

@@ -161,9 +161,11 @@ def test_concurrent_prefaults_serialise_under_the_lock_and_only_there(apu):
     ends = rig.together(*[lambda array=array: rig.kfd.svm_attributes_set(*array) for array in arrays])
     held = LOCKED + 100 * INSERT
     assert ends == pytest.approx([CALL + held * (place + 1) for place in range(5)])
-    mmap, process = rig.kfd.statistics().mmap, rig.kfd.statistics().process
-    assert mmap.write_hold_s == process.hold_s == pytest.approx(5 * held)
-    assert process.wait_s == pytest.approx((1 + 2 + 3 + 4) * held) and mmap.wait_s == 0.0
+    found = rig.kfd.statistics()
+    mmap, process = found.mmap, found.process
+    assert process.hold_s == found.svms.hold_s == pytest.approx(5 * held)
+    assert mmap.write_hold_s == pytest.approx(5 * LOCKED), "it is held for reading while pages are mapped"
+    assert process.wait_s == pytest.approx((1 + 2 + 3 + 4) * held) and mmap.wait_s == found.svms.wait_s == 0.0
     assert rig.machine.host_time.seconds["driver lock"] == pytest.approx(process.wait_s)
 
 
@@ -197,6 +199,36 @@ def test_a_prefault_excludes_the_service_of_faults(apu):
     work = rig.kfd.device.compute.spec.seconds_on_idle_device(SMALL)
     assert ends[1] == pytest.approx(prefaulted + SERVICE + work), "it waited for the lock"
     assert rig.faults.wait_s == pytest.approx(prefaulted - 5e-6)
+
+
+def test_the_host_touches_memory_while_a_prefault_maps_pages(apu):
+    """svm_range_set_attr downgrades the mmap lock before it maps: a fault of the CPU waits for what is before only."""
+    rig = apu()
+    ours, theirs = rig.array(1000 * HUGE, touched=True), rig.array(HUGE)
+
+    async def touch():
+        await rig.sim.sleep(CALL)
+        await rig.kfd.host_touch(*theirs)
+
+    ends = rig.together(lambda: rig.kfd.svm_attributes_set(*ours), touch)
+    assert ends == pytest.approx([CALL + LOCKED + 1000 * INSERT, CALL + LOCKED + COSTS.value("fault.cpu_2m")])
+
+
+def test_locking_memory_maps_it_once_and_then_costs_two_calls(apu):
+    rig = apu()
+    array = rig.array(10 * HUGE, touched=True)
+
+    async def main():
+        times = []
+        for _ in range(2):
+            begin = rig.sim.now
+            await rig.kfd.memory_lock(*array)
+            times.append(rig.sim.now - begin)
+        return times
+
+    calls = 2 * (CALL + LOCKED)
+    assert rig.run(main) == pytest.approx([calls + 10 * INSERT, calls])
+    assert rig.kfd.device.pages.covers(*array)
 
 
 def test_a_service_excludes_prefaults(apu):
@@ -238,7 +270,7 @@ def test_a_long_first_touch_by_the_host_lets_prefaults_in_between(apu):
     ends = rig.together(lambda: rig.kfd.host_touch(*large), lambda: rig.kfd.svm_attributes_set(*small))
     held = COSTS.value("fault.cpu_2m")
     assert ends[1] == pytest.approx(held + LOCKED + INSERT)
-    assert ends[0] == pytest.approx(1000 * held + LOCKED + INSERT)
+    assert ends[0] == pytest.approx(1000 * held + LOCKED), "pages are mapped beside the host's next fault"
 
 
 def test_threads_of_the_host_populate_a_page_once(apu):

@@ -123,6 +123,19 @@ def test_large_copies_are_synchronous_and_pin_the_host_s_memory(nbytes: int, syn
     assert (run.statistics.engines["device 0 dma ring 0"].transfers == 3) == synchronous  # those of the program's image
 
 
+@pytest.mark.parametrize(("nbytes", "ring"), [(LIMIT - 8, True), (LIMIT, False)])
+def test_a_synchronous_copy_takes_a_ring_or_a_kernel_by_its_size(nbytes: int, ring: bool) -> None:
+    """ROCr decides it (GpuAgent::GetBlitObject), not the plugin's limit for staging."""
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target_enter_data(omp.map(to=t.array("a", nbytes // 8, fill=0.0)))
+
+    run = run_body(body, copy__async_limit=0)
+    assert counts(run)["memory_lock"] == counts(run)["memory_unlock"] == 1
+    busy = {name: spent["busy_s"] > 0.0 for name, spent in run.measured.engines.items()}
+    assert (busy["device 0 dma ring 0"], busy["device 0 compute units"]) == (ring, not ring)
+
+
 def test_a_large_copy_moves_its_bytes_twice_through_memory() -> None:
     nbytes = 1 << 30
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offloadrt.runtime.mapping.binding import NOWHERE
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry, PresentTable, ShadowPointer
 from offloadrt.sim import Lock, Simulation
 
@@ -94,6 +95,6 @@ class TestCounts:
 
     def test_attaching_the_same_value_again_is_nothing_new(self) -> None:
         one = entry(0, 8)
-        assert one.attach(ShadowPointer(0, 1000, 7, 2000))
-        assert not one.attach(ShadowPointer(0, 1000, 7, 2000))
-        assert one.attach(ShadowPointer(0, 1000, 7, 3000))
+        assert one.attach(ShadowPointer(0, 1000, 7, 2000, NOWHERE))
+        assert not one.attach(ShadowPointer(0, 1000, 7, 2000, NOWHERE))
+        assert one.attach(ShadowPointer(0, 1000, 7, 3000, NOWHERE))

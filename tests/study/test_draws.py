@@ -18,8 +18,8 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import DRAWS, DrawnShare, OfTakenInputs, draws_of
-from offloadrt.study.validation.judging import Bench, Hearing, JudgingGrid, Reading
+from offloadrt.study.validation.draws import DRAWS, DrawnShare, OfTakenInputs, drawn_in_words, draws_of, shares_of
+from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Reading, RunFailed
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.validate import validate
 
@@ -159,6 +159,27 @@ def test_runs_that_do_not_take_an_input_are_made_once() -> None:
     assert [result.elapsed_s for result in nominal] == [4.0, 1.0]
     assert [result.elapsed_s for result in changed] == [16.0, 1.0]
     assert len(made) == 3 and changed[1] is nominal[1]
+
+
+def test_a_run_that_fails_costs_its_claim_the_draw_alone() -> None:
+    def make(points: Sequence[Point]) -> Sequence[Result]:
+        outcome = sweep(points, InProcess())
+        if outcome.failures:
+            raise RunFailed("a run failed")
+        return outcome.finished
+
+    def fails(grid: JudgingGrid) -> Hearing:
+        (result,) = yield [grid.point({}, scenario=SCENARIO.replace("with_unknown", "fails_when_long"))]
+        return Reading("", result.elapsed_s, "too long")
+
+    claim_of = claim("fails", hi=2.0)
+    judges = [toy().bench.judges["toy.short"], Judge(claim_of, fails)]
+    drawn = draws_of(
+        profiles.load(MACHINE), INPUTS, Options(overrides=dict.fromkeys(profiles.load(MACHINE).ranges(), "mean")), 16
+    )
+    shares = shares_of(judges, Grid(SCENARIO), drawn, lambda stage: make)
+    assert shares == {"toy.short": DrawnShare(4, 16), "toy.fails": DrawnShare(4, 8)}
+    assert "toy.fails is judged in 8 draws only: runs fail in the others" in drawn_in_words(drawn, shares)
 
 
 def test_a_share_in_words() -> None:

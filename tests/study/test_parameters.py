@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import attrs
 import pytest
 
-from offloadrt.study import ParameterError, Range, UserError
+from offloadrt.study import ParameterError, Range, UserError, scenario
 from offloadrt.study.scripts.parameters import bind, parameter_help, parameters_of, split_assignment, sweep_axes
 
 
@@ -110,12 +111,40 @@ def test_help_comes_from_the_docstring() -> None:
     assert parameter_help("No section here.", ["threads"]) == {}
 
 
+@attrs.frozen
+class Rules:
+    limit: Annotated[int | None, Range(1, 9), "at most"] = None
+    eager: Annotated[bool, "at once"] = False
+
+
+async def with_rules(run: Any, threads: int = 1, rules: Rules = Rules(eager=True)) -> tuple[int, Rules]:
+    """Run.
+
+    Parameters:
+        limit: of this scenario
+    """
+    return threads, rules
+
+
+async def test_fields_of_a_class_are_parameters_that_scenarios_share() -> None:
+    shared = scenario(with_rules)
+    assert list(shared.parameters) == ["threads", "limit", "eager"]
+    assert shared.parameters["limit"].expected == "int, 1 to 9, or none"
+    assert [shared.parameters[name].help for name in ("limit", "eager")] == ["of this scenario", "at once"]
+    assert shared.bind({"limit": "3"}) == {"threads": 1, "limit": 3, "eager": True}
+    assert await shared(None, **shared.bind({"limit": 3, "eager": "no"})) == (1, Rules(3, False))
+    assert await shared(None, threads=2) == (2, Rules(None, True))
+    with pytest.raises(ParameterError, match="parameter limit: 10 is out of range: expected int, 1 to 9"):
+        shared.bind({"limit": 10})
+
+
 def _signatures() -> list[tuple[Any, str]]:
     async def untyped(run: Any, a=1) -> None: ...  # type: ignore[no-untyped-def]  # that is the case under test
     async def variadic(run: Any, *a: int) -> None: ...
     async def unreadable(run: Any, a: list[int] = []) -> None: ...  # noqa: B006 - its type is what is refused
     async def either(run: Any, a: int | str = 1) -> None: ...
     async def outside(run: Any, a: Annotated[int, Range(1, 2)] = 3) -> None: ...
+    async def twice(run: Any, limit: int = 1, rules: Rules = Rules()) -> None: ...
     async def nothing() -> None: ...
 
     return [
@@ -124,6 +153,7 @@ def _signatures() -> list[tuple[Any, str]]:
         (unreadable, "is not one of int, float"),
         (either, "a union of several types"),
         (outside, "the default of parameter a: 3 is out of range"),
+        (twice, "two parameters are called limit"),
         (nothing, "takes the run as its first argument"),
     ]
 

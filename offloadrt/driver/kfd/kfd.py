@@ -1,10 +1,11 @@
 """The kernel driver of an APU (amdkfd): memory of the pool, page tables and prefaults.
 
-Its calls run in the calling host thread.  Two locks order them.  A prefault holds the *mmap lock* of the process
-(``mmap_lock.py``) for writing; first touches by the host and services of kernels' faults hold it for reading.
-Allocations and frees that need the kernel, and prefaults, hold the driver's *process lock*.  Memory of the pool never
-faults: the GPU's page table is filled in bulk when it is allocated.  The faults of kernels are served by
-``page_fault_handler.py``.
+Its calls run in the calling host thread.  Three locks order them.  Who sets attributes of a range of host memory (a
+prefault does) takes the *mmap lock* of the process (``mmap_lock.py``) for writing, and for reading while it maps pages;
+first touches by the host and services of kernels' faults hold it for reading.  The *svms lock* keeps services and the
+setting of attributes apart all the while.  Allocations and frees that need the kernel, and the setting of attributes,
+hold the driver's *process lock*.  Memory of the pool never faults: the GPU's page table is filled in bulk when it is
+allocated.  The faults of kernels are served by ``page_fault_handler.py``.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ class KfdStatistics:
     """Waits for the mmap lock of the process."""
     process: LockStatistics
     """Waits for the process lock of the driver."""
+    svms: LockStatistics
+    """Waits for the lock of the process's ranges."""
 
 
 class Kfd:
     """The kernel driver of one device.  Raises ProfileError when the machine is no APU.
 
     None of its coroutines counts as a call of the API: the library that calls them does the counting.
+    Wide because it is the one list of the kernel driver's services and of the locks that they take.
     """
 
     def __init__(self, machine: Machine, device: Device) -> None:
@@ -65,12 +69,16 @@ class Kfd:
         self.process_lock = Lock(machine.sim, f"kfd process lock{suffix}")
         uncontended = flag("process_lock.uncontended")
         self._process: AbstractAsyncContextManager[object] = nullcontext() if uncontended else self.process_lock
+        self.svms_lock = Lock(machine.sim, f"kfd svms lock{suffix}")
+        alone = flag("svms_lock.uncontended")
+        self._svms: AbstractAsyncContextManager[object] = nullcontext() if alone else self.svms_lock
         self._handler = PageFaultHandler(
             machine,
             device,
             device.faults,
             self.costs,
             self.mmap_lock,
+            self._svms,
             uncontended=flag("fault_handler.uncontended"),
         )
         self._host_time = machine.host_time
@@ -125,40 +133,57 @@ class Kfd:
     async def svm_attributes_set(self, begin: int, nbytes: int) -> int:
         """Prefault a range of host memory, so that the GPU can translate all of it; return how many pages are new.
 
-        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.  As
-        ``svm_range_set_attr`` does, it takes the process lock first, so that it waits for allocations and frees, and
-        they for it; then the mmap lock, which is held for writing to the end.  The real call goes down to reading
-        before it inserts pages, and keeps services of faults out by a mutex of its own: only first touches by the host
-        could pass it there.
+        Pages that are there already cost nothing, so a repeated call costs the same whatever its range.
+        """
+        sim, entry = self.machine.sim, self.machine.sim.now
+        new = await self._set_attributes(begin, nbytes)
+        self._prefaults += 1
+        self._prefault_pages += new
+        self._prefault_s += sim.now - entry
+        if (trace := self.machine.trace) is not None:
+            trace(events.Prefault, self.device.index, -1, sim.current.cause, nbytes, new)
+        return new
+
+    async def memory_lock(self, begin: int, nbytes: int) -> None:
+        """Let the GPU use a range of host memory, as libhsakmt does where the kernel driver has the SVM API.
+
+        It sets the range's coherence (``fmm_register_mem_svm_api``) and then the GPU's access
+        (``fmm_map_mem_svm_api``), which maps the pages that it lacks.  Nothing is pinned, and to unlock needs no call
+        of the kernel, so the pages stay mapped, and to lock them again costs two calls that find nothing to do.
+        """
+        await self._set_attributes(begin, 0)
+        await self._set_attributes(begin, nbytes)
+
+    async def _set_attributes(self, begin: int, nbytes: int) -> int:
+        """Set attributes of a range of host memory and map its pages for the GPU; return how many are new.
+
+        Follows ``svm_range_set_attr``: the process lock to the end, so that it waits for allocations and frees, and
+        they for it; under it the mmap lock for writing, and the svms lock.  The mmap lock goes down to reading before
+        pages are mapped, so that the host may touch others meanwhile, but the svms lock keeps services of faults out.
 
         The pages appear all at once at the end; the real driver maps them range by range.  A kernel that starts during
-        the call may fault for pages which the real driver would have mapped by then.  Its fault waits for the mmap lock
+        the call may fault for pages which the real driver would have mapped by then.  Its fault waits for the svms lock
         and finds the pages, so the kernel loses at most the rest of this call.
         """
-        machine, costs, pages = self.machine, self.costs, self.device.pages
-        sim, entry = machine.sim, machine.sim.now
+        costs, pages, sim = self.costs, self.device.pages, self.machine.sim
         await self._work(costs.prefault)
         since = sim.now
         async with self._process:
             await self.mmap_lock.acquire_write()
-            self._host_time.add("driver lock", sim.now - since)
             try:
-                new = pages.missing_pages(begin, nbytes)
-                unpopulated = self.host_pages.missing_pages(begin, nbytes) if new else 0
-                await self._work(
-                    costs.prefault_locked + new * costs.prefault_insert + unpopulated * costs.prefault_populate
-                )
-                if new:
+                async with self._svms:
+                    self._host_time.add("driver lock", sim.now - since)
+                    await self._work(costs.prefault_locked)
+                    new = pages.missing_pages(begin, nbytes)
+                    if not new:
+                        return 0
+                    self.mmap_lock.downgrade()
+                    unpopulated = self.host_pages.missing_pages(begin, nbytes)
+                    await self._work(new * costs.prefault_insert + unpopulated * costs.prefault_populate)
                     self.host_pages.insert(begin, begin + nbytes)
-                    new = pages.insert(begin, begin + nbytes)  # fewer than counted if the locks exclude nobody
+                    return pages.insert(begin, begin + nbytes)  # fewer than counted if the locks exclude nobody
             finally:
                 self.mmap_lock.release()
-        self._prefaults += 1
-        self._prefault_pages += new
-        self._prefault_s += sim.now - entry
-        if (trace := machine.trace) is not None:
-            trace(events.Prefault, self.device.index, -1, sim.current.cause, nbytes, new)
-        return new
 
     async def host_touch(self, begin: int, nbytes: int, *, of_program: bool = True) -> int:
         """Touch a range of host memory as the calling thread does; return how many pages it populated.
@@ -201,7 +226,7 @@ class Kfd:
         """Return what the driver did so far."""
         return KfdStatistics(
             self._prefaults, self._prefault_pages, self._prefault_s, self._cpu_faults, self._unmapped,
-            self.mmap_lock.statistics(), self.process_lock.statistics(),
+            self.mmap_lock.statistics(), self.process_lock.statistics(), self.svms_lock.statistics(),
         )  # fmt: skip
 
     # Work

@@ -1,9 +1,10 @@
 """The mmap lock of a process, under which its page tables change.
 
-In Linux one read-write lock guards the address space of a process (``mmap_lock``).  amdkfd takes it for writing in a
-prefault (``svm_range_set_attr``) and for reading when it serves a fault of a kernel (``svm_range_restore_pages``); the
-CPU's own fault handler takes it for reading.  Linux can serve a CPU fault under the lock of one mapping only; here
-every fault takes the mmap lock, as Linux did before 6.4.
+In Linux one read-write lock guards the address space of a process (``mmap_lock``).  amdkfd takes it for writing when it
+sets attributes of a range (``svm_range_set_attr``), goes down to reading before it maps pages, and takes it for reading
+when it serves a fault of a kernel (``svm_range_restore_pages``); the CPU's own fault handler takes it for reading.
+Linux can serve a CPU fault under the lock of one mapping only; here every fault takes the mmap lock, as Linux did
+before 6.4.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class MmapLock:
         """Take the lock alone; ``release`` gives it back."""
         if self._contends:
             await self._lock.acquire_write()
+
+    def downgrade(self) -> None:
+        """Go on as a reader, beside others."""
+        if self._contends:
+            self._lock.downgrade()
 
     def release(self) -> None:
         """Give the lock back."""

@@ -1,11 +1,13 @@
 """The page-fault handler of an APU's kernel driver: one worker, which serves the faults of kernels in order of arrival.
 
 A kernel has at most one fault in progress, so the kernels that fault take turns.  A service takes the mmap lock for
-reading: it excludes prefaults and is excluded by them.  Faults come from ``machine/compute/kernel_faults.py``; the
-kernel goes on when the compute units get ``FaultServed``.
+reading and the svms lock: it excludes prefaults and is excluded by them.  Faults come from
+``machine/compute/kernel_faults.py``; the kernel goes on when the compute units get ``FaultServed``.
 """
 
 from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
 
 from offloadrt.driver.kfd.costs import KfdCosts
 from offloadrt.driver.kfd.mmap_lock import MmapLock
@@ -25,6 +27,7 @@ class PageFaultHandler:
         faults: KernelFaults,
         costs: KfdCosts,
         mmap_lock: MmapLock,
+        svms: AbstractAsyncContextManager[object],
         *,
         uncontended: bool = False,
     ) -> None:
@@ -35,6 +38,7 @@ class PageFaultHandler:
         self._compute = device.compute.mailbox
         self._costs = costs
         self._mmap_lock = mmap_lock
+        self._svms = svms
         self._mailbox = faults.handler
         self._serving = faults.serving
         names = numbered_from_the_second(faults.handler.name, "worker")
@@ -64,10 +68,18 @@ class PageFaultHandler:
         if self._pages.covers(fault.low, nbytes):
             return 0, 0.0
         await self._mmap_lock.acquire_read()
-        begin = self._sim.now
+        try:
+            async with self._svms:
+                return await self._serve_locked(fault)
+        finally:
+            self._mmap_lock.release()
+
+    async def _serve_locked(self, fault: PageFault) -> tuple[int, float]:
+        """Map the range; a prefault may have mapped it while this service waited for the locks."""
+        nbytes, begin = fault.high - fault.low, self._sim.now
         self._serving.rise()
         try:
-            if self._pages.covers(fault.low, nbytes):  # a prefault mapped it while this service waited for the lock
+            if self._pages.covers(fault.low, nbytes):
                 return 0, 0.0
             unpopulated = self._host_pages.missing_pages(fault.low, nbytes)
             service = self._costs.fault_service + unpopulated * self._costs.fault_populate
@@ -76,4 +88,3 @@ class PageFaultHandler:
             return self._pages.insert(fault.low, fault.high), self._sim.now - begin
         finally:
             self._serving.fall()
-            self._mmap_lock.release()

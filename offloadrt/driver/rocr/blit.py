@@ -1,6 +1,6 @@
 """Blit copies: copies made by a kernel of the driver library on the device's compute units.
 
-On an APU the OpenMP plugin's copies above ``copy.async_limit`` take this way.
+On an APU, copies of ``dma.blit_from`` bytes and more that depend on nothing take this way.
 """
 
 from __future__ import annotations

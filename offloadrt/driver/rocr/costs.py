@@ -9,7 +9,11 @@ import attrs
 
 @attrs.frozen
 class RocrCosts:
-    """Seconds of host time of each call; what the kernel driver does in it comes on top (``KfdCosts``)."""
+    """Seconds of host time of each call, and the size at which copies change their way.
+
+    What the kernel driver does in a call comes on top (``KfdCosts``).  Wide because it has one field for each entry of
+    the profile that the library reads.
+    """
 
     copy_submit: Annotated[float, "dma.submit"]
     """The submission of a copy to a DMA ring, under the ring's lock."""
@@ -23,7 +27,10 @@ class RocrCosts:
     signal_create: Annotated[float, "signal.create"]
     handler: Annotated[float, "signal.register"]
     """Asking for an asynchronous handler; the handler itself costs ``signal.handler`` in its own thread."""
+    blit_from: Annotated[int, "dma.blit_from"]
+    """Bytes from which on a copy is made by a kernel of the library, not through a DMA ring."""
     pin: Annotated[float, "pin.lock"]
+    """Locking host memory, besides its calls of the kernel."""
     unpin: Annotated[float, "pin.unlock"]
     wake: Annotated[float, "sync.latency"]
     """Time from a completion to the return of the call that waited for it."""

@@ -36,7 +36,15 @@ class DmaCalls:
         done: HsaSignal,
         depends: HsaSignal | None = None,
     ) -> None:
-        """Copy through the next DMA ring once ``depends`` is set; ``move`` moves the bytes at the transfer's end."""
+        """Copy once ``depends`` is set; ``move`` moves the bytes at the transfer's end.
+
+        ROCr gives copies of ``dma.blit_from`` bytes and more to a kernel (``GpuAgent::GetBlitObject``: only compute
+        units saturate the device's memory), smaller ones to a DMA ring, which needs no flush of caches.  A copy that
+        depends on a signal goes through a ring whatever its size, as barriers before blits are not emulated.
+        """
+        if depends is None and nbytes >= self._costs.blit_from:
+            await self.memory_async_copy_by_kernel(stream, cause, direction, nbytes, move, done)
+            return
         queue = stream.queue.number
         with self._calls.call("memory_async_copy", queue):
             ring = self._device.next_ring()

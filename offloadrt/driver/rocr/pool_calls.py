@@ -1,4 +1,4 @@
-"""ROCr's calls for memory: blocks of the device's pool, and pinned and prefaulted memory of the host.
+"""ROCr's calls for memory: blocks of the device's pool, and memory of the host that the device is to use.
 
 The kernel driver (``driver/kfd``) does the work; the calls account for it and turn its exceptions into error codes.
 """
@@ -18,6 +18,7 @@ class PoolCalls:
 
     def __init__(self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, kfd: Kfd) -> None:
         self._sim = machine.sim
+        self._work = machine.work
         self._trace = machine.trace
         self._device = device
         self._costs = costs
@@ -57,16 +58,18 @@ class PoolCalls:
                 self._trace(events.Free, self._device.index, -1, call.cause, address, block.size, call.api)
 
     async def memory_lock(self, address: int, nbytes: int) -> None:
-        """Pin host memory, so that the device can copy it; pages that nobody has touched are populated first."""
+        """Let the device use host memory (hsa_amd_memory_lock): pages that it lacks are mapped, and stay so.
+
+        An address of 0 is host memory of which nobody tells the place, and which is mapped already.
+        """
         with self._calls.call("memory_lock"):
-            if address and not self._kfd.host_pages.covers(address, nbytes):
-                await self._kfd.host_touch(address, nbytes)
-            await self._kfd.in_kernel(self._costs.pin)
+            await self._work(self._costs.pin, "driver")
+            await self._kfd.memory_lock(address, nbytes if address else 0)
 
     async def memory_unlock(self, address: int) -> None:
-        """Unpin host memory."""
+        """Give the use of host memory up (hsa_amd_memory_unlock): the library has nothing to undo in the kernel."""
         with self._calls.call("memory_unlock"):
-            await self._kfd.in_kernel(self._costs.unpin)
+            await self._work(self._costs.unpin, "driver")
 
     async def svm_attributes_set(self, address: int, nbytes: int) -> int:
         """Prefault host memory, so that kernels find its pages; return how many were new to the device."""

@@ -78,6 +78,7 @@ class Rocr:
         kfd = self.kfd.statistics()
         locks = {lock.name: lock.statistics() for lock in (*self._copies.locks.values(), *self._queues.locks.values())}
         locks[self.kfd.process_lock.name] = kfd.process
+        locks[self.kfd.svms_lock.name] = kfd.svms
         locks[self.kfd.mmap_lock.name] = kfd.mmap.combined()
         return locks
 

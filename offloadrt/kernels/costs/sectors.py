@@ -59,6 +59,7 @@ class Moves:
     """What a launch moves."""
 
     _find: Callable[[], Sequence[Moved]]
+    _known: dict[tuple[int, float], float] = attrs.field(factory=dict, init=False, repr=False)
 
     @functools.cached_property
     def _moved(self) -> Sequence[Moved]:
@@ -66,8 +67,12 @@ class Moves:
 
     def per_byte(self, sector: int, cache: float) -> float:
         """Bytes that move for each byte of elements, in sectors of so many bytes and with a cache of so many."""
-        moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
-        return moved / math.fsum(part.nbytes for part in self._moved) if self._moved else 1.0
+        known = self._known.get((sector, cache))
+        if known is None:
+            moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
+            known = moved / math.fsum(part.nbytes for part in self._moved) if self._moved else 1.0
+            self._known[sector, cache] = known
+        return known
 
 
 def moved_of(

@@ -1,18 +1,21 @@
 """Globals of declare target: their place on each device, and how a kernel reaches them.
 
 ``enter``: the device image holds the global itself; its table entry is there from the start and infinite. ``link``: the
-image holds a reference pointer, which an attachment fills when the variable is mapped. Under unified shared memory the
-device uses the host's global.
+image holds a reference pointer, which an attachment fills when the variable is mapped. Under unified shared memory
+`enter` has a reference pointer as well. Where the device uses host memory in place, the image is copied from the host
+when it is loaded (`loadImagesOntoDevice`): reference pointers then lead to the host's globals, until a map with `close`
+attaches a block.
 """
 
 from __future__ import annotations
 
 import attrs
+import numpy as np
 
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.mapping.binding import Binding
+from offloadrt.runtime.mapping.binding import ON_HOST, Binding
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.runtime.mapping.table_visits import enter_entry
 from offloadrt.sim import Lock
@@ -57,19 +60,16 @@ class DeviceGlobals:
             self.lock.release()
 
     async def _load_one(self, device: OffloadDevice, array: HostArray) -> None:
-        if array.kind == "global":
-            if device.configuration.globals_on_host:
-                return
-            begin, size, phantom = array.address, array.nbytes, array.phantom
-        else:
-            begin, size, phantom = array.pointer_address, POINTER_BYTES, False
+        pointer = array.pointer_address
+        begin, size = (pointer, POINTER_BYTES) if pointer else (array.address, array.nbytes)
+        phantom = array.phantom and not pointer
         if device.table.at(begin) is not None:  # a thread that was loading it left early
             return
         address = await device.driver.mem_alloc(max(1, size), phantom=phantom)
         if not phantom:
-            device.memory.view(address, size)[:] = 0
+            device.memory.view(address, size)[:] = self._initial(device, array)
         entry = Entry(
-            name=array.name if array.kind == "global" else f"{array.name}_decl_tgt_ref_ptr",
+            name=f"{array.name}_decl_tgt_ref_ptr" if pointer else array.name,
             host_base=begin,
             host_begin=begin,
             host_end=begin + size,
@@ -82,21 +82,22 @@ class DeviceGlobals:
         )
         enter_entry(device, device.sim.current.cause, entry)
 
+    def _initial(self, device: OffloadDevice, array: HostArray) -> Bytes | int:
+        """Return what the image holds at first: zeros, or the host's bytes."""
+        if not device.configuration.host_pointers:
+            return 0
+        if array.pointer_address:
+            return np.array([array.address], "<u8").view(np.uint8)
+        return 0 if array.bytes is None else array.bytes
+
     def binding(self, device: OffloadDevice, array: HostArray) -> Binding | None:
         """Return where a kernel finds a global; None if its pointer leads nowhere."""
         if array.kind not in ("global", "link"):
             return None
-        if device.configuration.globals_on_host:
-            return Binding(None, is_host=True)
-        if array.kind == "global":
-            entry = device.table.at(array.address)
-            return None if entry is None else Binding(entry.device_begin, entry.host_begin, entry.host_end)
-        pointer = device.table.at(array.pointer_address)
-        shadow = None if pointer is None else pointer.shadow_pointers.get(array.pointer_address)
-        if shadow is None:
-            return None
-        for entry in device.table:
-            inside = array.address <= entry.host_begin < array.address + array.nbytes
-            if inside and entry.device_address(array.address) == shadow.device_value:
-                return Binding(entry.device_begin, entry.host_begin, entry.host_end)
-        return None
+        entry = device.table.at(array.pointer_address or array.address)
+        if entry is None or not array.pointer_address:
+            return None if entry is None else entry.binding
+        shadow = entry.shadow_pointers.get(array.pointer_address)
+        if shadow is not None:
+            return shadow.pointee  # also after its block was freed: the pointer is not reset
+        return ON_HOST if device.configuration.host_pointers else None

@@ -31,6 +31,7 @@ class ProgramArrays:
         self._phantom = phantom
         self._managed = [device.plugin.managed for device in devices if device.plugin.managed is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in devices)
+        self._globals_on_host = any(device.configuration.globals_on_host for device in devices)
         self._devices_reach_host = any(reaches_host(device) for device in devices)
 
     def make(
@@ -67,15 +68,19 @@ class ProgramArrays:
             address = stack.allocate(nbytes, align)
         else:
             address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
-            if kind == "link":
+            if kind == "link" or self._globals_on_host:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
-        if fill is not None and nbytes and self._pages_matter:
-            memory.pages.insert(address, address + nbytes)  # the program has written it, at some time before
+        return self.place(HostArray(name, address, lengths, element, kind, pointer, values), fill is not None)
+
+    def place(self, array: HostArray, written: bool) -> HostArray:
+        """Let an array lie where it says. written: the program has populated its pages."""
+        begin, nbytes = array.address, array.nbytes
+        if written and nbytes and self._pages_matter:
+            self._memory.pages.insert(begin, begin + nbytes)
         for managed in self._managed:
-            managed.add(address, nbytes, fill is not None, name)
-        array = HostArray(name, address, lengths, element, kind, pointer, values)
+            managed.add(begin, nbytes, written, array.name)
         if self._devices_reach_host:
-            memory.contents.add(array)
+            self._memory.contents.add(array)
         return array
 
     def take_heap_block(self, array: HostArray) -> Arena:
@@ -98,6 +103,10 @@ class ProgramArrays:
     def free(self, array: HostArray) -> None:
         """Give the memory of a heap array back to the arena that it came from. Raises InvalidFree."""
         self.take_heap_block(array).release(array.address)
+        self.forget(array)
+
+    def forget(self, array: HostArray) -> None:
+        """Let the memory of an array be the program's no more."""
         array.freed = True
         for managed in self._managed:  # nobody owns its pages any more
             managed.remove(array.address, array.nbytes)

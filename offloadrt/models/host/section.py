@@ -87,13 +87,13 @@ def begin_of(place: Place) -> int:
 def map_item(place: Place, bits: int) -> MapItem:
     """Make the runtime's item for a place, with these bits of `map_type`.
 
-    A global of `link` is reached through its pointer.
+    A global with a reference pointer is reached through it: of `link`, and under unified shared memory of `enter`.
     """
     if isinstance(place, Section):
         array, begin, nbytes = place.array, place.begin, place.nbytes
     else:
         array, begin, nbytes = place, place.address, place.nbytes
-    if array.kind == "link":
+    if array.kind != "heap" and array.pointer_address:
         return MapItem(array, array.pointer_address, begin, nbytes, bits | PTR_AND_OBJ)
     if not isinstance(place, Section) or place.stride == 1:
         return MapItem(array, array.address, begin, nbytes, bits)

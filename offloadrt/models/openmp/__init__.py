@@ -8,6 +8,7 @@
                                         ``t.omp_target_*``
 ``Construct``                           a directive lowered once and run often: ``t.construct_target``, ``t.run``
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
+``LoweredProgram``, ``LoweredItem``     directives as a compiler lowered them: a recording's, for example
 ``section``                             ``a[lower:length:stride]``
 ``pointees``                            a kernel argument that follows stored pointers
 ``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program; ``UnifiedMemoryManager`` is
@@ -35,6 +36,7 @@ from offloadrt.models.openmp.clauses import (
 )
 from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.lowered import LoweredItem, LoweredProgram
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.options import OpenMPOptions
 from offloadrt.models.openmp.program import OpenMP
@@ -52,12 +54,14 @@ from offloadrt.runtime import (
     PlacementError,
     UnifiedMemoryUnavailable,
 )
+from offloadrt.runtime.mapping.map_item import Dimension
 
 __all__ = [
     "Construct",
     "Depend",
     "DeviceEnded",
     "DevicePointer",
+    "Dimension",
     "FreedHostMemory",
     "GpuMemoryManager",
     "HostArray",
@@ -65,6 +69,8 @@ __all__ = [
     "IllegalAddress",
     "InvalidDevice",
     "InvalidFree",
+    "LoweredItem",
+    "LoweredProgram",
     "ManagerStatistics",
     "Map",
     "MappingError",

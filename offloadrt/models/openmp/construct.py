@@ -170,7 +170,7 @@ def update_construct(
     return Construct("target update", update, device, nowait, depends)
 
 
-def ending(items: list[MapItem], call: str) -> Work:
+def ending(items: Sequence[MapItem], call: str) -> Work:
     """Return the work of a directive that ends the mapping of these items."""
 
     def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:

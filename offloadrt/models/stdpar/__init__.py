@@ -12,6 +12,7 @@
 ``SyclQueue`` (``t.queue()``)           a queue of the program's own, with USM of all kinds
 ``Window``, ``windows``, ``Elided``,    which barriers stay: of a thread, of a recorded list of operations
 ``Kept``
+``ElisionPass``                         the same from a host function's source, and what in it a run does not see
 ``HeuristicRules``, ``Sampling``        of the offload heuristic; ``HeuristicDatabase`` has the runtimes that it knows
 ======================================  ==============================================================================
 
@@ -25,6 +26,7 @@ them wait for. Policies without time are `allocation_map.py`, `pool.py`, `prefet
 """
 
 from offloadrt.compilers.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
+from offloadrt.compilers.stdpar.elision_pass import ElisionPass
 from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.section import Section, section
@@ -57,6 +59,7 @@ __all__ = [
     "Counts",
     "DataMemory",
     "Elided",
+    "ElisionPass",
     "ExecutionPolicy",
     "ForeignFree",
     "HeuristicDatabase",

@@ -17,9 +17,12 @@ on correctness. What the table leaves open is named in `Implementation.open`.
 from __future__ import annotations
 
 import enum
+import importlib.resources
+import tomllib
 from typing import Final
 
 import attrs
+import msgspec
 
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, ExecutionPolicy
 from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
@@ -139,86 +142,13 @@ class Implementation:
         return offloading is Offloading.ALWAYS or (offloading is Offloading.IF_PROGRESS and independent_progress)
 
 
-_EVERY: Final = (
-    Implementation(
-        "acpp",
-        "AdaptiveCpp stdpar",
-        par=Offloading.IF_PROGRESS,
-        par_unseq=Offloading.ALWAYS,
-        host_pointer=HostPointer.HOST,
-        foreign_free=ForeignFreeing.FREES,
-        submit=SubmitPath.DIRECT,
-        memory=DataMemory.SHARED,
-        pool=True,
-        elision=True,
-        prefetch=PrefetchMode.FIRST,
-        heuristic=True,
-    ),
-    Implementation(
-        "nvcpp",
-        "nvc++ -stdpar=gpu",
-        par=Offloading.ALWAYS,
-        par_unseq=Offloading.ALWAYS,
-        host_pointer=HostPointer.CRASH,
-        foreign_free=ForeignFreeing.FREES,
-        submit=SubmitPath.VENDOR,
-        memory=DataMemory.SHARED,
-        pool=True,
-    ),
-    Implementation(
-        "rocstdpar",
-        "roc-stdpar",
-        par=Offloading.NEVER,
-        par_unseq=Offloading.ALWAYS,
-        host_pointer=HostPointer.CRASH,
-        foreign_free=ForeignFreeing.CRASH,
-        submit=SubmitPath.VENDOR,
-        memory=DataMemory.SHARED,
-        pool=True,
-    ),
-    Implementation(
-        "icpx",
-        "icpx -fsycl-pstl-offload",
-        par=Offloading.NEVER,
-        par_unseq=Offloading.ALWAYS,
-        host_pointer=HostPointer.REFUSED,
-        foreign_free=ForeignFreeing.FREES,
-        submit=SubmitPath.VENDOR,
-        memory=DataMemory.SHARED,
-        open=("pool", "heuristic"),
-    ),
-    Implementation(
-        "sycl",
-        "AdaptiveCpp SYCL",
-        par=Offloading.ALWAYS,
-        par_unseq=Offloading.ALWAYS,
-        host_pointer=HostPointer.CRASH,
-        foreign_free=ForeignFreeing.FREES,
-        submit=SubmitPath.SYCL,
-        memory=DataMemory.DEVICE,
-    ),
-    Implementation(
-        "native",
-        "the machine's own model",
-        par=Offloading.ALWAYS,
-        par_unseq=Offloading.ALWAYS,
-        host_pointer=HostPointer.CRASH,
-        foreign_free=ForeignFreeing.FREES,
-        submit=SubmitPath.VENDOR,
-        memory=DataMemory.DEVICE,
-    ),
-    Implementation(
-        "host",
-        "the host's parallel algorithms",
-        par=Offloading.NEVER,
-        par_unseq=Offloading.NEVER,
-        host_pointer=HostPointer.HOST,
-        foreign_free=ForeignFreeing.FREES,
-        submit=SubmitPath.NONE,
-        memory=DataMemory.HOST,
-    ),
-)
-IMPLEMENTATIONS: Final = {known.name: known for known in _EVERY}
+def _read() -> dict[str, Implementation]:
+    tables = tomllib.loads(importlib.resources.files(__package__).joinpath("implementations.toml").read_text("utf-8"))
+    return {name: msgspec.convert({"name": name, **fields}, Implementation) for name, fields in tables.items()}
+
+
+IMPLEMENTATIONS: Final = _read()
+"""By name, from `implementations.toml`."""
 
 
 def implementation(name: str) -> Implementation:

@@ -1,11 +1,13 @@
 """Device memory as LLVM's host plugin (device type generic-64bit) has it: blocks from the C library's malloc.
 
 The recordings of real programs were made on that device. What shows in them is which address a new block gets: glibc
-hands the block that was freed last to the next request of the same size class (tcache), and to no other.
+hands a freed block to a later request of the same size class, and to no other; the block that was freed first comes
+first, which agrees with every recorded case.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from offloadrt.runtime.allocators.base import AllocatorSite
@@ -27,22 +29,22 @@ def chunk_size(nbytes: int) -> int:
 
 
 class Malloc:
-    """Freed blocks stay, last freed first used again."""
+    """Freed blocks stay, first freed first used again."""
 
     def __init__(self, site: AllocatorSite) -> None:
         self._driver = site.driver
-        self._free: dict[tuple[int, bool], list[int]] = {}
+        self._free: dict[tuple[int, bool], deque[int]] = {}
         self._classes: dict[int, tuple[int, bool]] = {}
 
     async def allocate(self, nbytes: int, phantom: bool) -> int:
         key = (chunk_size(nbytes), phantom)
         waiting = self._free.get(key)
-        address = waiting.pop() if waiting else await self._driver.mem_alloc(key[0], phantom=phantom)
+        address = waiting.popleft() if waiting else await self._driver.mem_alloc(key[0], phantom=phantom)
         self._classes[address] = key
         return address
 
     async def free(self, address: int) -> None:
-        self._free.setdefault(self._classes.pop(address), []).append(address)
+        self._free.setdefault(self._classes.pop(address), deque()).append(address)
 
     async def release_pooled(self) -> None:
         for addresses in self._free.values():

@@ -9,9 +9,11 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.private_arguments import PrivateArguments
 from offloadrt.runtime.mapping.binding import NOWHERE, ON_HOST, Binding
+from offloadrt.runtime.mapping.data_environment import pointer_span
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import LITERAL, PRIVATE, TARGET_PARAM
-from offloadrt.runtime.mapping.unmapping import find_present
+from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, LAMBDA, LITERAL, PRIVATE, TARGET_PARAM
+from offloadrt.runtime.mapping.present_table import ShadowPointer
+from offloadrt.runtime.mapping.unmapping import find_present, get_present_pointer
 
 
 async def bind_arguments(
@@ -22,14 +24,17 @@ async def bind_arguments(
     queue.private = private.free
     table, lookup_s = device.table_lock, device.costs.lookup
     absent = ON_HOST if device.configuration.host_pointers or device.plugin.kernels_fault else NOWHERE
-    for item in items:
-        if not item.type & TARGET_PARAM or item.array is None or item.array in bindings:
+    for position, item in enumerate(items):
+        if not item.type & TARGET_PARAM or item.array is None:
+            if item.type & LAMBDA == LAMBDA and item.type >= FIRST_MEMBER:
+                await _capture(device, item, items[(item.type >> 48) - 1], private, queue)
             continue
         if item.type & LITERAL:
             bindings[item.array] = _in_hand(device, item.array)
             continue
         if item.type & PRIVATE:
-            await private.add(item)
+            following = items[position + 1].type if position + 1 < len(items) else 0
+            await private.add(item, at_once=following >= FIRST_MEMBER)
             continue
         await table.enter(lookup_s, item.begin, item.size, False)
         entry = (await find_present(device, item.array, item.begin, item.size, cause=queue.cause)).entry
@@ -40,6 +45,21 @@ async def bind_arguments(
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)
     return private
+
+
+async def _capture(
+    device: OffloadDevice, item: MapItem, parent: MapItem, private: PrivateArguments, queue: DirectiveQueue
+) -> None:
+    """Write the device address of a variable into the device's copy of the lambda that captured it by reference."""
+    captured = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
+    into = private.addresses.get(parent.array) if parent.array is not None else None
+    if into is None and (entry := device.table.lookup(parent.begin, parent.size).entry) is not None:
+        into = entry.device_address(parent.begin)
+    if captured.entry is None or into is None:
+        return
+    value, block = captured.entry.device_address(item.begin), captured.entry.binding
+    source = pointer_span(ShadowPointer(item.base, into, item.begin, value, block))
+    await device.submit(queue, into + item.base - parent.begin, source, None, op="attach")
 
 
 def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:

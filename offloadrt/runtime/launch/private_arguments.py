@@ -23,10 +23,10 @@ MAX_ALIGNMENT: Final = 16
 
 @attrs.frozen
 class _Packed:
+    item: MapItem
     array: HostArray
     padding: int
     alignment: int
-    size: int
 
 
 def required_alignment(address: int) -> int:
@@ -47,13 +47,14 @@ class PrivateArguments:
     _packed: list[_Packed] = attrs.field(factory=list)
     _blocks: list[int] = attrs.field(factory=list)
 
-    async def add(self, item: MapItem) -> None:
+    async def add(self, item: MapItem, at_once: bool = False) -> None:
+        """Add an item; at_once: it gets a block of its own now, because the next item is a member of it."""
         array = item.array
         if array is None:
             return
         firstprivate = bool(item.type & TO)
-        if firstprivate and item.size <= PACKING_THRESHOLD:
-            self._pack(array, item.size)
+        if firstprivate and item.size <= PACKING_THRESHOLD and not at_once:
+            self._pack(item, array)
             return
         address = await self.device.allocate(item.size, array, item.begin, array.phantom)
         self._blocks.append(address)
@@ -61,23 +62,23 @@ class PrivateArguments:
         if firstprivate:
             await self.device.submit(self.queue, address, array.span(item.begin, item.size), array)
 
-    def _pack(self, array: HostArray, size: int) -> None:
+    def _pack(self, item: MapItem, array: HostArray) -> None:
         padding = 0
         alignment = MAX_ALIGNMENT
         if self._packed:
             last = self._packed[-1]
-            alignment = last.size % last.alignment or last.alignment
-            needed = required_alignment(array.address)
+            alignment = last.item.size % last.alignment or last.alignment
+            needed = required_alignment(item.begin)
             if needed > alignment:
                 padding = needed - alignment
                 alignment = needed
-        self._packed.append(_Packed(array, padding, alignment, size))
+        self._packed.append(_Packed(item, array, padding, alignment))
 
     async def transfer(self) -> None:
         """Copy the packed values together on the host, then in one transfer to one block."""
         if not self._packed:
             return
-        total = sum(one.padding + one.size for one in self._packed)
+        total = sum(one.padding + one.item.size for one in self._packed)
         await self.device.machine.host_memory.copy(total, "runtime")
         phantom = any(one.array.phantom for one in self._packed)
         address = await self.device.allocate(total, None, 0, phantom)
@@ -86,10 +87,11 @@ class PrivateArguments:
         offset = 0
         for one in self._packed:
             offset += one.padding
-            if one.array.bytes is not None:
-                buffer[offset : offset + one.size] = one.array.bytes[: one.size]
+            size = one.item.size
+            if (values := one.array.span(one.item.begin, size).bytes) is not None:
+                buffer[offset : offset + size] = values
             self.addresses[one.array] = address + offset
-            offset += one.size
+            offset += size
         await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
 
     async def free(self) -> None:

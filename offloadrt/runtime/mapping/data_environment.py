@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import numpy as np
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
-from offloadrt.runtime.mapping.map_item import Dimension, MapItem
+from offloadrt.runtime.mapping.map_item import Dimension, MapItem, MapItems
 from offloadrt.runtime.mapping.map_type import (
     ALWAYS,
     ATTACH,
@@ -23,6 +22,7 @@ from offloadrt.runtime.mapping.map_type import (
     FROM,
     IMPLICIT,
     LITERAL,
+    MEMBER_OF,
     NON_CONTIG,
     PRESENT,
     PRIVATE,
@@ -65,6 +65,8 @@ async def target_data_begin(
     """
     if device.tool is not None:
         device.tool.target_map(device.number, call, items)
+    if isinstance(items, MapItems):
+        items = items.mapped
     queue.items = items
     if device.objects is not None and queue.placed is None:
         await place_for_data(device, device.objects, items, queue, call)
@@ -81,7 +83,7 @@ async def target_data_begin(
             raise _freed(device, item, call)
         base = item.base
         if item.type & PTR_AND_OBJ:
-            base = base if item.array is None else item.array.address
+            base = item.pointee_base
             pointer = await _begin_pointer_and_object(device, item, base, queue, attachments, call)
         else:
             await table.enter(lookup_s, item.begin, item.size)
@@ -145,12 +147,19 @@ async def _begin_pointer_and_object(
             device.table_lock.release()
             raise
         pointer = await get_target_pointer(
-            device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type, owned=owner.entry
+            device,
+            item,
+            queue,
+            begin=item.begin,
+            base=base,
+            size=item.size,
+            type_bits=item.type & ~MEMBER_OF,
+            owned=owner.entry,
         )
         try:
             _note_mapped(device, item, pointer, attachments, call)
-            if not pointer.is_host and pointer.address is not None:
-                await _attach(device, item, owner, item.base, base, pointer.address, queue)
+            if pointer.entry is not None:
+                await _attach(device, item, owner, base, pointer.entry, queue)
         finally:
             pointer.release(device)
     finally:
@@ -166,9 +175,8 @@ async def _attach(
     device: OffloadDevice,
     item: MapItem,
     owner: TargetPointer,
-    pointer_address: int,
     pointee_base: int,
-    pointee_device: int,
+    pointee: Entry,
     queue: DirectiveQueue,
 ) -> None:
     """Write the device address of the pointee's base into the device's copy of the pointer.
@@ -177,24 +185,25 @@ async def _attach(
     """
     entry, device_pointer = owner.entry, owner.address
     assert entry is not None and device_pointer is not None
-    device_value = pointee_device - (item.begin - pointee_base)
-    if not entry.attach(ShadowPointer(pointer_address, device_pointer, pointee_base, device_value)):
+    device_value = pointee.device_address(pointee_base)
+    shadow = ShadowPointer(item.base, device_pointer, pointee_base, device_value, pointee.binding, item.descriptor)
+    if not entry.attach(shadow):
         return
     if (trace := device.trace) is not None:
-        trace(events.Attach, device.number, -1, queue.cause, item.name, pointer_address, device_value)
-    await device.submit(queue, device_pointer, pointer_span(pointer_address, device_value), None, op="attach")
+        trace(events.Attach, device.number, -1, queue.cause, item.name, item.base, device_value)
+    await device.submit(queue, device_pointer, pointer_span(shadow), None, op="attach")
     entry.event = await device.plugin.record_event(queue)
 
 
-def pointer_span(address: int, value: int) -> HostSpan:
-    """Make a buffer with one pointer, the source of an attachment."""
-    return HostSpan(address, POINTER_BYTES, np.array([value], "<u8").view(np.uint8))
+def pointer_span(shadow: ShadowPointer) -> HostSpan:
+    """Make a buffer with what an attached pointer holds on the device."""
+    return HostSpan(shadow.host_address, shadow.nbytes, shadow.content(shadow.device_value))
 
 
 async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
     """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
     pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
-    if pointee.entry is None or pointee.address is None:
+    if pointee.entry is None:
         return
     owner = await get_present_pointer(
         device, None, item.base, item.size, must_contain=True, locks=True, cause=queue.cause
@@ -202,7 +211,7 @@ async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQue
     try:
         if owner.entry is None or item.array is None:
             return
-        await _attach(device, item, owner, item.base, item.array.address, pointee.address, queue)
+        await _attach(device, item, owner, item.pointee_base, pointee.entry, queue)
     finally:
         owner.release(device)
 
@@ -211,6 +220,8 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     """Unmap the items in reverse. What is removed is removed after the queue has drained."""
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
+    if isinstance(items, MapItems):
+        items = items.mapped
     queue.items, queue.mapped = items, len(items)
     table, lookup_s = device.table_lock, device.costs.lookup
     for position in reversed(range(len(items))):
@@ -266,7 +277,7 @@ async def target_data_update(
     """
     if device.tool is not None:
         device.tool.target_map(device.number, call, items)
-    for item in items:
+    for item in items.mapped if isinstance(items, MapItems) else items:
         if item.type & NOT_MAPPED:
             continue
         if item.type & NON_CONTIG:
@@ -312,8 +323,7 @@ async def _update_piece(
         if item.type & TO:
             await device.submit(queue, pointer.address, piece, array)
             for shadow in entry.shadow_pointers.values():
-                source = pointer_span(shadow.host_address, shadow.device_value)
-                await device.submit(queue, shadow.device_address, source, None, op="attach")
+                await device.submit(queue, shadow.device_address, pointer_span(shadow), None, op="attach")
         if item.type & FROM:
             await device.retrieve(queue, piece, pointer.address, array)
             if entry.shadow_pointers:

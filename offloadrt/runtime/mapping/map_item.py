@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import attrs
 
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.mapping.map_type import ATTACH
 
 
 @attrs.frozen
@@ -28,6 +29,10 @@ class MapItem:
     For an ATTACH or PTR_AND_OBJ item base is the address of the pointer; begin is always the pointee.
     dimensions: of a strided update (NON_CONTIG), outermost first; then size counts them.
     value: what a LITERAL item passes to the kernel.
+    owner, pointee: of an ATTACH or PTR_AND_OBJ item the array that holds the pointer, if one does, and what the pointer
+    holds if that array has no values; None: the address of `array`.
+    components: what its mapper function lists, which is mapped in its place.
+    padding: bytes that a new block has before `begin`, so that the members of a part of a struct stay aligned.
     """
 
     array: HostArray | None
@@ -37,6 +42,28 @@ class MapItem:
     type: int
     dimensions: tuple[Dimension, ...] = ()
     value: object = None
+    owner: HostArray | None = None
+    pointee: int | None = None
+    padding: int = 0
+    components: tuple[MapItem, ...] = ()
+
+    @property
+    def pointee_base(self) -> int:
+        """Return what the host's pointer holds, of an ATTACH or PTR_AND_OBJ item."""
+        if self.owner is not None and (held := self.owner.span(self.base, POINTER_BYTES).bytes) is not None:
+            return int.from_bytes(held.tobytes(), "little")
+        if self.pointee is not None:
+            return self.pointee
+        return self.begin if self.array is None else self.array.address
+
+    @property
+    def descriptor(self) -> bytes:
+        """Return what follows the address in a pointer that is a Fortran descriptor (ATTACH); zeros if unknown."""
+        rest = self.size - POINTER_BYTES
+        if rest <= 0 or not self.type & ATTACH:
+            return b""
+        values = None if self.owner is None else self.owner.span(self.base + POINTER_BYTES, rest).bytes
+        return bytes(rest) if values is None else values.tobytes()
 
     @property
     def name(self) -> str:
@@ -50,15 +77,17 @@ class MapItem:
 class MapItems(list[MapItem]):
     """The items of one construct, in order.
 
-    follows: the kernel's arguments that are addresses, or hold some. Remembered by whoever found it: arrays, those
+    mapped: those that are mapped, components of mappers in place of the items that have some. follows: the kernel's
+    arguments that are addresses, or hold some. Remembered by whoever found it: arrays, those
     among the kernel's arguments; touching, by device number what the kernel touches of the host's memory
     (`touching.py`).
     """
 
-    __slots__ = ("arrays", "follows", "touching")
+    __slots__ = ("arrays", "follows", "mapped", "touching")
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
+        self.mapped: list[MapItem] = [item for given in self for item in given.components or (given,)]
         self.touching: dict[int, object] = {}
         self.arrays: list[HostArray] | None = None
         self.follows: list[object] = []

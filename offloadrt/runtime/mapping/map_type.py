@@ -21,6 +21,14 @@ PRESENT: Final = 0x1000
 OMPX_HOLD: Final = 0x2000
 ATTACH: Final = 0x4000
 NON_CONTIG: Final = 0x100000000000
+MEMBER_OF: Final = 0xFFFF000000000000
+"""Of which item of the directive this is a member: its number, counted from 1; 0 of none."""
+FIRST_MEMBER: Final = 1 << 48
+"""A map type from this on says that its item is a member."""
+FROM_MAPPER: Final = 1 << 47
+"""What clang does not pass: the first component that a mapper function lists. As members, it is not counted."""
+LAMBDA: Final = PTR_AND_OBJ | LITERAL | IMPLICIT
+"""All three: what a lambda captured by reference, whose address is written into the device's lambda."""
 
 _NAMES: Final = {
     TO: "to",
@@ -38,6 +46,7 @@ _NAMES: Final = {
     OMPX_HOLD: "ompx_hold",
     ATTACH: "attach",
     NON_CONTIG: "non_contig",
+    MEMBER_OF: "member_of",
 }
 
 
@@ -46,6 +55,8 @@ def words(bits: int) -> str:
 
     >>> words(TO | FROM | ALWAYS)
     'to from always'
+    >>> words(TO | 3 << 48)
+    'to member_of'
     >>> words(ALLOC)
     'alloc'
     """

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
+from offloadrt.runtime.host_array import POINTER_BYTES
 from offloadrt.runtime.mapping.binding import Binding
 from offloadrt.sim import Lock
 
@@ -36,6 +39,18 @@ class ShadowPointer:
     device_address: int
     host_value: int
     device_value: int
+    pointee: Binding
+    """The block that the device's pointer points into, or pointed into before it was freed."""
+    descriptor: bytes = b""
+    """What follows the address in a pointer that is a Fortran descriptor."""
+
+    @property
+    def nbytes(self) -> int:
+        return POINTER_BYTES + len(self.descriptor)
+
+    def content(self, value: int) -> NDArray[np.uint8]:
+        """Return the bytes of the pointer with this address in it."""
+        return np.frombuffer((value % (1 << 64)).to_bytes(POINTER_BYTES, "little") + self.descriptor, np.uint8)
 
 
 @attrs.define(eq=False)
@@ -46,6 +61,7 @@ class Entry:
     is_erased: it is in no table any more. binding: where kernels find it.
     event: recorded after the last transfer to the block; others make their stream wait for it.
     owned: the runtime allocated the device block and frees it.
+    padding: bytes of the device block before `device_begin`.
     offset: where the block begins in the array that is called `name`; the host address if there is no name.
 
     Wide because it has the fields of LLVM's `HostDataToTargetTy` and one method for each change of a count.
@@ -62,6 +78,7 @@ class Entry:
     phantom: bool = False
     owned: bool = True
     offset: int = 0
+    padding: int = 0
     event: Any = None
     data_end_users: int = 0
     is_erased: bool = False
@@ -70,6 +87,11 @@ class Entry:
 
     def __attrs_post_init__(self) -> None:
         self.binding = Binding(self.device_begin, self.host_begin, self.host_end)
+
+    @property
+    def block(self) -> int:
+        """Return where the device block begins, which is freed in the end."""
+        return self.device_begin - self.padding
 
     @property
     def size(self) -> int:
@@ -116,10 +138,8 @@ class Entry:
     def attach(self, shadow: ShadowPointer) -> bool:
         """Remember an attached pointer. False if the device pointer already holds this value."""
         known = self.shadow_pointers.get(shadow.host_address)
-        if known is not None and known.device_value == shadow.device_value:
-            return False
         self.shadow_pointers[shadow.host_address] = shadow
-        return True
+        return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import ALWAYS, CLOSE, IMPLICIT, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.mapping.map_type import ALWAYS, CLOSE, FROM_MAPPER, IMPLICIT, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.mapping.present_table import Entry, Lookup
 from offloadrt.runtime.mapping.table_visits import (
     TargetPointer,
@@ -54,12 +54,16 @@ async def get_target_pointer(
         entry = lookup.entry
         present = type_bits & PRESENT != 0
         if entry is not None and (lookup.contained or (type_bits & IMPLICIT and lookup.overlaps)):
-            copies = type_bits & TO and type_bits & ALWAYS and size
+            counted = type_bits < FROM_MAPPER
+            # A member is not counted; the block of its struct may be new in this directive.
+            pointer.is_new = not counted and entry.total == 1
+            copies = type_bits & TO and (type_bits & ALWAYS or pointer.is_new) and size
             keeps = bool(copies or device.is_pending(entry) or entry.lock.owner is not None or not release_table)
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, pointer, lookup, keeps, owned)
             pointer.entry, pointer.address = entry, entry.device_address(begin)
-            entry.increment(type_bits & OMPX_HOLD != 0)
+            if counted:
+                entry.increment(type_bits & OMPX_HOLD != 0)
             if device.trace is not None:
                 trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
                 trace_counts(device, queue.cause, entry)
@@ -127,7 +131,8 @@ async def _create(
     pointer.is_new = True
     array, hold = item.array, type_bits & OMPX_HOLD != 0
     phantom = array is not None and array.phantom
-    address = await device.allocate(size, array, begin, phantom)
+    padding = item.padding if begin == item.begin else 0
+    address = padding + await device.allocate(padding + size, array, begin, phantom)
     entry = Entry(
         name=item.name,
         host_base=base,
@@ -139,6 +144,7 @@ async def _create(
         lock=device.entry_locks.take(item.name),
         phantom=phantom,
         offset=begin if array is None else begin - array.address,
+        padding=padding,
     )
     enter_entry(device, queue.cause, entry)
     await device.lock_entry(entry)
@@ -201,6 +207,7 @@ async def _transfer_to(
         elif not type_bits & PRESENT and device.is_pending(entry):
             await device.plugin.wait_event(queue, entry.event)
     except BaseException:
-        _undo_count_up(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
+        if type_bits < FROM_MAPPER:
+            _undo_count_up(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
         pointer.release(device)
         raise

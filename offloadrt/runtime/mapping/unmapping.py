@@ -13,7 +13,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import ALWAYS, DELETE, FROM, OMPX_HOLD
+from offloadrt.runtime.mapping.map_type import ALWAYS, DELETE, FIRST_MEMBER, FROM, FROM_MAPPER, OMPX_HOLD, PTR_AND_OBJ
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.mapping.table_visits import (
     TargetPointer,
@@ -88,7 +88,8 @@ def _count_down(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) 
     if item.type & DELETE:
         entry.reset(hold)
     entry.data_end_users += 1
-    entry.decrement(hold)
+    if item.type < FROM_MAPPER or (item.type & PTR_AND_OBJ and not item.type & FROM_MAPPER):
+        entry.decrement(hold)
     if device.trace is not None:
         trace_counts(device, cause, entry)
 
@@ -110,8 +111,8 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
     while ending:
         entry, item = ending[0]
         if entry.is_erased:  # it was left when the entry had been removed already
-            if device.block_size(entry.device_begin) is not None:
-                await device.free(entry.device_begin, item.array, entry.host_begin)
+            if device.block_size(entry.block) is not None:
+                await device.free(entry.block, item.array, entry.host_begin)
             ending.popleft()
             continue
         await table.enter(0.0, entry.host_begin, item.size, entry.total == 0)
@@ -120,14 +121,18 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
             entry.data_end_users -= 1
             if item.type & FROM and entry.shadow_pointers:
                 restore_host_pointers(item.array, entry)
-            removes = entry.total == 0 and entry.data_end_users == 0
+            removes = (
+                entry.total == 0
+                and entry.data_end_users == 0
+                and not (item.type >= FIRST_MEMBER and not item.type & PTR_AND_OBJ)
+            )  # a member leaves the block to its struct
             if removes:
                 await _remove(device, entry, cause)
         finally:
             table.release()
         if removes:
             device.entry_locks.give_back(entry.lock)
-            await device.free(entry.device_begin, item.array, entry.host_begin)
+            await device.free(entry.block, item.array, entry.host_begin)
         ending.popleft()
 
 
@@ -145,6 +150,6 @@ def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
     if array is None or array.bytes is None:
         return
     for shadow in entry.shadow_pointers.values():
-        offset = shadow.host_address - array.address
-        if 0 <= offset <= array.nbytes - 8:
-            array.bytes[offset : offset + 8].view("<u8")[0] = shadow.host_value
+        if array.holds(shadow.host_address, shadow.nbytes):
+            offset = shadow.host_address - array.address
+            array.bytes[offset : offset + shadow.nbytes] = shadow.content(shadow.host_value)

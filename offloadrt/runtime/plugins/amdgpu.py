@@ -1,7 +1,7 @@
 """The plugin for AMD's devices: what LLVM's AMDGPU plugin asks of ROCr (`offload/plugins-nextgen/amdgpu`).
 
 Streams and signals come from pools (`amdgpu_resources.py`). Copies of `copy.async_limit` bytes and more drain the
-directive's stream and are synchronous: the host memory is pinned, copied from or to, and unpinned.
+directive's stream and are synchronous: the host memory is locked, copied from or to, and unlocked.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class AmdgpuPlugin:
             await rocr.memory_lock(host_address, nbytes)
         await rocr.signal_create()
         done = HsaSignal(self._sim, "copy")
-        await rocr.memory_async_copy_by_kernel(stream, queue.cause, direction, nbytes, move, done)
+        await rocr.memory_async_copy(stream, queue.cause, direction, nbytes, move, done)
         queue.copy = done
         await self._wait_for_copy(queue, done)
         if host_address is not None:

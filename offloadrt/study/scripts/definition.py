@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 
 from offloadrt.study.errors import ScenarioRefused
-from offloadrt.study.scripts.parameters import Parameter, Value, bind, bind_one, parameters_of
+from offloadrt.study.scripts.parameters import Parameter, Value, bind, bind_one, gathered, parameters_of
 
 if TYPE_CHECKING:
     from offloadrt.kernels import Kernel
@@ -103,7 +103,7 @@ class Scenario:
         return bind_one(self.parameters, name, value, owner=f"scenario {self.name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
-        return self.function(*args, **kwargs)
+        return self.function(*args, **gathered(self.function, kwargs))
 
 
 @overload

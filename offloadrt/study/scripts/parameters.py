@@ -2,7 +2,10 @@
 
 `threads: Annotated[int, Range(1, 4096)] = 8` makes a parameter that reads `threads=16` from the command line, refuses
 `threads=0` and `threads=many` in one sentence, and says `int, 1 to 4096` in `offloadrt show`. Types: int, float,
-bool, str, Literal[...], each also `| None` (written `none`). Help comes from the docstring's `Parameters:` section.
+bool, str, Literal[...], each also `| None` (written `none`). Help comes from the docstring's `Parameters:` section, or
+else from a text in the annotation.
+
+An argument whose type is an attrs class stands for several parameters, the fields of the class, which scenarios share.
 """
 
 from __future__ import annotations
@@ -140,30 +143,52 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
     Raises ScenarioRefused, in words for the author of the script, when the signature cannot be read so.
     """
-    signature = inspect.signature(function)
+    owner = f"scenario {function.__name__}"
     hints = typing.get_type_hints(function, include_extras=True)
-    arguments = list(signature.parameters.values())
+    arguments = list(inspect.signature(function).parameters.values())
     if not arguments:
-        raise ScenarioRefused(f"scenario {function.__name__}: the function takes the run as its first argument")
-    texts = parameter_help(function.__doc__ or "", [argument.name for argument in arguments[1:]])
-    parameters = {}
+        raise ScenarioRefused(f"{owner}: the function takes the run as its first argument")
+    declared: list[tuple[str, Any, Any]] = []
     for argument in arguments[1:]:
         if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD, argument.POSITIONAL_ONLY):
-            raise ScenarioRefused(
-                f"scenario {function.__name__}: {argument} cannot be a parameter; name it and give it a type"
-            )
+            raise ScenarioRefused(f"{owner}: {argument} cannot be a parameter; name it and give it a type")
         if argument.name not in hints:
-            raise ScenarioRefused(f"scenario {function.__name__}: parameter {argument.name} has no type")
-        parameter = _parameter(argument.name, hints[argument.name], texts.get(argument.name, ""))
-        if argument.default is argument.empty:
-            parameter = attrs.evolve(parameter, required=True)
+            raise ScenarioRefused(f"{owner}: parameter {argument.name} has no type")
+        hint = hints[argument.name]
+        if attrs.has(hint):
+            fields, defaults = typing.get_type_hints(hint, include_extras=True), _group(argument, hint)
+            declared += [(name, fields[name], getattr(defaults, name)) for name in attrs.fields_dict(hint)]
         else:
-            try:
-                parameter = attrs.evolve(parameter, default=parameter.check(argument.default))
-            except ParameterError as error:
-                raise ScenarioRefused(f"scenario {function.__name__}: the default of {error}") from None
-        parameters[argument.name] = parameter
+            declared.append((argument.name, hint, argument.default))
+    texts = parameter_help(function.__doc__ or "", [name for name, _, _ in declared])
+    parameters: dict[str, Parameter] = {}
+    for name, hint, default in declared:
+        if name in parameters:
+            raise ScenarioRefused(f"{owner}: two parameters are called {name}")
+        parameter = _parameter(name, hint, texts.get(name, ""))
+        if default is inspect.Parameter.empty:
+            parameters[name] = attrs.evolve(parameter, required=True)
+            continue
+        try:
+            parameters[name] = attrs.evolve(parameter, default=parameter.check(default))
+        except ParameterError as error:
+            raise ScenarioRefused(f"{owner}: the default of {error}") from None
     return parameters
+
+
+def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a scenario's function: values that are fields of a class of parameters become one."""
+    hints, arguments = typing.get_type_hints(function), dict(values)
+    for name, argument in inspect.signature(function).parameters.items():
+        if attrs.has(kind := hints.get(name, object)):
+            given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
+            arguments.setdefault(name, attrs.evolve(_group(argument, kind), **given))
+    return arguments
+
+
+def _group(argument: inspect.Parameter, kind: type) -> Any:
+    """Return the defaults of the parameters that an argument stands for."""
+    return kind() if argument.default is argument.empty else argument.default
 
 
 def _parameter(name: str, hint: Any, text: str) -> Parameter:
@@ -175,7 +200,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
             if isinstance(extra, Range):
                 allowed = extra
             elif isinstance(extra, str):
-                text = extra
+                text = text or extra
     if typing.get_origin(hint) in (Union, types.UnionType):
         members = [member for member in typing.get_args(hint) if member is not type(None)]
         if len(members) != 1:

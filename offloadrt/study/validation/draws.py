@@ -16,7 +16,7 @@ from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.table import library
-from offloadrt.study.validation.judging import Answers, Judge, JudgingGrid, hear_all
+from offloadrt.study.validation.judging import Answers, Judge, JudgingGrid, RunFailed, hear_all
 
 DRAWS = 64
 """A power of two, for which the sequence is balanced."""
@@ -27,7 +27,10 @@ _AT_ONCE = 8
 
 @attrs.frozen
 class DrawnShare:
-    """In how many draws a claim holds, of those in which it could be judged."""
+    """In how many draws a claim holds, of those in which it could be judged.
+
+    It cannot be judged at a place where a run that it needs ends with an error.
+    """
 
     holds: int
     judged: int
@@ -70,12 +73,23 @@ def shares_of(
     for start in range(0, len(drawn), _AT_ONCE):
         grids = [attrs.evolve(grid, options=options) for options in drawn[start : start + _AT_ONCE]]
         cases = [(judge, at) for at in grids for judge in judges]
-        for (judge, _), judgement in zip(cases, hear_all(cases, answers), strict=True):
-            verdicts[judge.claim.id].append(judgement.holds)
+        for (judge, _), holds in zip(cases, _verdicts(cases, answers), strict=True):
+            verdicts[judge.claim.id].append(holds)
     return {
         claim: DrawnShare(sum(holds is True for holds in said), sum(holds is not None for holds in said))
         for claim, said in verdicts.items()
     }
+
+
+def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> list[bool | None]:
+    """Hear judges, all at once unless a run fails: then each half for itself, down to the judge that needs the run."""
+    try:
+        return [judgement.holds for judgement in hear_all(cases, answers)]
+    except RunFailed:
+        if len(cases) == 1:
+            return [None]
+        half = len(cases) // 2
+        return [*_verdicts(cases[:half], answers), *_verdicts(cases[half:], answers)]
 
 
 def drawn_in_words(drawn: Sequence[Options], shares: Mapping[str, DrawnShare]) -> list[str]:
@@ -83,12 +97,18 @@ def drawn_in_words(drawn: Sequence[Options], shares: Mapping[str, DrawnShare]) -
     if not drawn:
         return []
     ranges = f"{len(drawn[0].range_end)} entries of the machine and {len(drawn[0].inputs)} inputs of the programs"
-    always = sum(share.holds == share.judged for share in shares.values())
+    always = sum(0 < share.holds == share.judged for share in shares.values())
     never = sum(share.holds == 0 for share in shares.values())
+    failed = [
+        f"{claim} is judged in {share.judged} draws only: runs fail in the others"
+        for claim, share in shares.items()
+        if share.judged < len(drawn)
+    ]
     partly = {claim: share for claim, share in shares.items() if 0 < share.holds < share.judged}
     drawn_of = f"{len(drawn)} draws (Sobol) of {ranges} together"
     return [
         f"{drawn_of}: {always} claims hold in all of them, {never} in none",
+        *failed,
         *(f"{claim} holds in {share}" for claim, share in sorted(partly.items(), key=lambda item: item[1].holds)),
     ]
 

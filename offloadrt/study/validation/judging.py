@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from offloadrt.study.errors import UserError
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
@@ -221,7 +222,11 @@ class Bench:
 
 
 Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
-"""Makes the given runs and returns their results, in order."""
+"""Makes the given runs and returns their results, in order; raises RunFailed."""
+
+
+class RunFailed(UserError):
+    """A run that a judge asked for ended with an error."""
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:

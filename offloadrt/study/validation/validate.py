@@ -23,7 +23,7 @@ from offloadrt.study.sweep import SweepOutcome, sweep
 from offloadrt.study.validation.claims import Claim, JudgedKind
 from offloadrt.study.validation.draws import DRAWS, draws_of
 from offloadrt.study.validation.freshness import digest_of
-from offloadrt.study.validation.judging import Extent, Judgement, hear
+from offloadrt.study.validation.judging import Extent, Judgement, RunFailed, hear
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.ranges import MachineVariant, Turns, turns_of, variants_of
 
@@ -143,8 +143,8 @@ def validate(
     one that the paper's programs were built for, or another; `overrides`
     replaces entries of it, which then stay as they are when `ranges` tries the others.
 
-    Raises UserError for a machine that the claims say nothing about, for an override that does not fit, and when a run
-    that a judge asks for fails.
+    Raises UserError for a machine that the claims say nothing about, and for an override that does not fit; RunFailed
+    when a run that a judge asks for fails, unless that is at a place that was drawn: there its claims are not judged.
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
@@ -248,7 +248,7 @@ class _Runs:
             outcome = sweep(points, self.pool, jobs=self.jobs, file=self.file, advanced=tell)
             if outcome.failures:
                 failure = outcome.failures[0]
-                raise UserError(
+                raise RunFailed(
                     f"validate: {failure.point.scenario} {dict(failure.point.parameters)}: {failure.message}"
                 )
             finished += len(points)

@@ -21,6 +21,7 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.loop_kernel import of_source
+from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.source.function_source import Source
 from offloadrt.models.openacc.jacc.arguments import Argument
 
@@ -172,8 +173,18 @@ def _header(
     return "\n".join(lines)
 
 
+_COMPILED: Memo[tuple[int, str], tuple[Kernel, Kernel]] = Memo()
+"""Each original kernel and what was made of it, by the original's `id` and the text: runs of a sweep share them."""
+
+
 def _compiled(kernel: Kernel, source: Source, text: str) -> Kernel:
-    """Make the kernel of a generated text: read, analysed and made runnable like any other one."""
+    """Return the kernel of a generated text: read, analysed and made runnable like any other one."""
+    if (made := _COMPILED.get((id(kernel), text))) is None:
+        made = _COMPILED[id(kernel), text] = kernel, _compile(kernel, source, text)
+    return made[1]
+
+
+def _compile(kernel: Kernel, source: Source, text: str) -> Kernel:
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
     file = f"<jacc {kernel.name} {digest}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

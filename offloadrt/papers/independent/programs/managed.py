@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Annotated, Final
 
 import attrs
 import numpy as np
 
 from offloadrt.driver import FaultBatch
+from offloadrt.models.cuda import CUDAOptions
 from offloadrt.study import Run
-from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.scripts.parameters import Range, Value
 
 MIB: Final = 1 << 20
 BLOCK: Final = 256
@@ -30,23 +31,39 @@ PERCENTILES: Final = (10, 25, 75, 90)
 
 @attrs.frozen
 class FaultRules:
-    """Rules of the unified-memory driver that a program is run with; None leaves what the machine's profile says."""
+    """Parameters of a scenario: rules of the unified-memory driver that its program is run with.
 
-    batch_limit: int | None = None
-    """Faults that a batch has at most (``uvm_perf_fault_batch_count``)."""
-    threshold: int | None = None
-    """Per cent of a subtree above which it is prefetched (``uvm_perf_prefetch_threshold``)."""
-    prefetch: bool = True
+    None leaves what the machine's profile says.
+    """
+
+    batch_limit: Annotated[
+        int | None,
+        Range(1, 65536),
+        "faults that the driver takes from the buffer at a time; none: as the machine's profile says",
+    ] = None
+    """``uvm_perf_fault_batch_count``."""
+    threshold: Annotated[
+        int | None,
+        Range(0, 100),
+        "per cent of a subtree above which the driver prefetches it; none: as the profile says",
+    ] = None
+    """``uvm_perf_prefetch_threshold``."""
+    prefetch: Annotated[bool, "whether the driver prefetches at all"] = True
     """``uvm_perf_prefetch_enable``."""
 
-    def apply(self, run: Run) -> None:
-        """Set the entries of the machine."""
+    def loop(self, run: Run, phantom: bool = True) -> KernelLoop:
+        """Set the entries of the machine, for a CUDA program, and make its timed part."""
+        run.options = CUDAOptions(phantom=phantom)
         if self.batch_limit is not None:
             run.set("fault.batch_max", self.batch_limit)
         if self.threshold is not None:
             run.set("prefetch.threshold", self.threshold / 100.0)
         if not self.prefetch:
             run.set("prefetch.tree", False)
+        return KernelLoop(run)
+
+
+AS_PROFILED: Final = FaultRules()
 
 
 @attrs.define

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -29,22 +30,35 @@ def _as_expected(expected: Mapping[str, Value], fact: Mapping[str, Value]) -> Ju
     return unless(emulated, wrong)
 
 
-def _pages(
-    grid: QmcpackGrid, *configurations: str, count: int = 8, filled: bool = True
-) -> Asking[list[dict[str, Value]]]:
-    """Run the probe on a kernel that sweeps twice over some pages, under each configuration."""
-    return (
-        yield from grid.facts(
-            f"{PROBES}:pages",
-            [{"configuration": configuration, "count": count, "filled": filled} for configuration in configurations],
-        )
-    )
+FACTS: dict[str, tuple[str, list[dict[str, Value]]]] = {
+    "copy_map": ("maps", [{"configuration": COPY}]),
+    "izc_globals": ("global_variable", [{"configuration": IZC}]),
+    "rocr_bulk_prefault": ("pages", [{"configuration": COPY, "count": 8, "filled": False}]),
+    "xnack_page_by_page": ("pages", [{"configuration": zero_copy, "count": 8} for zero_copy in (IZC, USM)]),
+    "eager_prefault": ("pages", [{"configuration": EAGER, "count": 64}]),
+    "eager_requires_map": ("pages", [{"configuration": EAGER, "count": 8}]),
+    "alloc_sync": ("regions", [{"configuration": COPY, "threads": 4}]),
+    "init_calls": ("steps", [{"configuration": IZC, "large": large} for large in (False, True)]),
+}
+"""Claims that state facts, with the probe and the runs that measure them."""
 
 
-@bench.judge("mi300a.mech.copy_map")
-def copy_map(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    (fact,) = yield from grid.facts(f"{PROBES}:maps", [{"configuration": COPY}])
-    return _as_expected(facts, fact)
+def _measured(
+    grid: QmcpackGrid, facts: Mapping[str, Value], *, probe: str, runs: Sequence[Mapping[str, Value]]
+) -> Hearing:
+    """Judge that a probe measures the facts of a claim in each of its runs."""
+    judgements = [_as_expected(facts, fact) for fact in (yield from grid.facts(f"{PROBES}:{probe}", runs))]
+    return next((judgement for judgement in judgements if not judgement.holds), judgements[-1])
+
+
+for _name, (_probe, _runs) in FACTS.items():
+    bench.judge(f"mi300a.mech.{_name}")(partial(_measured, probe=_probe, runs=_runs))
+
+
+def _pages(grid: QmcpackGrid, *configurations: str) -> Asking[list[dict[str, Value]]]:
+    """Run the probe on a kernel that sweeps twice over eight pages, under each configuration."""
+    runs: list[dict[str, Value]] = [{"configuration": each, "count": 8} for each in configurations]
+    return (yield from grid.facts(f"{PROBES}:pages", runs))
 
 
 @bench.judge("mi300a.mech.copy_same_storage")
@@ -73,12 +87,6 @@ def usm_globals(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
     judgement, more = _as_expected(facts, fact), number(fact["more_time_s"])
     reason = judgement.reason or "the kernel with the global takes no longer"
     return Judgement(f"{judgement.emulated}, {more * 1e6:.3g} us more", bool(judgement.holds) and more > 0, reason)
-
-
-@bench.judge("mi300a.mech.izc_globals")
-def izc_globals(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    (fact,) = yield from grid.facts(f"{PROBES}:global_variable", [{"configuration": IZC}])
-    return _as_expected(facts, fact)
 
 
 @bench.judge("mi300a.mech.usm_not_portable")
@@ -148,24 +156,6 @@ def faults_once(grid: QmcpackGrid) -> Hearing:
     return unless("; ".join(emulated), wrong)
 
 
-@bench.judge("mi300a.mech.rocr_bulk_prefault")
-def pool_never_faults(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    (fact,) = yield from _pages(grid, COPY, filled=False)
-    return _as_expected(facts, fact)
-
-
-@bench.judge("mi300a.mech.xnack_page_by_page")
-def page_by_page(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    judgements = [_as_expected(facts, fact) for fact in (yield from _pages(grid, IZC, USM))]
-    return judgements[0] if not judgements[0].holds else judgements[1]
-
-
-@bench.judge("mi300a.mech.eager_prefault")
-def eager_covers(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    (fact,) = yield from _pages(grid, EAGER, count=64)
-    return _as_expected(facts, fact)
-
-
 def _prefaults(grid: QmcpackGrid, counts: Sequence[int], turn: str) -> Asking[tuple[str, list[float]]]:
     """Measure the first or the repeated prefault for several numbers of pages; return words and seconds."""
     asked: list[dict[str, Value]] = [{"configuration": EAGER, "count": count, "filled": True} for count in counts]
@@ -207,18 +197,6 @@ def eager_without_xnack(grid: QmcpackGrid) -> Hearing:
     return Judgement(emulated, holds, "a mapped array fails, or an unmapped one does not die of a memory access fault")
 
 
-@bench.judge("mi300a.mech.eager_requires_map")
-def only_maps_prefault(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    (fact,) = yield from _pages(grid, EAGER)
-    return _as_expected(facts, fact)
-
-
-@bench.judge("mi300a.mech.alloc_sync")
-def allocations_come_first(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    (fact,) = yield from grid.facts(f"{PROBES}:regions", [{"configuration": COPY, "threads": 4}])
-    return _as_expected(facts, fact)
-
-
 @bench.judge("mi300a.mech.signals")
 def what_is_waited_for(grid: QmcpackGrid, percent: float) -> Hearing:
     copy, izc = yield from grid.facts(
@@ -239,10 +217,3 @@ def what_is_waited_for(grid: QmcpackGrid, percent: float) -> Hearing:
         ),
     }
     return unless(emulated, wrong)
-
-
-@bench.judge("mi300a.mech.init_calls")
-def calls_at_start_up(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    asked: list[dict[str, Value]] = [{"configuration": IZC, "large": large} for large in (False, True)]
-    judgements = [_as_expected(facts, fact) for fact in (yield from grid.facts(f"{PROBES}:steps", asked))]
-    return judgements[0] if not judgements[0].holds else judgements[1]

@@ -10,6 +10,7 @@ import attrs
 
 from offloadrt.compilers.multi_device import DividedKernel, Holders, Part, Transfer
 from offloadrt.kernels import Kernel, KernelError, Launch
+from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.ranges.boxes import Ranges
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
@@ -99,6 +100,10 @@ def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pai
     return pairs
 
 
+_DIVIDED: Memo[tuple[int, Callable[[Kernel], DividedKernel]], tuple[Kernel, DividedKernel]] = Memo()
+"""Each kernel and what it was divided into, by its `id` and the pass: runs of a sweep share them."""
+
+
 class Divider:
     """Divides kernels among so many devices, each kernel once. partial_values: of them, the arrays.
 
@@ -110,16 +115,16 @@ class Divider:
         self._divide = divide
         self._devices = devices
         self._partial_values = partial_values
-        self._divided: dict[GeneratedKernel, DividedKernel] = {}
 
     def division(
         self, name: str, code: GeneratedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]
     ) -> Division | None:
         """Return the parts of a launch; None for a kernel that cannot be divided, or not with these arguments."""
         try:
-            if code not in self._divided:
-                self._divided[code] = self._divide(code.kernel)
-            return self._of(self._divided[code], arguments, slower)
+            key = id(code.kernel), self._divide
+            if (divided := _DIVIDED.get(key)) is None:
+                divided = _DIVIDED[key] = code.kernel, self._divide(code.kernel)
+            return self._of(divided[1], arguments, slower)
         except KernelError as error:
             self.refused[name] = str(error)
             return None

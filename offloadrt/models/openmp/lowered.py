@@ -1,0 +1,215 @@
+"""A program as its compiler lowered it: arrays at given addresses, and directives as calls of LLVM's entry points.
+
+    program = omp.LoweredProgram(run.openmp)
+    x = program.array("x", 0x7F5400000010, 8 << 20)
+    items = program.items([omp.LoweredItem(x.address, x.address, x.nbytes, 0x21)])
+    await t.run(program.target(triad, items, trip_count=1 << 20))
+
+So recordings of real programs, and the output of compilers, run through the same runtime as `t.target(…)` does. Nothing
+is lowered here: the order of the items and their bits are the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels import Kernel
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.models.host.launch import launch_of
+from offloadrt.models.openmp.clauses import Depend
+from offloadrt.models.openmp.construct import Construct, ending
+from offloadrt.models.openmp.program import OpenMP
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.runtime.launch.private_arguments import required_alignment
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_update
+from offloadrt.runtime.mapping.map_item import Dimension, MapItem, MapItems
+from offloadrt.runtime.mapping.map_type import (
+    ATTACH,
+    FIRST_MEMBER,
+    FROM_MAPPER,
+    LITERAL,
+    NON_CONTIG,
+    PTR_AND_OBJ,
+    TARGET_PARAM,
+    words,
+)
+
+DataCall = Literal["begin", "end", "update"]
+
+_NAMES: Final[dict[DataCall, str]] = {
+    "begin": "target data begin",
+    "end": "target data end",
+    "update": "target update",
+}
+
+
+@attrs.frozen
+class LoweredItem:
+    """One argument of a call of the runtime: addresses of the host, bytes, and the bits of `OMP_TGT_MAPTYPE_*`.
+
+    pointee: what the pointer at `base` holds, of an ATTACH or PTR_AND_OBJ item; None if it is not known. dimensions: of
+    a NON_CONTIG item, whose size is their number. components: of an item with a mapper function, what it pushes.
+    """
+
+    base: int
+    begin: int
+    size: int
+    type: int
+    name: str = ""
+    pointee: int | None = None
+    dimensions: tuple[Dimension, ...] = ()
+    components: tuple[LoweredItem, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name or 'item'} at {self.begin:#x} ({self.size} bytes, {words(self.type)})"
+
+
+class LoweredProgram:
+    """The arrays of a lowered program by address, and its directives, each to be given to ``t.run``."""
+
+    def __init__(self, program: OpenMP) -> None:
+        self._program = program
+        self._arrays: AddressMap[HostArray] = AddressMap()
+
+    # memory
+
+    def array(
+        self, name: str, address: int, nbytes: int, kind: Kind = "heap", *, written: bool = False, pointer: int = 0
+    ) -> HostArray:
+        """Place a phantom array at an address. ValueError where another one lies.
+
+        written: the program has populated its pages. kind, pointer: as of `HostArray`; a `global` or a `link` is put
+        into the image of every device, with a reference pointer at the address `pointer`.
+        """
+        if address < 0 or nbytes < 0:
+            raise ValueError(f"array {name!r}: {nbytes} bytes at {address:#x}")
+        before = self._arrays.before(address + max(nbytes, 1) - 1)
+        if before is not None and address < before[0] + max(before[1].nbytes, 1):
+            raise ValueError(f"array {name!r} of {nbytes} bytes at {address:#x}: array {before[1].name!r} lies there")
+        array = HostArray(name, address, (nbytes,), np.dtype(np.uint8), kind, pointer)
+        self._arrays[address] = array
+        self._program.arrays.place(array, written)
+        if kind in ("global", "link"):
+            self._program.globals.declared.append(array)
+        return array
+
+    def free(self, array: HostArray) -> None:
+        """Forget an array. KeyError if it is not there."""
+        if self._arrays.pop(array.address) is not array:
+            raise KeyError(f"array {array.name!r} is none of the program's")
+        self._program.arrays.forget(array)
+
+    def at(self, address: int) -> HostArray | None:
+        """Return the array that holds an address, or ends there."""
+        before = self._arrays.before(address)
+        return before[1] if before is not None and address <= before[0] + before[1].nbytes else None
+
+    # directives
+
+    def items(self, lowered: Iterable[LoweredItem]) -> MapItems:
+        """Prepare the items of one call, which may be used for any number of calls while their arrays live.
+
+        Raises ValueError for an item of which not all bytes belong to one array.
+        """
+        return MapItems(self._lowered(list(lowered), False))
+
+    def _lowered(self, given: list[LoweredItem], from_mapper: bool) -> list[MapItem]:
+        bases = {item.begin: item.base for item in given if not item.type & (ATTACH | PTR_AND_OBJ | LITERAL)}
+        items = []
+        for position, item in enumerate(given):
+            pointee = item.pointee
+            if pointee is None and item.type & ATTACH:  # the item that maps the pointee names its base
+                pointee = bases.get(item.begin)
+            items.append(
+                MapItem(
+                    self._array_of(item),
+                    item.base,
+                    item.begin,
+                    item.size,
+                    item.type | FROM_MAPPER * (from_mapper and not position),
+                    item.dimensions,
+                    item.base if item.type & LITERAL else None,
+                    self.at(item.base) if item.type & (ATTACH | PTR_AND_OBJ) else None,
+                    pointee,
+                    _padding(item, given[position + 1].type >> 48 == position + 1)
+                    if position + 1 < len(given) and item.type < FIRST_MEMBER
+                    else 0,
+                    tuple(self._lowered(list(item.components), True)),
+                )
+            )
+        return items
+
+    def _array_of(self, item: LoweredItem) -> HostArray | None:
+        captures = item.type & LITERAL and item.type >= FIRST_MEMBER
+        if item.type & LITERAL and not captures:
+            return None
+        begin = item.base if item.type & NON_CONTIG else item.begin
+        nbytes = 0 if item.type & (ATTACH | NON_CONTIG) else item.size
+        array = self.at(begin)
+        if nbytes < 0 or (array is None and nbytes) or (array is not None and not array.holds(begin, nbytes)):
+            where = "no array lies there" if array is None else f"array {array.name!r} has {array.nbytes} bytes"
+            raise ValueError(f"{item}: {where}")
+        return array
+
+    def data(
+        self,
+        call: DataCall,
+        items: Sequence[MapItem],
+        *,
+        device: int | None = None,
+        nowait: bool = False,
+        depend: Sequence[Depend] = (),
+    ) -> Construct:
+        """Make a call of `__tgt_target_data_begin_mapper`, `__tgt_target_data_end_mapper` or `…_update_mapper`."""
+        name = _NAMES[call]
+        if call == "end":
+            return Construct(name, ending(items, name), device, nowait, tuple(depend))
+        specification = self._program.declarations.strided_update == "specification"
+
+        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            if call == "begin":
+                return target_data_begin(where, items, queue, name)
+            return target_data_update(where, items, queue, name, specification)
+
+        return Construct(name, work, device, nowait, tuple(depend))
+
+    def target(
+        self,
+        kernel: Kernel,
+        items: Sequence[MapItem],
+        *,
+        teams: int = 0,
+        threads: int = 0,
+        trip_count: int = 0,
+        device: int | None = None,
+        nowait: bool = False,
+        depend: Sequence[Depend] = (),
+    ) -> Construct:
+        """Make a call of `__tgt_target_kernel`; 0 teams or threads: the program left it open.
+
+        The kernel's arguments are the items with TARGET_PARAM, in order: arrays, and numbers of those with LITERAL.
+        """
+        arguments: list[Any] = [
+            item.value if item.type & LITERAL else item.array for item in items if item.type & TARGET_PARAM
+        ]
+        launch = launch_of(kernel, arguments, teams or None, threads or None, trip_count or None)
+
+        def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            def globals_of(array: HostArray) -> Any:
+                return self._program.globals.binding(where, array)
+
+            return target(where, launch, items, arguments, queue, "target", globals_of)
+
+        return Construct("target", region, device, nowait, tuple(depend))
+
+
+def _padding(item: LoweredItem, has_members: bool) -> int:
+    """Return the bytes before a part of a struct, whose block has to begin at an address as aligned as the struct."""
+    return item.begin % required_alignment(item.base) if has_members else 0

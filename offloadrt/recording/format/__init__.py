@@ -1,0 +1,25 @@
+"""The recording of a program: what it asked of the offloading runtime, in which order, and what its kernels cost.
+
+Open `recording.py` first: it has the tables. `convert` makes a recording of the recorder's raw files (`slots.py`),
+`RecordingFile` opens one. The format is described in `README.md`.
+"""
+
+from offloadrt.recording.format.container import RecordingFile
+from offloadrt.recording.format.convert import convert
+from offloadrt.recording.format.errors import (
+    NotARecording,
+    RecordingDamaged,
+    RecordingError,
+    RecordingTooNew,
+)
+from offloadrt.recording.format.recording import Recording
+
+__all__ = [
+    "NotARecording",
+    "Recording",
+    "RecordingDamaged",
+    "RecordingError",
+    "RecordingFile",
+    "RecordingTooNew",
+    "convert",
+]

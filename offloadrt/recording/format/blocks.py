@@ -1,0 +1,138 @@
+"""Memory as a recording comes to it: which array of the host, and which block of a device, an address lies in."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.recording.format.recording import NONE, RecordedArray
+
+
+@attrs.define(eq=False)
+class HostBlock:
+    """An array of the host while it lives; `number` is its place in the recording's table, given at its first use."""
+
+    address: int
+    nbytes: int
+    origin: str
+    name: str = ""
+    number: int = NONE
+
+    def holds(self, address: int, nbytes: int) -> bool:
+        return self.address <= address and address + nbytes <= self.address + self.nbytes
+
+
+@attrs.define(eq=False)
+class HostArrays:
+    """The arrays of the host, as far as they are known: allocations, globals, and what items span besides.
+
+    Of memory that nobody told of (stacks, small blocks) the spans of items are all that is known: those that overlap
+    are one array, which grows.
+    """
+
+    used: list[HostBlock] = attrs.field(factory=list)
+    """Arrays that directives or kernels use, in order of their numbers."""
+    _live: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
+
+    def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
+        """Add an allocation; what was known of its place before has ended."""
+        for old in self.overlapping(address, nbytes):
+            self._live.pop(old.address)
+        block = HostBlock(address, nbytes, origin, name)
+        self._live[address] = block
+        return block
+
+    def free(self, address: int) -> HostBlock | None:
+        """End an allocation; None if none begins there."""
+        block = self._live.get(address)
+        return None if block is None or block.origin != "malloc" else self._live.pop(address)
+
+    def at(self, address: int) -> HostBlock | None:
+        """Find what is known to lie at an address."""
+        found = self._live.before(address)
+        return None if found is None or address >= found[0] + max(1, found[1].nbytes) else found[1]
+
+    def spanned(self, address: int, nbytes: int, name: str) -> HostBlock:
+        """Find the array of an item that spans some bytes; make one, or let it grow, where none is known."""
+        block = self.at(address)
+        if block is None or (block.origin == "mapped" and not block.holds(address, nbytes)):
+            block = self._grown(address, max(1, nbytes), name)
+        return self.use(block, name)
+
+    def _grown(self, address: int, nbytes: int, name: str) -> HostBlock:
+        mapped = [block for block in self.overlapping(address, nbytes) if block.origin == "mapped"]
+        low = min([address, *(block.address for block in mapped)])
+        high = max([address + nbytes, *(block.address + block.nbytes for block in mapped)])
+        if not mapped:
+            block = HostBlock(low, high - low, "mapped", name)
+            self._live[low] = block
+            return block
+        first, *others = mapped
+        for block in mapped:
+            self._live.pop(block.address)
+        first.address, first.nbytes = low, high - low
+        for block in others:
+            if block.number == NONE:
+                continue
+            self.used[block.number] = first  # what refers to it means the array that it has become a part of
+            if first.number == NONE:
+                first.number = block.number
+        self._live[low] = first
+        return first
+
+    def use(self, block: HostBlock, name: str = "") -> HostBlock:
+        """Give an array a number at its first use."""
+        if block.number == NONE:
+            block.number = len(self.used)
+            self.used.append(block)
+        block.name = block.name or name
+        return block
+
+    def overlapping(self, address: int, nbytes: int) -> list[HostBlock]:
+        """List the live arrays that have bytes of a range."""
+        blocks = []
+        place = address + max(1, nbytes) - 1
+        while (found := self._live.before(place)) is not None and found[0] + found[1].nbytes > address:
+            blocks.append(found[1])
+            place = found[0] - 1
+        return blocks[::-1]
+
+    def table(self) -> tuple[tuple[RecordedArray, ...], list[int]]:
+        """Return the arrays without those that became a part of others, and the new number of each."""
+        places: dict[int, int] = {}
+        numbers: list[int] = []
+        arrays: list[RecordedArray] = []
+        for block in self.used:
+            if id(block) not in places:
+                places[id(block)] = len(arrays)
+                name = block.name or f"{block.origin} {block.nbytes} B"
+                arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin))
+            numbers.append(places[id(block)])
+        return tuple(arrays), numbers
+
+
+@attrs.frozen
+class DeviceBlock:
+    """A block of device memory while it lives: `host` is what it is a copy of, 0 for omp_target_alloc."""
+
+    device: int
+    host: int
+    nbytes: int
+
+
+@attrs.define(eq=False)
+class DeviceBlocks:
+    """The blocks of device memory, by the addresses that the recording machine gave them."""
+
+    _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
+
+    def add(self, device: int, host: int, nbytes: int) -> None:
+        self._live.pop(device)
+        self._live[device] = DeviceBlock(device, host, nbytes)
+
+    def remove(self, device: int) -> None:
+        self._live.pop(device)
+
+    def at(self, address: int) -> DeviceBlock | None:
+        found = self._live.before(address)
+        return None if found is None or address >= found[0] + found[1].nbytes else found[1]

@@ -1,0 +1,230 @@
+"""The directives and routines of a recording: their sites, items, kernels, and what the real runtime made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from offloadrt.recording.format.blocks import HostBlock
+from offloadrt.recording.format.events import RecordedEvent
+from offloadrt.recording.format.launches import PAGE, LaunchTables, Run
+from offloadrt.recording.format.memory import MemoryEvents
+from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, Site
+from offloadrt.recording.format.slots import CALLS, MAPPER_COMPONENT, RawProcess, Row, Slot, a_of, kind_of, signed
+from offloadrt.recording.format.tables import ListTable, TaskRow
+from offloadrt.runtime.mapping.map_type import LITERAL
+
+_KERNELS: Final = (7, 8)
+_FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
+_FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
+_ASYNC: Final = 16
+"""What OMPT adds to the number of an operation that is asynchronous."""
+MEMBER_OF_SHIFT: Final = 48
+"""The position of the struct that an item is a member of, plus 1, is in the type's highest 16 bits."""
+
+
+@attrs.define(eq=False)
+class _OpenCall:
+    """A call that has not returned."""
+
+    function: int
+    row: Row
+    kernel: Row | None
+    items: list[Row]
+    arguments: list[int]
+    blocks: list[HostBlock | None]
+    task: TaskRow
+    place: int
+    components: list[Row] = attrs.field(factory=list)
+    operations: list[tuple[int, int]] = attrs.field(factory=list)
+    launch: int = NONE
+    returned: int = 0
+
+
+@attrs.define(eq=False)
+class RuntimeCalls:
+    """Follows the calls of a process to the runtime."""
+
+    process: RawProcess
+    memory: MemoryEvents
+    sites: dict[Site, int] = attrs.field(factory=dict)
+    kernels: dict[str, int] = attrs.field(factory=dict)
+    items: ListTable = attrs.field(factory=lambda: ListTable("items", "item", ("base", "begin", "size", "array")))
+    operations: ListTable = attrs.field(factory=lambda: ListTable("operations", "operation", ("kind", "bytes")))
+    launches: LaunchTables = attrs.field(init=False)
+    has_operations: bool = False
+    has_launches: bool = False
+    _open: dict[int, _OpenCall] = attrs.field(factory=dict)
+    _roots: dict[int, int] = attrs.field(factory=dict)
+    """The outermost call that a nested one belongs to."""
+    _entries: dict[int, str] = attrs.field(factory=dict)
+    _touched: dict[tuple[int, ...], list[tuple[int, HostBlock, int, Run]]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.launches = LaunchTables(self.memory.arrays, self.memory.device)
+        self._entries = {int(line["at"]): str(line["name"]) for line in self.process.lines if line["k"] == "entry"}
+
+    def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
+        """Tell whether a call is made inside another one; what it does is then the outer one's."""
+        outer = self._roots.get(row[3], row[3])
+        if not outer:
+            return False
+        self._roots[row[2]] = outer
+        if a_of(row) == MAPPER_COMPONENT and outer in self._open:
+            self._open[outer].components += [part for part in parts if kind_of(part) == Slot.ITEM]
+        return True
+
+    def where(self, row: Row) -> str:
+        """Name the place of a call in the source."""
+        _, file, _, line, *_ = (self.process.strings.get(row[5], "") + ";;;;;").split(";")
+        return f"{file}:{line}" if line not in ("", "0") else CALLS.get(a_of(row), f"call {a_of(row)}")
+
+    def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
+        """Note a call, with the arrays that its items are in now."""
+        parts = event.parts
+        items = [part for part in parts if kind_of(part) == Slot.ITEM]
+        kernel = next((part for part in parts if kind_of(part) == Slot.KERNEL), None)
+        arguments = [word for part in parts if kind_of(part) == Slot.ARG for word in part[1:]]
+        function = a_of(event.row)
+        blocks = [self._block_of(item) for item in items]
+        self._open[event.row[2]] = _OpenCall(function, event.row, kernel, items, arguments, blocks, task, place)
+
+    def _block_of(self, item: Row) -> HostBlock | None:
+        begin, size, type_bits = item[2], signed(item[3]), item[4]
+        if type_bits & LITERAL or not begin:
+            return None
+        if size > 0:
+            return self.memory.arrays.spanned(begin, size, self._form(item).name)
+        block = self.memory.arrays.at(begin)
+        return None if block is None else self.memory.arrays.use(block, self._form(item).name)
+
+    def _form(self, item: Row) -> ItemForm:
+        text = self.process.strings.get(item[5], "")
+        _, name, file, line, *_ = (text + ";;;;;").split(";")
+        if name.lower().endswith(_FORTRAN):  # flang puts the file first
+            name, file = file if file != "unknown" else "", name
+        return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
+
+    def operation(self, kind: int, row: Row) -> None:
+        """Note what the real runtime did in a call."""
+        self.has_operations = True
+        call = self._open.get(self._roots.get(row[2], row[2]))
+        if kind == Slot.SUBMIT:
+            found = (int(OmptOperation.SUBMIT), 0)
+        else:
+            number = a_of(row) - _ASYNC if a_of(row) > _ASYNC else a_of(row)
+            nbytes = 0 if number in (OmptOperation.DELETE, OmptOperation.DISASSOCIATE) else row[5]
+            self.memory.operation(number, row[3], row[4], row[5])
+            found = (number, nbytes)
+        if call is not None:
+            call.operations.append(found)
+
+    def launched(self, row: Row, parts: Sequence[Row]) -> None:
+        """Note what a launch cost."""
+        self.has_launches = True
+        call = self._open.get(self._roots.get(row[2], row[2]))
+        if call is None or call.kernel is None:
+            return
+        kernel = self._kernel(call.kernel)
+        call.launch, touched = self.launches.add(kernel, row, parts, call.items)
+        self._kernel_touches((kernel, *row[3:6]), call, touched)
+
+    def _kernel_touches(
+        self, shape: tuple[int, ...], call: _OpenCall, touched: list[tuple[HostBlock, int, Run]]
+    ) -> None:
+        """Tell what watches for separate copies; an untraced launch touches what the traced one of its shape did."""
+        if touched:
+            begins = {item[2]: number for number, item in enumerate(call.items) if not item[4] & LITERAL}
+            self._touched[shape] = [(begins.get(host, NONE), block, host, run) for block, host, run in touched]
+        for number, block, host, run in self._touched.get(shape, ()):
+            begin = host if number == NONE else call.items[number][2]
+            own = block if number == NONE else call.blocks[number]
+            if own is not None:
+                address = begin // PAGE * PAGE + run[1] * PAGE
+                self.memory.copies.kernel(own, address, run[2] * PAGE, run[0], self.where(call.row))
+
+    def _kernel(self, kernel: Row) -> int:
+        name = self._entries.get(kernel[1], f"kernel at {kernel[1]:#x}")
+        return self.kernels.setdefault(name, len(self.kernels))
+
+    def returned(self, row: Row) -> None:
+        """Complete the record of a call."""
+        call = self._open.pop(row[2], None)
+        if call is not None:
+            call.returned = row[3]
+            self._complete(call, whole=True)
+
+    def finish(self) -> None:
+        """Complete the calls that never returned; what the runtime did in them is not known as a whole."""
+        for call in self._open.values():
+            self._complete(call, whole=False)
+
+    def _complete(self, call: _OpenCall, whole: bool) -> None:
+        items, blocks = self._expanded(call)
+        if _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
+            words = (*call.arguments, call.returned)
+            rows = [(word, 0, 0, NONE) for word in words]
+        else:
+            rows = [
+                (item[1], item[2], signed(item[3]), NONE if block is None else block.number)
+                for item, block in zip(items, blocks, strict=True)
+            ]
+        call.task.put(call.place, "subject", self._site(call, items))
+        call.task.put(call.place, "detail", self.items.add(rows))
+        call.task.put(call.place, "launch", call.launch)
+        if whole and self.has_operations:
+            call.task.put(call.place, "operations", self.operations.add(sorted(call.operations)))
+
+    def _expanded(self, call: _OpenCall) -> tuple[list[Row], list[HostBlock | None]]:
+        """Put what a mapper made in the place of its item; members of structs behind it refer to a later place."""
+        if not call.components:
+            return call.items, call.blocks
+        items: list[Row] = []
+        blocks: list[HostBlock | None] = []
+        shift = 0
+        mapped = [number for number, item in enumerate(call.items) if item[6]]
+        for number, (item, block) in enumerate(zip(call.items, call.blocks, strict=True)):
+            if not item[6]:
+                items.append(_moved(item, shift))
+                blocks.append(block)
+                continue
+            own = call.components if len(mapped) == 1 else _of_mapper(call.components, item)
+            items += [_moved(part, number + shift) for part in own]
+            blocks += [self._block_of(part) for part in own]
+            shift += len(own) - 1
+        return items, blocks
+
+    def _site(self, call: _OpenCall, items: Sequence[Row]) -> int:
+        text = self.process.strings.get(call.row[5], "")
+        _, file, function, line, column, *_ = (text + ";;;;;").split(";")
+        kernel = call.kernel
+        site = Site(
+            call=CALLS.get(call.function, f"call {call.function}"),
+            file=file if file != "unknown" else "",
+            function=function if function != "unknown" else "",
+            line=int(line) if line.isdigit() else 0,
+            column=int(column) if column.isdigit() else 0,
+            device=signed(call.row[6]),
+            kernel=NONE if kernel is None else self._kernel(kernel),
+            teams=0 if kernel is None else signed(kernel[2]),
+            threads=0 if kernel is None else signed(kernel[3]),
+            flags=0 if kernel is None else kernel[5],
+            items=tuple(self._form(item) for item in items),
+        )
+        return self.sites.setdefault(site, len(self.sites))
+
+
+def _moved(item: Row, shift: int) -> Row:
+    """Let a member refer to the place that its struct has now."""
+    member = item[4] >> MEMBER_OF_SHIFT & 0xFFFF
+    if not shift or not member or member == 0xFFFF:
+        return item
+    return (*item[:4], item[4] + (shift << MEMBER_OF_SHIFT), *item[5:])
+
+
+def _of_mapper(components: Sequence[Row], item: Row) -> list[Row]:
+    """Choose the components whose base is that of the item, where a call has several mappers."""
+    low, high = item[2], item[2] + max(1, signed(item[3]))
+    return [part for part in components if low <= part[1] < high]

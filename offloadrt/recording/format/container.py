@@ -1,0 +1,176 @@
+"""The file of a recording: a zip, or a folder, of text (JSON) and columns (NumPy's .npy).
+
+meta.json                       {"format": "offloadrt recording", "version": 1, "runs": [...]}
+RUN/dictionaries.json           meta, sites, kernels, arrays
+RUN/columns/NAME.npy            one for each name of `recording.COLUMNS`
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import attrs
+import msgspec
+import numpy as np
+
+from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
+from offloadrt.recording.format.recording import COLUMNS, Column, Dictionaries, Recording
+from offloadrt.recording.format.tables import narrowed
+
+FORMAT: Final = "offloadrt recording"
+VERSION: Final = 1
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """One process of one run of the program."""
+
+    folder: str
+    threads: int
+    """Host threads: as `offloadrt record --threads` asked for, or the most of a parallel region."""
+    rank: int | None = None
+    pid: int = 0
+    ended: str = "exit"
+    directives: int = 0
+
+
+class _Index(msgspec.Struct, frozen=True):
+    format: str = ""
+    version: int = 0
+    runs: list[RunSummary] = []
+
+
+class _Members(Protocol):
+    """The files inside a recording."""
+
+    def read(self, name: str) -> bytes: ...
+
+
+@attrs.frozen
+class _Folder:
+    path: Path
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+
+@attrs.frozen
+class RecordingFile:
+    """A file with one or more runs of a program; `load` reads one of them.
+
+    `read` raises NotARecording, RecordingDamaged and RecordingTooNew.
+    """
+
+    path: Path
+    runs: tuple[RunSummary, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> RecordingFile:
+        """Read what a file says of its runs."""
+        with _opened(path) as members:
+            try:
+                text = members.read("meta.json")
+            except (KeyError, FileNotFoundError):
+                raise NotARecording(f"{path}: is no recording: it has no meta.json") from None
+            index = _decoded(path, "meta.json", text, _Index)
+        if index.format != FORMAT:
+            raise NotARecording(f"{path}: is no recording: meta.json does not say so")
+        if index.version > VERSION:
+            raise RecordingTooNew(
+                f"{path}: is in version {index.version} of the format; this offloadrt reads up to {VERSION}"
+            )
+        if not index.runs:
+            raise RecordingDamaged(f"{path}: meta.json lists no run")
+        return cls(path, tuple(index.runs))
+
+    def load(self, run: RunSummary) -> Recording:
+        """Load one run. Raises RecordingDamaged."""
+        columns: dict[str, Column] = {}
+        with _opened(self.path) as members:
+            try:
+                text = members.read(f"{run.folder}/dictionaries.json")
+                found = _decoded(self.path, f"{run.folder}/dictionaries.json", text, Dictionaries)
+                for name, kind in COLUMNS.items():
+                    data = io.BytesIO(members.read(f"{run.folder}/columns/{name}.npy"))
+                    columns[name] = np.load(data, allow_pickle=False).astype(kind, copy=False)
+            except (KeyError, FileNotFoundError) as error:
+                raise RecordingDamaged(f"{self.path}: a part is missing: {error}") from None
+            except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError) as error:
+                raise RecordingDamaged(f"{self.path}: a part is damaged: {error}") from None
+        recording = Recording(f"{self.path}:{run.folder}", found, columns)
+        recording.check()
+        return recording
+
+
+def is_recording(path: Path) -> bool:
+    """Tell whether a path looks like a recording: a zip or a folder with a meta.json, or a name that ends in .rec."""
+    if path.is_dir():
+        return (path / "meta.json").is_file() or path.suffix == ".rec"
+    return path.suffix == ".rec" or (path.is_file() and zipfile.is_zipfile(path))
+
+
+def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mapping[str, Column]]]) -> None:
+    """Write a recording: a zip, which replaces what was there; or into a folder when `path` is one."""
+    parts: dict[str, bytes] = {}
+    index = _Index(FORMAT, VERSION, [summary for summary, _, _ in recordings])
+    parts["meta.json"] = msgspec.json.format(msgspec.json.encode(index))
+    for summary, dictionaries, columns in recordings:
+        parts[f"{summary.folder}/dictionaries.json"] = msgspec.json.encode(dictionaries)
+        for name, column in narrowed(columns).items():
+            data = io.BytesIO()
+            np.save(data, column, allow_pickle=False)
+            parts[f"{summary.folder}/columns/{name}.npy"] = data.getvalue()
+    if path.is_dir():
+        for name, part in parts.items():
+            target = path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(part)
+        return
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, part in parts.items():
+                archive.writestr(zipfile.ZipInfo(name), part, zipfile.ZIP_DEFLATED)  # the same bytes at any time
+    shutil.move(file.name, path)
+
+
+@attrs.define
+class _opened:
+    """Opens a zip or a folder: ``with _opened(path) as members``."""
+
+    path: Path
+    _archive: zipfile.ZipFile | None = None
+
+    def __enter__(self) -> _Members:
+        if self.path.is_dir():
+            return _Folder(self.path)
+        try:
+            self._archive = zipfile.ZipFile(self.path)
+        except FileNotFoundError:
+            raise NotARecording(f"{self.path}: cannot be read: no such file") from None
+        except zipfile.BadZipFile:
+            what = "is cut off" if _begins_as_zip(self.path) else "is neither a zip nor a folder"
+            kind = RecordingDamaged if _begins_as_zip(self.path) else NotARecording
+            raise kind(f"{self.path}: {what}") from None
+        return self._archive
+
+    def __exit__(self, *raised: object) -> None:
+        if self._archive is not None:
+            self._archive.close()
+
+
+def _begins_as_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _decoded(path: Path, name: str, text: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError as error:
+        raise RecordingDamaged(f"{path}: {name}: {error}") from None

@@ -1,0 +1,180 @@
+"""The launches of kernels in a recording: counters of each, and of traced ones what they did with each array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+
+from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays, HostBlock
+from offloadrt.recording.format.recording import NONE, Column
+from offloadrt.recording.format.slots import COUNTERS, COUNTERS_A_SLOT, Row, Slot, a_of, b_of, kind_of
+from offloadrt.recording.format.tables import list_columns, row_columns
+from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL
+
+PAGE: Final = 4096
+Run = tuple[int, int, int, int, int]
+"""Loads (1) or stores (2), first page of 4 KiB counted from the array's, pages, and the teams that touched the first
+and the last of them.
+"""
+
+
+@attrs.frozen
+class ArrayTouches:
+    """What a traced launch did with a mapped block, or with a part of an array."""
+
+    item: int
+    """The item of the directive that has it; -1: it was mapped before, and the kernel follows a pointer to it."""
+    array: int
+    """-1: memory of omp_target_alloc."""
+    offset: int
+    """Where in the array the block begins."""
+    nbytes: int
+    load_bytes: int
+    store_bytes: int
+    sectors: tuple[int, int, int, int]
+    """Distinct 32 B sectors loaded and stored, and the sums of these over teams."""
+    runs: tuple[Run, ...]
+
+
+@attrs.frozen
+class TracedLaunch:
+    """What a traced launch did with memory."""
+
+    warp_instructions: int
+    warp_sectors: int
+    lanes: int
+    other_bytes: int
+    uses: tuple[ArrayTouches, ...]
+
+
+@attrs.frozen
+class LaunchRow:
+    """One launch as it was played; equal ones are one row."""
+
+    trip: int
+    teams: int
+    threads: int
+    gpu_threads: int
+    barriers: int
+    trace: int
+    counts: tuple[int, ...]
+
+
+@attrs.define(eq=False)
+class LaunchTables:
+    """The tables of launches and traces. ``add`` takes what the recorder wrote of one."""
+
+    _arrays: HostArrays
+    _device: DeviceBlocks
+    _rows: dict[LaunchRow, int] = attrs.field(factory=dict)
+    _traces: dict[TracedLaunch, int] = attrs.field(factory=dict)
+    _by_shape: dict[tuple[int, ...], int] = attrs.field(factory=dict)
+    """The last trace of a kernel and shape."""
+
+    def add(
+        self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row]
+    ) -> tuple[int, list[tuple[HostBlock, int, Run]]]:
+        """Add a launch; returns its number, and the stretches of arrays that it touched as far as that is known.
+
+        A launch that was not traced has the trace of the one before it with the same kernel and shape.
+        """
+        counts: list[int] = []
+        touched: list[tuple[HostBlock, int, Run]] = []
+        shape = (kernel, *row[3:6])
+        for part in parts:
+            if kind_of(part) == Slot.COUNTS:
+                counts += part[1 : 1 + COUNTERS_A_SLOT]
+        trace = self._by_shape.get(shape, NONE)
+        if a_of(row) == 1:
+            found, touched = self._trace(parts, items)
+            trace = self._by_shape[shape] = self._traces.setdefault(found, len(self._traces))
+        launch = LaunchRow(row[5], row[3], row[4], row[6], row[7], trace, tuple(counts[: len(COUNTERS)]))
+        return self._rows.setdefault(launch, len(self._rows)), touched
+
+    def _trace(
+        self, parts: Sequence[Row], items: Sequence[Row]
+    ) -> tuple[TracedLaunch, list[tuple[HostBlock, int, Run]]]:
+        warp: Row | tuple[int, ...] = (0,) * 8
+        uses: list[ArrayTouches] = []
+        touched: list[tuple[HostBlock, int, Run]] = []
+        heads: dict[int, Row] = {}
+        sectors: dict[int, tuple[int, int, int, int]] = {}
+        runs: dict[int, list[Run]] = {}
+        for part in parts:
+            match kind_of(part):
+                case Slot.WARP:
+                    warp = part
+                case Slot.ARRAY:
+                    heads[a_of(part)] = part
+                case Slot.SECTORS:
+                    sectors[a_of(part)] = part[1], part[2], part[3], part[4]
+                case Slot.PAGES:
+                    runs.setdefault(b_of(part), []).append((a_of(part), *part[1:5]))
+        for number, (_, host, device, nbytes, loads, stores, *_rest) in heads.items():
+            block = self._arrays.at(host) if host else None
+            offset = 0
+            if block is not None:
+                self._arrays.use(block)
+                offset = host - block.address
+                touched += [(block, host, run) for run in runs.get(number, ())]
+            uses.append(
+                ArrayTouches(
+                    _item_of(items, host, device, nbytes),
+                    NONE if block is None else block.number,
+                    offset,
+                    nbytes,
+                    loads,
+                    stores,
+                    sectors.get(number, (0, 0, 0, 0)),
+                    tuple(runs.get(number, ())),
+                )
+            )
+        return TracedLaunch(warp[1], warp[2], warp[3], warp[4] + warp[5], tuple(uses)), touched
+
+    def columns(self, arrays: Sequence[int]) -> dict[str, Column]:
+        """Make the columns; `arrays`: the new number of each array."""
+        traces = list(self._traces)
+        uses = [use for trace in traces for use in trace.uses]
+        use_fields = (
+            "item", "array", "offset", "nbytes", "load_bytes", "store_bytes", "sectors_read", "sectors_written",
+            "team_sectors_read", "team_sectors_written",
+        )  # fmt: skip
+        use_rows = [
+            (use.item, NONE if use.array == NONE else arrays[use.array], use.offset, use.nbytes, use.load_bytes,
+             use.store_bytes, *use.sectors)
+            for use in uses
+        ]  # fmt: skip
+        trace_fields = ("warp_instructions", "warp_sectors", "lanes", "other_bytes")
+        trace_rows = [(one.warp_instructions, one.warp_sectors, one.lanes, one.other_bytes) for one in traces]
+        runs = list_columns(
+            "use", "run", ("kind", "page", "pages", "first_team", "last_team"), [use.runs for use in uses]
+        )
+        launches = list(self._rows)
+        launch_rows = [(one.trip, one.teams, one.threads, one.gpu_threads, one.barriers, one.trace) for one in launches]
+        counts = np.zeros((len(launches), len(COUNTERS)), "u8")
+        for number, launch in enumerate(launches):
+            counts[number, : len(launch.counts)] = launch.counts
+        return {
+            "use.first_run": runs.pop("use.first"),
+            **runs,
+            **row_columns("use", use_fields, use_rows),
+            "trace.first": np.cumsum([0, *(len(trace.uses) for trace in traces)], dtype="u8"),
+            **row_columns("trace", trace_fields, trace_rows),
+            **row_columns("launch", ("trip", "teams", "threads", "gpu_threads", "barriers", "trace"), launch_rows),
+            "launch.counts": counts,
+        }
+
+
+def _item_of(items: Sequence[Row], host: int, device: int, nbytes: int) -> int:
+    """Find the item that maps a block: by its host address, or by the device address that is passed as a value."""
+    for number, item in enumerate(items):
+        begin, size, type_bits = item[2], item[3], item[4]
+        if type_bits & LITERAL:
+            if device <= item[1] < device + max(1, nbytes) and not host:
+                return number
+        elif not type_bits & ATTACH and host and begin < host + nbytes and host < begin + max(1, size):
+            return number
+    return NONE

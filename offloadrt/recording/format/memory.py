@@ -1,0 +1,83 @@
+"""What a recording says of memory while its events come in: arrays, device blocks, touches of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays, HostBlock
+from offloadrt.recording.format.recording import NONE, Column, OmptOperation
+from offloadrt.recording.format.separate_copies import SeparateCopies
+from offloadrt.recording.format.slots import Row, a_of
+from offloadrt.recording.format.tables import ListTable, TaskRow
+
+Touch = tuple[HostBlock, int, int, int]
+"""Array, offset, bytes, loads (1) or stores (2)."""
+
+
+@attrs.define(eq=False)
+class MemoryEvents:
+    """Follows the memory of a process. Tables are made at the end, of the arrays that are used by then."""
+
+    arrays: HostArrays = attrs.field(factory=HostArrays)
+    device: DeviceBlocks = attrs.field(factory=DeviceBlocks)
+    copies: SeparateCopies = attrs.field(factory=SeparateCopies)
+    allocated: list[tuple[TaskRow, int, HostBlock]] = attrs.field(factory=list)
+    """The records of allocations and frees."""
+    has_host_touches: bool = False
+    _pending: dict[int, list[Touch]] = attrs.field(factory=dict)
+    _taken: list[list[Touch]] = attrs.field(factory=list)
+
+    def touched(self, thread: int, row: Row) -> None:
+        """Note that the host has touched some stretches since the thread's last record."""
+        self.has_host_touches = True
+        kind, address, nbytes = a_of(row), row[2], row[3]
+        pending = self._pending.setdefault(thread, [])
+        for block in self.arrays.overlapping(address, nbytes):
+            low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
+            if low < high:
+                pending.append((block, low - block.address, high - low, kind))
+                self.copies.host(block, low, high - low, kind)
+
+    def has_touches(self, thread: int) -> bool:
+        return bool(self._pending.get(thread))
+
+    def take_touches(self, thread: int) -> int:
+        """Return the number of a thread's touches up to now, for its record; -1 without any."""
+        touches = self._pending.pop(thread, None)
+        if not touches:
+            return NONE
+        self._taken.append(touches)
+        return len(self._taken) - 1
+
+    def operation(self, kind: int, source: int, destination: int, nbytes: int) -> None:
+        """Follow what the real runtime did with device memory."""
+        if kind == OmptOperation.ALLOC:
+            self.device.add(destination, source, nbytes)
+            if source and (block := self.arrays.at(source)) is not None:
+                self.copies.map(block, source, nbytes)
+        elif kind == OmptOperation.DELETE:
+            gone = self.device.at(source)
+            self.device.remove(source)
+            if gone is not None and gone.host and (block := self.arrays.at(gone.host)) is not None:
+                self.copies.unmap(block, gone.host, gone.nbytes)
+        elif kind in (OmptOperation.H2D, OmptOperation.D2H):
+            device = destination if kind == OmptOperation.H2D else source
+            copy = self.device.at(device)
+            if copy is not None and copy.host:
+                host = copy.host + device - copy.device
+                if (block := self.arrays.at(host)) is not None:
+                    self.copies.copied(block, host, nbytes)
+
+    def columns(self, numbers: Sequence[int]) -> tuple[dict[str, Column], Column]:
+        """Make the columns of touches, and the new number of each list; `numbers`: of the arrays."""
+        table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
+        places = [
+            table.add((numbers[block.number], offset, nbytes, kind) for block, offset, nbytes, kind in touches)
+            if (touches := [touch for touch in taken if touch[0].number != NONE])
+            else NONE
+            for taken in self._taken
+        ]
+        return table.columns(), np.array([*places, NONE], "i4")  # the last is what -1 finds

@@ -1,0 +1,253 @@
+"""The tables of a recording: what `README.md` describes, as a program sees it that has loaded one.
+
+A *site* is a directive of the source as the compiler lowered it; a *record* is one thing that a task did: a directive
+(with the site, its list of items, the kernel's costs and the operations that the real runtime made of it) or a step of
+synchronization. Records are columns, in the order of tasks; each task has its own in program order. Lists that many
+records share (items, operations, host touches) are stored once: list n has entries first[n] to first[n + 1].
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from offloadrt.recording.format.errors import RecordingDamaged
+
+NONE: Final = -1
+"""In a column: no list, no launch, no array."""
+
+
+class Step(enum.IntEnum):
+    """What a record is; `subject` and `detail` are columns."""
+
+    DIRECTIVE = 0
+    """subject: site; detail: list of items."""
+    FORK = 1
+    """A parallel region; subject: team. It ends with the record."""
+    BARRIER = 2
+    TASK = 3
+    """An explicit or target task is made; subject: task; detail: list of dependences."""
+    TASKWAIT = 4
+    """detail: list of dependences, or none."""
+    GROUP_BEGIN = 5
+    GROUP_END = 6
+    ACQUIRE = 7
+    """subject: lock; detail: for an ordered region, whose turn it is."""
+    RELEASE = 8
+    ALLOCATE = 9
+    """subject: array."""
+    FREE = 10
+    """subject: array."""
+    REST = 11
+    """Nothing more than the time and the touches up to the end of a task."""
+
+
+class TaskKind(enum.IntEnum):
+    """Where a task's records come from."""
+
+    INITIAL = 0
+    IMPLICIT = 1
+    EXPLICIT = 2
+    TARGET = 3
+    """The task of a ``nowait`` construct."""
+    UNDEFERRED = 4
+    """Runs at once in the thread that makes it."""
+
+
+class OmptOperation(enum.IntEnum):
+    """Data operations, by OMPT's numbers, and the launch of a kernel."""
+
+    ALLOC = 1
+    H2D = 2
+    D2H = 3
+    DELETE = 4
+    ASSOCIATE = 5
+    DISASSOCIATE = 6
+    MEMSET = 7
+    SUBMIT = 100
+
+
+class ItemForm(msgspec.Struct, frozen=True):
+    """What the source says of a map item: type bits, its text and its line."""
+
+    type: int
+    name: str = ""
+    file: str = ""
+    line: int = 0
+
+
+class Site(msgspec.Struct, frozen=True):
+    """A directive or a routine in the source."""
+
+    call: str
+    file: str = ""
+    function: str = ""
+    line: int = 0
+    column: int = 0
+    device: int = -1
+    kernel: int = NONE
+    teams: int = 0
+    """num_teams: 0 is left open, -1 none."""
+    threads: int = 0
+    """thread_limit: 0 is left open."""
+    flags: int = 0
+    items: tuple[ItemForm, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """Name the place in the source; the call where the program was built without lines."""
+        return f"{self.file}:{self.line}" if self.line else self.call
+
+
+class RecordedArray(msgspec.Struct, frozen=True):
+    """A block of host memory that directives or kernels use, from its allocation to its end."""
+
+    name: str
+    address: int
+    nbytes: int
+    origin: str
+    """malloc (ALLOCATE and FREE say when), global, or mapped: of unknown origin, there from the beginning."""
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """How a process was recorded, and what is known of it besides the tables."""
+
+    program: list[str] = []
+    pid: int = 0
+    rank: int | None = None
+    threads: int = 1
+    """The most host threads of a parallel region."""
+    asked_threads: int | None = None
+    """What `offloadrt record --threads` asked for."""
+    ended: str = "exit"
+    """exit, stopped, or cut: it crashed or was killed, and what was recorded up to then is here."""
+    exit: int | None = None
+    signal: int | None = None
+    runtime: str = ""
+    compiler: str = ""
+    costs: bool = False
+    """Whether launches have counters."""
+    oracle: bool = False
+    """Whether the real runtime's operations were recorded."""
+    host_touches: bool = False
+    separate_copies: list[str] = []
+    """Where the program relies on host and device having copies of their own; found by `separate_copies.py`."""
+    globals: dict[str, int] = {}
+    """Bytes of each declare target global."""
+    requires: int = 0
+
+
+class Dictionaries(msgspec.Struct, frozen=True):
+    """The parts of a recording that hold text."""
+
+    meta: Meta
+    sites: tuple[Site, ...]
+    kernels: tuple[str, ...]
+    arrays: tuple[RecordedArray, ...]
+
+
+Column = npt.NDArray[Any]
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "record.step": "u1", "record.subject": "u4", "record.detail": "i4", "record.cpu": "u8", "record.launch": "i4",
+    "record.operations": "i4", "record.touches": "i4",
+    "task.kind": "u1", "task.thread": "u4", "task.team": "i4", "task.number": "u4", "task.size": "u4",
+    "task.first": "u8", "task.count": "u8",
+    "lock.kind": "u1",
+    "items.first": "u8", "item.base": "u8", "item.begin": "u8", "item.size": "i8", "item.array": "i4",
+    "operations.first": "u8", "operation.kind": "u1", "operation.bytes": "u8",
+    "touches.first": "u8", "touch.array": "i4", "touch.offset": "u8", "touch.bytes": "u8", "touch.kind": "u1",
+    "dependences.first": "u8", "dependence.address": "u8", "dependence.kind": "u1",
+    "launch.trip": "u8", "launch.teams": "u4", "launch.threads": "u4", "launch.gpu_threads": "u8",
+    "launch.barriers": "u8", "launch.trace": "i4", "launch.counts": "u8",
+    "trace.first": "u8", "trace.warp_instructions": "u8", "trace.warp_sectors": "u8", "trace.lanes": "u8",
+    "trace.other_bytes": "u8",
+    "use.item": "i4", "use.array": "i4", "use.offset": "u8", "use.nbytes": "u8", "use.load_bytes": "u8",
+    "use.store_bytes": "u8", "use.sectors_read": "u8", "use.sectors_written": "u8", "use.team_sectors_read": "u8",
+    "use.team_sectors_written": "u8", "use.first_run": "u8",
+    "run.kind": "u1", "run.page": "u8", "run.pages": "u4", "run.first_team": "u4", "run.last_team": "u4",
+}  # fmt: skip
+"""Every column and its type when loaded; files hold the narrowest type of the same kind that fits."""
+
+
+@attrs.frozen(eq=False)
+class Recording:
+    """One recorded process."""
+
+    name: str
+    """Where it was read, for messages."""
+    dictionaries: Dictionaries
+    columns: Mapping[str, Column]
+
+    @property
+    def meta(self) -> Meta:
+        return self.dictionaries.meta
+
+    @property
+    def directives(self) -> int:
+        """Count directives and routines."""
+        return int(np.count_nonzero(self.columns["record.step"] == Step.DIRECTIVE))
+
+    def range_of(self, table: str, number: int) -> range:
+        """Return the places of list `number` of a table: ``items``, ``operations``, ``touches``, ``dependences``."""
+        if number < 0:
+            return range(0)
+        first = self.columns[f"{table}.first"]
+        return range(int(first[number]), int(first[number + 1]))
+
+    def check(self) -> None:
+        """Raise RecordingDamaged when a column is missing, or refers to what does not exist."""
+        for name in COLUMNS:
+            if name not in self.columns:
+                raise RecordingDamaged(f"{self.name}: column {name} is missing")
+        for table, names in _tables().items():
+            lengths = {name: len(self.columns[name]) for name in names}
+            if len(set(lengths.values())) > 1:
+                raise RecordingDamaged(f"{self.name}: columns of {table} differ in length: {lengths}")
+        columns, found = self.columns, self.dictionaries
+        steps, subjects = columns["record.step"], columns["record.subject"]
+        for step, count, what in (
+            (Step.DIRECTIVE, len(found.sites), "site"),
+            (Step.TASK, len(columns["task.kind"]), "task"),
+            (Step.ALLOCATE, len(found.arrays), "array"),
+            (Step.FREE, len(found.arrays), "array"),
+        ):
+            named = subjects[steps == step]
+            if len(named) and int(named.max()) >= count:
+                raise RecordingDamaged(f"{self.name}: a record names {what} {int(named.max())} of {count}")
+        for name, count in (
+            ("record.launch", len(columns["launch.trip"])),
+            ("record.operations", len(columns["operations.first"]) - 1),
+            ("record.touches", len(columns["touches.first"]) - 1),
+            ("launch.trace", len(columns["trace.first"]) - 1),
+            ("item.array", len(found.arrays)),
+            ("use.array", len(found.arrays)),
+        ):
+            if len(columns[name]) and int(columns[name].max()) >= count:
+                raise RecordingDamaged(f"{self.name}: {name} names {int(columns[name].max())} of {count}")
+        for list_, entries in (
+            ("items.first", "item.base"), ("operations.first", "operation.kind"), ("touches.first", "touch.array"),
+            ("dependences.first", "dependence.kind"), ("trace.first", "use.item"), ("use.first_run", "run.kind"),
+        ):  # fmt: skip
+            if not len(columns[list_]) or int(columns[list_][-1]) != len(columns[entries]):
+                raise RecordingDamaged(f"{self.name}: {list_} does not end where {entries} ends")
+
+
+_LISTS: Final = ("items", "operations", "touches", "dependences")
+_ENDS: Final = {"trace.first": "trace", "use.first_run": "use"}
+
+
+def _tables() -> dict[str, list[str]]:
+    """Group the columns that must have one length; columns of list ends have one entry more and are left out."""
+    tables: dict[str, list[str]] = {}
+    for name in COLUMNS:
+        table = name.partition(".")[0]
+        if table not in _LISTS and name not in _ENDS:
+            tables.setdefault(table, []).append(name)
+    return tables

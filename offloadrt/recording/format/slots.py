@@ -1,0 +1,172 @@
+"""The raw files that the recorder writes: for each process JSON lines, for each of its threads an array of slots.
+
+A slot is eight words of 64 bits. Word 0 has its kind (bits 0 to 7), `a` (16 to 31) and `b` (32 to 63); a slot of kind 0
+is unused, as the last ones are after a crash. `native/slots.h` has the same numbers.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+import numpy as np
+
+from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
+
+RAW_VERSION: Final = 1
+SLOT_WORDS: Final = 8
+SLOT_BYTES: Final = 64
+
+
+class Slot(enum.IntEnum):
+    """What a slot is about.
+
+    Wide because it has one member for each kind of slot.
+    """
+
+    THREAD = 1
+    CALL = 2
+    KERNEL = 3
+    ITEM = 4
+    ARG = 5
+    RET = 6
+    OUT = 7
+    OP = 8
+    SUBMIT = 9
+    LAUNCH = 10
+    COUNTS = 11
+    WARP = 12
+    ARRAY = 13
+    PAGES = 14
+    SECTORS = 15
+    PARALLEL_BEGIN = 16
+    PARALLEL_END = 17
+    IMPLICIT = 18
+    SYNC = 19
+    TASK_CREATE = 20
+    TASK_SCHEDULE = 21
+    DEPENDENCE = 22
+    MUTEX = 23
+    ALLOC = 24
+    FREE = 25
+    TOUCH = 26
+
+
+CALLS: Final = {
+    1: "__tgt_target_data_begin_mapper",
+    2: "__tgt_target_data_end_mapper",
+    3: "__tgt_target_data_update_mapper",
+    4: "__tgt_target_data_begin_nowait_mapper",
+    5: "__tgt_target_data_end_nowait_mapper",
+    6: "__tgt_target_data_update_nowait_mapper",
+    7: "__tgt_target_kernel",
+    8: "__tgt_target_kernel_nowait",
+    9: "__tgt_push_mapper_component",
+    20: "omp_target_alloc",
+    21: "omp_target_free",
+    22: "omp_target_is_present",
+    23: "omp_target_is_accessible",
+    24: "omp_get_mapped_ptr",
+    25: "omp_target_associate_ptr",
+    26: "omp_target_disassociate_ptr",
+    27: "omp_target_memcpy",
+    28: "omp_target_memcpy_async",
+    29: "omp_target_memset",
+    30: "omp_target_memcpy_rect",
+    40: "GOMP_target_ext",
+    41: "GOMP_target_data_ext",
+    42: "GOMP_target_end_data",
+    43: "GOMP_target_update_ext",
+    44: "GOMP_target_enter_exit_data",
+}
+"""The runtime's entry points by their number in a slot."""
+MAPPER_COMPONENT: Final = 9
+
+COUNTERS: Final = (
+    "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",
+    "stores", "store_bytes", "atomics", "stack", "branches", "unknown_calls", "atomic_bytes",
+)  # fmt: skip
+"""What is counted of a launch, in the order of the slots."""
+COUNTERS_A_SLOT: Final = 7
+
+Row = tuple[int, int, int, int, int, int, int, int]
+
+
+def kind_of(row: Row) -> int:
+    return row[0] & 0xFF
+
+
+def a_of(row: Row) -> int:
+    return row[0] >> 16 & 0xFFFF
+
+
+def b_of(row: Row) -> int:
+    return row[0] >> 32
+
+
+def signed(word: int) -> int:
+    """Read a word as a signed number."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+@attrs.frozen(eq=False)
+class RawProcess:
+    """The raw files of one process."""
+
+    pid: int
+    lines: tuple[dict[str, Any], ...]
+    strings: dict[int, str]
+    files: tuple[Path, ...]
+    """The slots of its threads, in order of their numbers."""
+
+    def line(self, kind: str) -> dict[str, Any]:
+        """Return the first line of a kind; empty if there is none."""
+        return next((line for line in self.lines if line["k"] == kind), {})
+
+    def slots(self) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:
+        """Read the used slots of each thread; what a crash has cut off is left out."""
+        for file in self.files:
+            words = np.fromfile(file, "<u8", count=file.stat().st_size // SLOT_BYTES * SLOT_WORDS)
+            rows = words.reshape(-1, SLOT_WORDS)
+            yield rows[(rows[:, 0] & 0xFF) != 0]
+
+
+def processes_of(folder: Path) -> list[RawProcess]:
+    """Find the processes of a run's folder, in order of their numbers. Raises NotARecording, RecordingTooNew."""
+    found = []
+    for file in sorted(folder.glob("*.jsonl"), key=lambda path: (len(path.stem), path.stem)):
+        lines = _lines(file)
+        version = next((line.get("version", 0) for line in lines if line["k"] == "process"), None)
+        if version is None:
+            raise NotARecording(f"{file}: no line says which process this is")
+        if version > RAW_VERSION:
+            raise RecordingTooNew(f"{file}: raw version {version}; this offloadrt reads up to {RAW_VERSION}")
+        strings = {int(line["at"]): str(line["text"]) for line in lines if line["k"] == "string"}
+        threads = sorted(folder.glob(f"{file.stem}.*.slots"), key=lambda path: int(path.suffixes[0][1:]))
+        found.append(RawProcess(int(file.stem), tuple(lines), strings, tuple(threads)))
+    if not found:
+        raise NotARecording(f"{folder}: holds no raw files of a recorder")
+    return found
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """Read JSON lines; a last line that a crash has cut off is left out."""
+    texts = file.read_bytes().split(b"\n")
+    lines = []
+    for number, text in enumerate(texts, 1):
+        if not text.strip():
+            continue
+        try:
+            line = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            if number == len(texts):
+                continue
+            raise RecordingDamaged(f"{file}: line {number}: {error}") from None
+        if not isinstance(line, dict) or "k" not in line:
+            raise RecordingDamaged(f"{file}: line {number}: is no line of a recorder")
+        lines.append(line)
+    return lines

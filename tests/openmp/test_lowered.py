@@ -1,0 +1,78 @@
+"""Directives as clang and flang lowered them do here what LLVM's runtime did.
+
+The programs were recorded on LLVM 22.1.8 with host offload: members of structs, classes and Fortran descriptors,
+attached pointers, private arguments, captures of lambdas, and mapper functions. `ops` are the operations that OMPT told
+of, in order; the host address is null where the runtime copied from a buffer of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offloadrt import Run
+from offloadrt import openmp as omp
+from offloadrt.kernels import Kernel
+
+PROGRAMS = [
+    json.loads(line)
+    for line in (Path(__file__).parent.parent / "data" / "lowered" / "programs.jsonl").read_text().splitlines()
+]
+CALLS: dict[str, Any] = {"data_begin": "begin", "data_end": "end", "data_update": "update"}
+
+
+class Operations:
+    """A tool that notes operations as the recordings have them."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[Any]] = []
+
+    def target_map(self, device: int, call: str, items: object) -> None:
+        pass
+
+    def target_data_op(
+        self, device: int, op: str, array: object, host_address: int, device_address: int, nbytes: int
+    ) -> None:
+        if op == "delete":
+            self.seen.append([op, nbytes])
+        else:
+            name = "h2d" if op == "attach" else op
+            self.seen.append([name, None if array is None else host_address, nbytes])
+
+    def target_submit(self, device: int, kernel: str) -> None:
+        self.seen.append(["kernel"])
+
+
+def item(row: list[Any]) -> omp.LoweredItem:
+    base, begin, size, bits, name, *rest = row
+    components = tuple(item(component) for pushed in rest for component in pushed)
+    return omp.LoweredItem(base, begin, size, bits, name, components=components)
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+@pytest.mark.parametrize("recorded", PROGRAMS, ids=lambda recorded: recorded["name"])
+def test_a_recorded_program_does_the_same_operations(recorded: Any, gear: str) -> None:
+    run = Run(gear=gear)
+    run.allocator = "malloc"
+    program = omp.LoweredProgram(run.openmp)
+    tool = run.openmp.devices[0].tool = Operations()
+    done: list[list[list[Any]]] = []
+
+    async def body(t: omp.HostThread) -> None:
+        for name, address, nbytes in recorded["arrays"]:
+            program.array(name, address, nbytes)
+        for call in recorded["calls"]:
+            items = program.items(item(row) for row in call["maps"])
+            tool.seen = []
+            if call["fn"] == "kernel":
+                step = program.target(Kernel("region", None), items, trip_count=call["trip"])
+            else:
+                step = program.data(CALLS[call["fn"]], items)
+            await t.run(step)
+            done.append(tool.seen)
+
+    run.sim.run(lambda: run.parallel(body, num_threads=1))
+    assert done == [call["ops"] for call in recorded["calls"]]

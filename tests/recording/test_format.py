@@ -1,0 +1,202 @@
+"""What the recorder wrote is in the recording, once, and a bad file is refused by name."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
+
+from offloadrt.recording.format import (
+    NotARecording,
+    RecordingDamaged,
+    RecordingFile,
+    RecordingTooNew,
+    convert,
+)
+from offloadrt.recording.format.recording import Step
+
+X, DEVICE = 0x10000, 0x9000000
+
+
+def mapped(times: int = 1) -> RawProgram:
+    """A program that maps x, runs a kernel and copies x back, `times` times."""
+    program = RawProgram()
+    for _ in range(times):
+        program.work(5_000)
+        program.directive(
+            BEGIN, (X, 8000, TO | FROM), line=10, ops=[("alloc", X, DEVICE, 8000), ("h2d", X, DEVICE, 8000)]
+        )
+        program.work(7_000)
+        program.directive(KERNEL, (X, 8000, PARAM), line=11, cost={"f64": 2000, "ldB": 8000, "stB": 8000})
+        program.directive(END, (X, 8000, FROM), line=12, ops=[("d2h", DEVICE, X, 8000), ("delete", DEVICE, 0, 0)])
+    return program
+
+
+def steps(recording) -> list[Step]:
+    return [Step(step) for step in recording.columns["record.step"]]
+
+
+def test_directives_keep_their_place_in_the_source_and_their_items(tmp_path: Path) -> None:
+    recording = only(mapped().recorded(tmp_path))
+    assert [site.where for site in recording.dictionaries.sites] == ["app.c:10", "app.c:11", "app.c:12"]
+    assert recording.columns["item.begin"].tolist() == [X] and recording.columns["item.size"].tolist() == [8000]
+    assert [array.nbytes for array in recording.dictionaries.arrays] == [8000]
+    assert recording.dictionaries.kernels == ("saxpy",)
+
+
+def test_what_repeats_is_stored_once(tmp_path: Path) -> None:
+    recording = only(mapped(50).recorded(tmp_path))
+    assert recording.directives == 150
+    assert len(recording.dictionaries.sites) == 3
+    assert len(recording.columns["items.first"]) - 1 == 1
+    assert len(recording.columns["operations.first"]) - 1 == 3
+    assert len(recording.columns["launch.trip"]) == 1
+
+
+def test_the_time_of_the_host_between_directives_is_what_its_thread_worked(tmp_path: Path) -> None:
+    recording = only(mapped().recorded(tmp_path))
+    assert recording.columns["record.cpu"].tolist()[:2] == [5_000, 7_000]
+
+
+def test_waiting_at_a_barrier_is_no_work(tmp_path: Path) -> None:
+    program = mapped()
+    program.synchronize(3, "begin")
+    program.work(9_000_000)
+    program.synchronize(3, "end")
+    program.work(11)
+    program.directive(BEGIN, (X, 8, TO))
+    recording = only(program.recorded(tmp_path))
+    assert steps(recording)[3:] == [Step.BARRIER, Step.DIRECTIVE]
+    assert int(recording.columns["record.cpu"][-1]) == 11
+
+
+def test_memory_that_is_allocated_anew_is_another_array(tmp_path: Path) -> None:
+    program = RawProgram()
+    for nbytes in (8192, 16384):
+        program.malloc(X, nbytes)
+        program.directive(BEGIN, (X, nbytes, TO))
+        program.free(X, nbytes)
+    recording = only(program.recorded(tmp_path))
+    assert [array.nbytes for array in recording.dictionaries.arrays] == [8192, 16384]
+    assert steps(recording) == [Step.ALLOCATE, Step.DIRECTIVE, Step.FREE] * 2
+
+
+def test_sections_that_overlap_are_one_array(tmp_path: Path) -> None:
+    program = RawProgram()
+    program.directive(BEGIN, (X, 100, TO))
+    program.directive(BEGIN, (X + 200, 100, TO))
+    program.directive(BEGIN, (X + 50, 200, TO))
+    recording = only(program.recorded(tmp_path))
+    assert [(array.address, array.nbytes) for array in recording.dictionaries.arrays] == [(X, 300)]
+    assert recording.columns["item.array"].tolist() == [0, 0, 0]
+
+
+def test_a_program_that_crashed_has_a_recording_that_says_so(tmp_path: Path) -> None:
+    program = mapped()
+    program.rare = [line for line in program.rare if line["k"] != "end"]
+    program.rows[0] = program.rows[0][:-3]
+    program.write(tmp_path / "raw" / "run-0")
+    with (tmp_path / "raw" / "run-0" / "1.0.slots").open("ab") as slots:
+        slots.write(b"\0" * 70)
+    with (tmp_path / "raw" / "run-0" / "1.jsonl").open("a") as lines:
+        lines.write('{"k": "stri')
+    (summary,) = convert(tmp_path / "raw", tmp_path / "app.rec")
+    recording = only(tmp_path / "app.rec")
+    assert summary.ended == recording.meta.ended == "cut"
+    assert recording.columns["record.operations"].tolist() == [0, 1, -1]
+
+
+def test_a_program_that_offloads_nothing_has_no_recording(tmp_path: Path) -> None:
+    program = RawProgram()
+    program.work(1)
+    program.write(tmp_path / "raw" / "run-0")
+    with pytest.raises(NotARecording, match="no directive"):
+        convert(tmp_path / "raw", tmp_path / "app.rec")
+
+
+def test_a_recording_is_the_same_in_a_folder(tmp_path: Path) -> None:
+    program = mapped()
+    zipped = only(program.recorded(tmp_path))
+    (tmp_path / "folder.rec").mkdir()
+    convert(tmp_path / "raw", tmp_path / "folder.rec")
+    folder = only(tmp_path / "folder.rec")
+    assert folder.dictionaries == zipped.dictionaries
+    assert all(np.array_equal(folder.columns[name], zipped.columns[name]) for name in zipped.columns)
+
+
+def test_the_same_raw_files_give_the_same_bytes(tmp_path: Path) -> None:
+    first = mapped().recorded(tmp_path).read_bytes()
+    convert(tmp_path / "raw", tmp_path / "again.rec")
+    assert (tmp_path / "again.rec").read_bytes() == first
+
+
+def changed(path: Path, name: str, data: bytes | None) -> Path:
+    """A copy of a recording with one member changed, or left out."""
+    other = path.with_name("other.rec")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for member in old.namelist():
+            part = data if member.endswith(name) else old.read(member)
+            if part is not None:
+                new.writestr(member, part)
+    return other
+
+
+def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
+    path = mapped().recorded(tmp_path)
+    (tmp_path / "text.rec").write_text("hello")
+    with pytest.raises(NotARecording, match=r"text.rec: is neither a zip nor a folder"):
+        RecordingFile.read(tmp_path / "text.rec")
+    with pytest.raises(NotARecording, match=r"no.rec: cannot be read: no such file"):
+        RecordingFile.read(tmp_path / "no.rec")
+    (tmp_path / "cut.rec").write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(RecordingDamaged, match=r"cut.rec: is cut off"):
+        RecordingFile.read(tmp_path / "cut.rec")
+    with pytest.raises(NotARecording, match=r"meta.json does not say so"):
+        RecordingFile.read(changed(path, "meta.json", b"{}"))
+    index = json.dumps({"format": "offloadrt recording", "version": 2, "runs": []}).encode()
+    with pytest.raises(RecordingTooNew, match=r"version 2 of the format; this offloadrt reads up to 1"):
+        RecordingFile.read(changed(path, "meta.json", index))
+
+
+@pytest.mark.parametrize(
+    ("member", "data", "message"),
+    [
+        ("record.cpu.npy", None, "a part is missing"),
+        ("record.cpu.npy", b"nonsense", "a part is damaged"),
+        ("dictionaries.json", b'{"meta": 3}', "dictionaries.json: "),
+    ],
+)
+def test_a_damaged_part_is_named(tmp_path: Path, member: str, data: bytes | None, message: str) -> None:
+    file = RecordingFile.read(changed(mapped().recorded(tmp_path), member, data))
+    with pytest.raises(RecordingDamaged, match=message):
+        file.load(file.runs[0])
+
+
+def test_parts_that_contradict_one_another_are_found(tmp_path: Path) -> None:
+    recording = only(mapped().recorded(tmp_path))
+    recording.columns["record.subject"][0] = 7
+    with pytest.raises(RecordingDamaged, match="a record names site 7 of 3"):
+        recording.check()
+
+
+def test_newer_raw_files_are_refused(tmp_path: Path) -> None:
+    program = mapped()
+    program.rare[0]["version"] = 9
+    program.write(tmp_path / "raw" / "run-0")
+    with pytest.raises(RecordingTooNew, match="raw version 9"):
+        convert(tmp_path / "raw", tmp_path / "app.rec")
+
+
+@pytest.mark.parametrize(
+    ("name", "directives"),
+    [
+        ("babelstream_1M", 105), ("exahype_nowait_8threads", 326), ("hecbench_wyllie_barriers", 8),
+        ("overlap_4threads", 384), ("saxpy_fortran", 5), ("usm_touch", 5), ("xsbench_event_small", 1),
+    ],
+)  # fmt: skip
+def test_the_samples_have_all_their_directives(sample, name: str, directives: int) -> None:
+    assert only(sample(name)).directives == directives
