@@ -89,6 +89,8 @@ class Kernel:
     """Bytes that move for each of these loads, the stores that go with it counted in."""
     precision: Literal["double", "single"] = "double"
     """In which its floating-point operations count, whatever its arrays hold; devices have a rate for each."""
+    single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
+    """Operations of one iteration in single precision, besides those in the kernel's precision."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
     """Where the bytes of a launch lie; None: not known, they are taken to lie side by side."""
     arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=_as_tuple)
@@ -204,6 +206,11 @@ class Launch:
     def flops(self) -> float:
         """Floating-point operations of the whole launch."""
         return self.iterations * self.kernel.flops_per_iteration
+
+    @property
+    def single_flops(self) -> float:
+        """Operations of the whole launch in single precision, besides those in the kernel's precision."""
+        return self.iterations * self.kernel.single_flops_per_iteration
 
     @property
     def bytes(self) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import attrs
 
-from offloadrt.driver import OutOfDeviceMemory, Rocr
-from offloadrt.machine import Machine, MachineSpec, Mechanism
+from offloadrt.driver import Driver, OutOfDeviceMemory, Rocr
+from offloadrt.machine import Machine, Mechanism
 from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
@@ -24,7 +24,7 @@ from offloadrt.runtime.objects.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
 from offloadrt.runtime.plugins.cuda import CudaPlugin
-from offloadrt.runtime.plugins.plugin import DevicePlugin, UserModeDriver
+from offloadrt.runtime.plugins.plugin import DevicePlugin
 from offloadrt.sim import PASSED, LockStatistics, Signal
 from offloadrt.trace import Trace, events
 
@@ -38,28 +38,14 @@ E = TypeVar("E", bound=OffloadError)
 class RuntimeCosts:
     """Host time of the runtime's own work, in seconds; each the cost of one operation done alone."""
 
-    lookup: float
-    insert: float
-    erase: float
-    handover: float
-    directive: float
-    task: float
-    kernel_arguments: float
-    memory_manager: float
-
-    @classmethod
-    def of(cls, spec: MachineSpec) -> RuntimeCosts:
-        """Read the costs from a machine's profile. Raises ProfileError when it lacks an entry."""
-        return cls(
-            lookup=spec.value("table.lookup"),
-            insert=spec.value("table.insert"),
-            erase=spec.value("table.erase"),
-            handover=spec.value("table.handover"),
-            directive=spec.value("runtime.directive"),
-            task=spec.value("runtime.task"),
-            kernel_arguments=spec.value("runtime.kernel_args"),
-            memory_manager=spec.value("memory_manager.hand_out"),
-        )
+    lookup: Annotated[float, "table.lookup"]
+    insert: Annotated[float, "table.insert"]
+    erase: Annotated[float, "table.erase"]
+    handover: Annotated[float, "table.handover"]
+    directive: Annotated[float, "runtime.directive"]
+    task: Annotated[float, "runtime.task"]
+    kernel_arguments: Annotated[float, "runtime.kernel_args"]
+    memory_manager: Annotated[float, "memory_manager.hand_out"]
 
 
 class OffloadDevice:
@@ -72,7 +58,7 @@ class OffloadDevice:
         self,
         machine: Machine,
         number: int,
-        driver: UserModeDriver | Rocr,
+        driver: Driver | Rocr,
         configuration: MemoryConfiguration,
         allocator: str | MakeAllocator,
         trace: Trace | None = None,
@@ -90,7 +76,7 @@ class OffloadDevice:
         self.number = number
         self.memory = machine.devices[number].memory
         self.configuration = configuration
-        self.costs = RuntimeCosts.of(spec)
+        self.costs = spec.read(RuntimeCosts)
         self.trace = trace
         self.tool: Tool | None = None
         self.driver = driver

@@ -66,7 +66,8 @@ def test_what_prefers_the_host_is_reached_over_the_link_and_never_migrates(uvm):
 @pytest.mark.parametrize(("kernels", "uncontended"), [(1, False), (3, False), (3, True)])
 def test_kernels_that_reach_the_host_share_the_link(uvm, kernels, uncontended):
     nbytes, link, port = 40 * BLOCK, 30e9, 20e9
-    rig = uvm({"link.h2d_pinned": link / 1e9, "remote.access_bw": port / 1e9, "link.uncontended": uncontended})
+    costs = {"link.h2d_pinned": link / 1e9, "remote.access_bw": port / 1e9, "link.uncontended": uncontended}
+    rig = uvm(costs | {"compute.uncontended": True})
     address = rig.array(nbytes, touched=True)
 
     async def main():

@@ -52,7 +52,10 @@ def device(rig):
         (BYTES.launch(FULL), FULL * 256 * 4096 / BANDWIDTH),
         (FLOPS.launch(10 * FULL), 10 * FULL * 256 * 1e6 / 9.7e12),
         (FLOPS.launch(FULL // 4), FULL * 256 * 1e6 / 9.7e12 / 4 * 2),  # a quarter of the teams, half of the rate
-        (BYTES.launch(1, iterations=1000), 1000 * 4096 / BANDWIDTH * 108 * 4),
+        (BYTES.launch(1, iterations=1000), 1000 * 4096 / 90e9 * 4),  # a quarter of what goes into an SM
+        (BYTES.launch(72), 72 * 256 * 4096 / (72 / 4 * 90e9)),
+        (BYTES.launch(80), 80 * 256 * 4096 / BANDWIDTH),  # teams that would fill 20 SMs draw all
+        (FLOPS.launch(FULL + 1), 108 * 9 * 256 * 1e6 / 9.7e12),  # an SM has a ninth team
         (Kernel("spills", None, 1e6, 0.0, 256, 32, 0.05).launch(FULL), FULL * 256 * 1e6 / 9.7e12 / 0.05),
         (Kernel("empty").launch(1), 0.0),
         (Kernel("one lane", None, 1e6, 0.0, 1).launch(108 * 64), 108 * 64 * 1e6 / 9.7e12 * 32),
@@ -85,10 +88,45 @@ def test_a_discrete_device_does_not_ask_what_a_kernel_touches(device):
     assert device.rig.machine.devices[0].fault_statistics().faults == 0
 
 
-def test_two_kernels_that_fill_the_machine_take_twice_as_long(device):
+def test_a_kernel_that_fills_the_machine_holds_up_the_next_one(device):
+    alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(FULL))
+    ends = device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 2)
+    assert ends == pytest.approx([LATENCY + alone, LATENCY + 2 * alone])
+    assert device.compute.statistics().wait_s == pytest.approx(alone)
+
+
+def test_where_places_are_shared_two_kernels_that_fill_the_machine_end_together(rig):
+    device = Device(rig({"gpu.placement": "shared"}))
     alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(FULL))
     ends = device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 2)
     assert ends == pytest.approx([LATENCY + 2 * alone] * 2)
+
+
+def test_a_kernel_begins_with_the_places_that_are_left_and_gets_more_when_others_end(device):
+    spec = device.compute.spec
+    spilled = Kernel("spilled", None, 1e6, 0.0, 125, 255)  # two teams on an SM, each of which could keep it busy
+    first, second = spilled.launch(108 * 2 // 3), spilled.launch(108 * 2)
+    team = spec.seconds_on_idle_device(spilled.launch(1))
+    ends = device.rig.together(lambda: device.run(first), lambda: device.run(second))
+    assert spec.limits.resident_teams(first) == 2
+    # The first kernel has 72 of the 216 places, the second the others: together they keep all SMs busy to the end.
+    assert ends[1] == pytest.approx(LATENCY + team * (72 + 216) / 108)
+    assert ends[0] < ends[1]
+
+
+def test_a_kernel_that_lacks_places_holds_up_those_behind_it_that_would_fit(device):
+    large = FLOPS.launch(FULL // 16 * 15)
+    half, small = FLOPS.launch(FULL // 2), FLOPS.launch(FULL // 16)
+    ends = device.rig.together(*[lambda w=w: device.run(w) for w in (large, half, small)])
+    alone = [device.compute.spec.seconds_on_idle_device(w) for w in (large, half, small)]
+    assert ends[0] >= LATENCY + alone[0]
+    assert ends[2] == pytest.approx(ends[0] + alone[2])
+
+
+def test_a_kernel_that_waits_for_places_has_not_begun(rig):
+    device = Device(rig())
+    device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 3)
+    assert device.compute.statistics().most_resident == 1
 
 
 def test_small_kernels_run_side_by_side(device):
@@ -105,7 +143,8 @@ def test_a_small_kernel_is_not_slowed_by_a_large_one(device):
     assert ends == pytest.approx([LATENCY + spec.seconds_on_idle_device(small), LATENCY + work / 108])
 
 
-def test_shares_are_redivided_when_a_kernel_comes(device):
+def test_shares_are_redivided_when_a_kernel_comes(rig):
+    device = Device(rig({"gpu.placement": "shared"}))
     spec, sim = device.compute.spec, device.rig.sim
     alone = spec.seconds_on_idle_device(FLOPS.launch(FULL))
 
@@ -129,6 +168,7 @@ def test_no_more_kernels_are_resident_than_the_limit(rig):
 def test_doubling_all_rates_halves_the_time(rig):
     def end(factor):
         overrides = {"gpu.fp64": 9.7 * factor, "mem.bw": f"{BANDWIDTH * factor} B/s", "launch.latency": 0.0}
+        overrides["sm.bandwidth"] = 90 * factor
         device = Device(rig(overrides))
         return device.rig.together(*[lambda: device.run(FLOPS.launch(FULL))] * 3, lambda: device.run(BYTES.launch(99)))
 

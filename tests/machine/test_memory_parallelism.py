@@ -112,10 +112,17 @@ def test_kernels_side_by_side_never_exceed_what_the_device_can_do(teams: int, in
 
 
 @given(teams=st.integers(1, 3000), flops=st.floats(0, 1e4))
-def test_without_a_number_of_loads_teams_that_keep_the_arithmetic_busy_draw_all(teams: int, flops: float) -> None:
-    kernel = Kernel("costs", None, flops, 64.0, 128)
-    filled = min(SMS, teams / (V100.saturating_occupancy * RESIDENT))
-    launch = kernel.launch(teams)
-    full = max(launch.flops / V100.flops, launch.bytes / BANDWIDTH)
-    assert seconds(launch) == pytest.approx(full * SMS / filled)
-    assert V100.demand(launch) == filled
+def test_without_a_number_of_loads_teams_that_keep_an_sm_busy_draw_all_that_goes_into_it(
+    teams: int, flops: float
+) -> None:
+    launch = Kernel("costs", None, flops, 64.0, 128).launch(teams)
+    busiest = max(V100.saturating_occupancy * RESIDENT, math.ceil(teams / SMS))  # the SM that ends last
+    filled = teams / busiest
+    drawn = min(BANDWIDTH, filled * OF_AN_SM)
+    assert seconds(launch) == pytest.approx(max(launch.flops / V100.flops * SMS / filled, launch.bytes / drawn))
+
+
+def test_a_few_sms_draw_all_of_the_bandwidth() -> None:
+    kernel = Kernel("costs", None, 0.0, 64.0, 128)
+    teams = math.ceil(BANDWIDTH / OF_AN_SM) * RESIDENT
+    assert V100.drawn(kernel.launch(teams)) == BANDWIDTH and teams <= SMS * RESIDENT / 8

@@ -79,7 +79,7 @@ def test_a_kernel_is_slowed_by_the_part_of_a_copy_that_falls_into_it(rig):
     "launch",
     [
         FLOPS.launch(FULL),
-        BYTES.launch(FULL * 9 // 10),
+        BYTES.launch(FULL // 16),
         Kernel("latency", None, 0.0, 8.0, 256, dependent_accesses=100).launch(FULL),
         Kernel("empty").launch(1),
     ],

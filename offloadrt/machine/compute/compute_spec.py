@@ -32,6 +32,7 @@ class ComputeSpec:
     saturating_occupancy: Annotated[float, "sm.saturating_occupancy"]
     sm_bandwidth: Annotated[float, "sm.bandwidth"]
     team_dispatch: Annotated[float, "gpu.team_dispatch"]
+    placement: Annotated[str, "gpu.placement"]
     max_resident: Annotated[int, "gpu.max_concurrent_kernels"]
     launch_latency: Annotated[float, "launch.latency"]
     """From a kernel's submission to its first team."""
@@ -46,10 +47,10 @@ class ComputeSpec:
         It takes that part of the places for teams, or of the rate that limits a full device, whichever is more.  Raises
         LaunchOutOfResources.
         """
-        filled, taken = self._filled(launch, launch.teams), self._roofline(launch)
-        if launch.kernel.loads_in_flight is None or not taken:
-            return filled
-        full = max(launch.flops / self._flops(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
+        taken = self._roofline(launch)
+        if not taken:
+            return self._filled(launch, launch.teams)
+        full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
         places = launch.teams / self.limits.resident_teams(launch)
         return min(float(self.sms), max(places, self.sms * full / taken))
 
@@ -67,11 +68,15 @@ class ComputeSpec:
         That is Little's law, bytes in flight over latency: at most what the SMs that have teams, and the memory, let
         through of the sectors in which those bytes lie; teams are spread over SMs before any gets a second one. What a
         cache holds comes from there to the SMs each time. Where it is not known how many loads a thread has in flight,
-        the teams that keep the SMs' arithmetic units busy also draw all of the bandwidth.
+        the teams that keep an SM's arithmetic units busy also draw all that goes into it: an SM has no share of the
+        memory's bandwidth of its own, and a few draw all of it.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
-            return self.bandwidth * self._filled(launch, teams) / self.sms
+            return min(
+                self.bandwidth / kernel.moved_per_byte(self.sector, self.cache),
+                self._filled(launch, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
+            )
         working = min(launch.teams * launch.threads, launch.iterations) * launch.accessing
         threads = min(working, float(self.sms * self.limits.resident_teams(launch) * launch.threads))
         in_flight = threads * self.limits.loads_in_flight(launch) * kernel.bytes_per_load
@@ -89,22 +94,30 @@ class ComputeSpec:
         """
         # Arithmetic and memory accesses overlap wholly. A kernel that alternates between them is predicted too fast, by
         # less than a factor of two: the sum of the two times is at most twice the longer one.
-        arithmetic = launch.flops / self._flops(launch) * self.sms / self._filled(launch, launch.teams)
+        arithmetic = self._arithmetic(launch) * self.sms / self._filled(launch, launch.teams)
         if not launch.bytes:
             return arithmetic
         accessing = max(arithmetic * launch.accessing, launch.bytes / self.drawn(launch))
         idle_teams = launch.teams - launch.accessing_teams
         return accessing + max(arithmetic * (1.0 - launch.accessing), idle_teams * self.team_dispatch)
 
-    def _flops(self, launch: Launch) -> float:
-        """Return the flop/s of a launch's code when all SMs are busy."""
+    def _arithmetic(self, launch: Launch) -> float:
+        """Return the seconds that a launch's operations take when all SMs are busy."""
         peak = self.flops_single if launch.kernel.precision == "single" else self.flops
-        return peak * launch.kernel.efficiency * self.limits.working_lanes(launch)
+        part = launch.kernel.efficiency * self.limits.working_lanes(launch)
+        seconds = launch.flops / (peak * part)
+        if launch.kernel.single_flops_per_iteration:
+            seconds += launch.single_flops / (self.flops_single * part)
+        return seconds
 
     def _filled(self, launch: Launch, teams: int) -> float:
-        """Return the SMs whose arithmetic units so many teams keep busy, at most all."""
+        """Return the SMs whose arithmetic units so many teams keep busy, at most all.
+
+        The SMs that run one team more than others end last, which NVIDIA calls wave quantization (Matrix Multiplication
+        Background User's Guide): until then the others stand idle.
+        """
         saturating = max(1.0, self.saturating_occupancy * self.limits.resident_teams(launch))
-        return min(float(self.sms), teams / saturating)
+        return teams / max(saturating, float(-(-teams // self.sms)))
 
 
 @attrs.frozen
@@ -114,7 +127,7 @@ class ComputeStatistics:
     ``halted_s`` is the part of idle_s with kernels that were stopped, ``stalled_s`` that in which all kernels waited
     for pages; ``draining_s`` the time from a drain to its end. ``wall_s`` sums the kernels' times from start to end,
     ``alone_s`` what they would have taken with the device to themselves and every page in place. ``wait_s`` sums the
-    seconds of kernels that were launched and not started, because the device was halted or full of kernels. ``sm_s``
+    seconds of kernels that were launched and not started, because the device was halted or full. ``sm_s``
     sums the seconds of all SMs that worked.  Blit copies (``blits``) keep the SMs busy and are resident as kernels are;
     ``kernels``, ``wall_s`` and ``alone_s`` are without them.
     """

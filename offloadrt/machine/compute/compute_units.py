@@ -1,8 +1,9 @@
 """The compute units of a device: an actor that owns the resident kernels.
 
-A kernel occupies as many SMs as its teams fill.  Kernels whose demands fit together run at full speed; otherwise
-the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled
-by how much of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
+A kernel occupies as many SMs as its teams fill.  Where ``gpu.placement`` is in_order, a kernel begins when a team of
+it finds a place (``team_places.py``).  Kernels that have begun and whose demands fit together run at full speed;
+otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled by how much
+of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
 (``kernel_faults.py``), of managed memory on a device that migrates it (``managed/kernels.py``).
 """
@@ -24,6 +25,7 @@ from offloadrt.machine.compute.memory_traffic import MemoryTraffic
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.machine.compute.resident_kernel import ResidentKernel
 from offloadrt.machine.compute.resident_kernels import ResidentKernels
+from offloadrt.machine.compute.team_places import TeamPlaces
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.messages import (
@@ -92,10 +94,13 @@ class ComputeUnits:
         """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
         self._work = self.kernels.work
+        in_order = spec.placement == "in_order" and not spec.uncontended
+        self._places = TeamPlaces(float(spec.sms)) if in_order else None
+        """The places for teams that kernels wait for; None: those that run together share the SMs, however many."""
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
-        self._times: Memo[int, tuple[Launch, float, float]] = Memo()
-        self._times_in_pages: Memo[int, tuple[Launch, float, float]] = Memo()
+        self._times: Memo[int, tuple[Launch, float, float, int]] = Memo()
+        self._times_in_pages: Memo[int, tuple[Launch, float, float, int]] = Memo()
         self._launching: list[tuple[float, int, KernelPacket]] = []
         """A heap of the kernels that have not reached the SMs yet: when they do, and in what order they came."""
         self._arrivals = 0
@@ -228,16 +233,22 @@ class ComputeUnits:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
         now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
         # Those that were held up come first: packets start in the order in which their queues handed them over.
-        while not halted and waiting and len(self._resident) + len(self._stalled) < self._limit:
+        while not halted and waiting and self._has_room(waiting[0]):
             self._delayed.fall()
             self._begin(waiting.popleft())
         while self._launching and self._launching[0][0] <= now:
             packet = heapq.heappop(self._launching)[2]
-            if halted or waiting or len(self._resident) + len(self._stalled) >= self._limit:
+            if halted or waiting or not self._has_room(packet):
                 waiting.append(packet)
                 self._delayed.rise()
             else:
                 self._begin(packet)
+
+    def _has_room(self, packet: KernelPacket) -> bool:
+        """Tell whether a kernel can begin now."""
+        if len(self._resident) + len(self._stalled) >= self._limit:
+            return False
+        return self._places is None or self._places.has_room(self._time(packet.launch, False)[2])
 
     def _begin(self, packet: KernelPacket) -> None:
         """Make a kernel resident."""
@@ -252,8 +263,12 @@ class ComputeUnits:
                 row = (packet.number, launch.kernel.name, launch.teams)
                 trace(events.KernelStart, self.device, queue, packet.cause, *row)
         in_pages = faults is not None and faults.translates_slowly and bool(packet.touches)
-        alone, demand = self._time(launch, in_pages)
+        alone, demand, per_sm = self._time(launch, in_pages)
         resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
+        if self._places is not None:
+            resident.teams, resident.teams_per_sm = min(launch.teams, self.spec.sms * per_sm), per_sm
+            resident.placed = 0
+            self._places.take(resident)
         if packet.accesses and self.managed is not None:
             self.managed.begin(resident)
         elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
@@ -267,8 +282,11 @@ class ComputeUnits:
         if here > tally.most_resident:
             tally.most_resident = here
 
-    def _time(self, launch: Launch, in_pages: bool) -> tuple[float, float]:
-        """Return the seconds that a launch takes alone, and the SMs that it fills; `in_pages`: in small pages."""
+    def _time(self, launch: Launch, in_pages: bool) -> tuple[float, float, int]:
+        """Return the seconds that a launch takes alone, the SMs that it fills, and its teams that fit on one.
+
+        `in_pages`: in small pages.
+        """
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.
         times = self._times_in_pages if in_pages else self._times
@@ -277,7 +295,8 @@ class ComputeUnits:
             spec = self.spec
             if in_pages and self.faults is not None:
                 spec = attrs.evolve(spec, bandwidth=spec.bandwidth * self.faults.spec.small_pages)
-            known = times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch))
+            per_sm = spec.limits.resident_teams(launch)
+            known = times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch), per_sm)
         return known[1:]
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
@@ -324,8 +343,13 @@ class ComputeUnits:
         self._end(resident)
 
     def _end(self, resident: ResidentKernel) -> None:
-        """Tell that a kernel is no longer resident."""
+        """Tell that a kernel is no longer resident; its places go to the one that still lacks some."""
         packet = resident.packet
+        if self._places is not None and (widened := self._places.give_back(resident)) is not None:
+            for ticket, kernel in self._resident.items():
+                if kernel is widened:  # one that is stalled has its new places when it goes on
+                    self.kernels.limit(ticket, kernel, kernel.rate)
+                    break
         if packet.blit is not None:
             self._trace_blit(events.CopyEnd, packet, packet.blit)
             packet.done.set(("copies", resident.start, self.sim.now))

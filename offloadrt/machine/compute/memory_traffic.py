@@ -98,7 +98,7 @@ class MemoryTraffic:
         self.shared = needed > 0.0
         if not (scarce or kernels):
             return
-        share, resident, now = self._units.share, self.resident, self.sim.now
+        resident = self.resident
         if scarce:
             self._copies_divide()
         drawing = {kernel: kernel.draw for kernel in resident.values() if kernel.draw} if scarce else {}
@@ -111,9 +111,7 @@ class MemoryTraffic:
                 kernels[come] = self.pool.enter(math.inf, draw)
         for ticket, kernel in list(resident.items()):
             part = self.pool.share.rate(kernels[kernel]) / kernel.draw if kernel in kernels else 1.0
-            if (limited := share.limit(now, ticket, kernel.demand * part)) is not ticket:
-                del resident[ticket]
-                resident[limited] = kernel
+            self._units.limit(ticket, kernel, kernel.rate * part)
 
     def _needed(self) -> float:
         """Return the bytes/s that copies, and kernels beside them, could use; 0 without copies."""

@@ -18,13 +18,24 @@ class ResidentKernel:
     alone: float
     """Time that it takes with the device to itself and every page in place."""
     demand: float
-    """How many SMs it fills."""
+    """How many SMs it fills when it has all places that it can use."""
+    teams: int = 1
+    """Its teams that are resident at a time when it has all these places."""
+    teams_per_sm: int = 1
+    """Its teams that fit on one SM."""
+    placed: int = 1
+    """The places that it has."""
     missing: Missing | None = None
     """What it has yet to fault in of host memory, on an APU; None when it needs nothing."""
     sweep: ManagedSweep | None = None
     """How far it is in managed memory; None when it uses none."""
     stalled_since: float = 0.0
     """Since when it waits for a page, while it does."""
+
+    @property
+    def rate(self) -> float:
+        """Return how many SMs it fills with the places that it has."""
+        return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
 
     @property
     def draw(self) -> float:

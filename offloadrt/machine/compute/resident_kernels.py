@@ -34,4 +34,10 @@ class ResidentKernels:
     def work(self, kernel: ResidentKernel, part: float, whole: int) -> None:
         """Give a kernel its share of the SMs for ``part`` of the ``whole`` of its work."""
         amount = kernel.alone * part / whole * kernel.demand
-        self.resident[self.share.join(self.sim.now, amount, kernel.demand)] = kernel
+        self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
+
+    def limit(self, ticket: Ticket, kernel: ResidentKernel, rate: float) -> None:
+        """Let a kernel have at most so many SMs from now on."""
+        if (limited := self.share.limit(self.sim.now, ticket, rate)) is not ticket:
+            del self.resident[ticket]
+            self.resident[limited] = kernel

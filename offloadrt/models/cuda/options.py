@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
 
-from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.cuda.program import CUDA
-from offloadrt.models.host.options import ProgramOptions
-from offloadrt.runtime.plugins.plugin import UserModeDriver
+from offloadrt.models.host.options import ProgramOptions, Variables
+from offloadrt.models.host.program import Drivers
 from offloadrt.trace import Trace
 
 
@@ -27,12 +25,6 @@ class CUDAOptions(ProgramOptions):
         if self.num_devices != 1:
             raise ValueError("a CUDA program has one device here")
 
-    def make_program(
-        self,
-        machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
-        trace: Trace | None,
-        environment: Mapping[str, str],
-    ) -> CUDA:
+    def make_program(self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables) -> CUDA:
         """Make the program. Raises ValueError on a machine whose driver library is not CUDA's."""
         return CUDA(machine, drivers, trace=trace, phantom=self.phantom)

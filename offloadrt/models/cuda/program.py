@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from offloadrt.driver import Driver, Rocr
+from offloadrt.driver import Driver
 from offloadrt.machine import Machine, Stream
 from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.plugins.plugin import UserModeDriver
+from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.trace import Trace
 
 R = TypeVar("R")
@@ -27,7 +26,7 @@ class CUDA(OffloadProgram[HostThread]):
     def __init__(
         self,
         machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
+        drivers: Drivers,
         *,
         trace: Trace | None = None,
         phantom: bool = False,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
-from offloadrt.driver import Rocr
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.plugins.plugin import UserModeDriver
+from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.trace import Trace
+
+Variables: TypeAlias = Mapping[str, str]
+"""The environment variables of a program, by name."""
 
 
 @attrs.frozen(kw_only=True)
@@ -38,11 +39,7 @@ class ProgramOptions(ABC):
 
     @abstractmethod
     def make_program(
-        self,
-        machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
-        trace: Trace | None,
-        environment: Mapping[str, str],
+        self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables
     ) -> OffloadProgram[Any]:
         """Make the program on a machine, with a driver for each device and the environment variables that it sees.
 

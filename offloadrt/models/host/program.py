@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Rocr
+from offloadrt.driver import Driver, Rocr
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
@@ -21,9 +21,11 @@ from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
-from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
+
+Drivers: TypeAlias = Sequence[Driver | Rocr]
+"""The driver library of each device."""
 
 
 class TeamMember(Protocol):
@@ -57,7 +59,7 @@ class OffloadProgram(ABC, Generic[T]):
     def __init__(
         self,
         machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
+        drivers: Drivers,
         *,
         trace: Trace | None,
         configuration: str | MemoryConfiguration,
@@ -70,7 +72,7 @@ class OffloadProgram(ABC, Generic[T]):
         self.sim = machine.sim
         self.trace = trace
         self.phantom = phantom
-        self.costs = RuntimeCosts.of(machine.spec)
+        self.costs = machine.spec.read(RuntimeCosts)
         self.devices = [
             OffloadDevice(
                 machine,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
 
-from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
-from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.options import ProgramOptions, Variables
+from offloadrt.models.host.program import Drivers
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.program import OpenACC
-from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
 
@@ -31,12 +29,6 @@ class OpenACCOptions(ProgramOptions):
         super().check()
         compiler_model(self.compiler)
 
-    def make_program(
-        self,
-        machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
-        trace: Trace | None,
-        environment: Mapping[str, str],
-    ) -> OpenACC:
+    def make_program(self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables) -> OpenACC:
         """Make the program. Raises ValueError for options that do not go with the machine."""
         return OpenACC(machine, drivers, trace=trace, compiler=self.compiler, pools=self.pools, phantom=self.phantom)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
@@ -16,7 +13,6 @@ from offloadrt.models.openacc.jacc.code_cache import CodeCache
 from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
 from offloadrt.models.openacc.runtime_library import RuntimeLibrary
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
-from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
@@ -33,7 +29,7 @@ class OpenACC(OffloadProgram[HostThread]):
     def __init__(
         self,
         machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
+        drivers: Drivers,
         *,
         trace: Trace | None = None,
         compiler: str = "pgi",

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import attrs
 import numpy as np
 
-from offloadrt.kernels import Kernel
+from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openmp.clauses import Depend
@@ -182,7 +182,7 @@ class LoweredProgram:
 
     def target(
         self,
-        kernel: Kernel,
+        kernel: Kernel | Launch,
         items: Sequence[MapItem],
         *,
         teams: int = 0,
@@ -194,12 +194,15 @@ class LoweredProgram:
     ) -> Construct:
         """Make a call of `__tgt_target_kernel`; 0 teams or threads: the program left it open.
 
-        The kernel's arguments are the items with TARGET_PARAM, in order: arrays, and numbers of those with LITERAL.
+        The kernel's arguments are the items with TARGET_PARAM, in order: arrays, and numbers of those with LITERAL. A
+        Launch is taken as it is.
         """
         arguments: list[Any] = [
             item.value if item.type & LITERAL else item.array for item in items if item.type & TARGET_PARAM
         ]
-        launch = launch_of(kernel, arguments, teams or None, threads or None, trip_count or None)
+        launch = kernel
+        if not isinstance(launch, Launch):
+            launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None)
 
         def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             def globals_of(array: HostArray) -> Any:

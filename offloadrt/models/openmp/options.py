@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import attrs
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Rocr
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy, lock_policy
-from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.options import ProgramOptions, Variables
+from offloadrt.models.host.program import Drivers
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.environment import is_on, select_configuration
-from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
 
@@ -51,13 +50,7 @@ class OpenMPOptions(ProgramOptions):
         if self.table_policy is not None:
             lock_policy(self.table_policy)
 
-    def make_program(
-        self,
-        machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
-        trace: Trace | None,
-        environment: Mapping[str, str],
-    ) -> OpenMP:
+    def make_program(self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables) -> OpenMP:
         """Make the program. Raises ValueError, and UnifiedMemoryUnavailable where the machine lacks it."""
         return OpenMP(
             machine,

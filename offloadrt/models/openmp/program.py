@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
@@ -22,7 +20,6 @@ from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
@@ -47,7 +44,7 @@ class OpenMP(OffloadProgram[HostThread]):
     def __init__(
         self,
         machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
+        drivers: Drivers,
         *,
         trace: Trace | None = None,
         configuration: str | MemoryConfiguration = "copy",

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import attrs
 
-from offloadrt.driver import Rocr
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.options import ProgramOptions, Variables
+from offloadrt.models.host.program import Drivers
 from offloadrt.models.stdpar.heuristic import HeuristicRules
 from offloadrt.models.stdpar.implementations import Implementation, implementation
 from offloadrt.models.stdpar.program import StdPar
-from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.trace import Trace
 
 
@@ -48,13 +46,7 @@ class StdParOptions(ProgramOptions):
         """Return 1, or 0 where the machine has no device, so that algorithms run on the host."""
         return 0 if spec.text("usm.shared") == "no_device" else 1
 
-    def make_program(
-        self,
-        machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
-        trace: Trace | None,
-        environment: Mapping[str, str],
-    ) -> StdPar:
+    def make_program(self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables) -> StdPar:
         """Make the program. Raises ValueError, and HeuristicDatabaseError for a file that cannot be read."""
         return StdPar(
             machine,

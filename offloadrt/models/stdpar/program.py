@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,18 +10,16 @@ import attrs
 
 from offloadrt.compilers.stdpar.captures import refuse_captures
 from offloadrt.compilers.stdpar.elision import Decision, Elided, Window, table
-from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.heuristic import HeuristicRules
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
 from offloadrt.models.stdpar.host_thread import HostThread
 from offloadrt.models.stdpar.implementations import HostPointer, Implementation, implementation
 from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
-from offloadrt.runtime.plugins.plugin import UserModeDriver
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
@@ -44,7 +42,7 @@ class StdPar(OffloadProgram[HostThread]):
     def __init__(
         self,
         machine: Machine,
-        drivers: Sequence[UserModeDriver | Rocr],
+        drivers: Drivers,
         *,
         trace: Trace | None = None,
         implementation: str | Implementation = "acpp",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import attrs
+import msgspec
 
 from offloadrt.recording.format.blocks import HostBlock
 from offloadrt.recording.format.events import RecordedEvent
@@ -14,15 +15,13 @@ from offloadrt.recording.format.memory import MemoryEvents
 from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, Site
 from offloadrt.recording.format.slots import CALLS, MAPPER_COMPONENT, RawProcess, Row, Slot, a_of, kind_of, signed
 from offloadrt.recording.format.tables import ListTable, TaskRow
-from offloadrt.runtime.mapping.map_type import LITERAL
+from offloadrt.runtime.mapping.map_type import LITERAL, NON_CONTIG
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
 _FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
 _ASYNC: Final = 16
 """What OMPT adds to the number of an operation that is asynchronous."""
-MEMBER_OF_SHIFT: Final = 48
-"""The position of the struct that an item is a member of, plus 1, is in the type's highest 16 bits."""
 
 
 @attrs.define(eq=False)
@@ -37,6 +36,8 @@ class _OpenCall:
     blocks: list[HostBlock | None]
     task: TaskRow
     place: int
+    dimensions: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
+    """Of strided items, by the identity of their slots."""
     components: list[Row] = attrs.field(factory=list)
     operations: list[tuple[int, int]] = attrs.field(factory=list)
     launch: int = NONE
@@ -89,10 +90,16 @@ class RuntimeCalls:
         arguments = [word for part in parts if kind_of(part) == Slot.ARG for word in part[1:]]
         function = a_of(event.row)
         blocks = [self._block_of(item) for item in items]
-        self._open[event.row[2]] = _OpenCall(function, event.row, kernel, items, arguments, blocks, task, place)
+        call = _OpenCall(function, event.row, kernel, items, arguments, blocks, task, place)
+        for part in parts:
+            if kind_of(part) == Slot.DIMENSION:
+                call.dimensions.setdefault(id(items[a_of(part)]), []).append((part[1], part[2], part[3]))
+        self._open[event.row[2]] = call
 
     def _block_of(self, item: Row) -> HostBlock | None:
         begin, size, type_bits = item[2], signed(item[3]), item[4]
+        if type_bits & NON_CONTIG:  # its begin is that of its dimensions, its size their number
+            begin, size = item[1], 0
         if type_bits & LITERAL or not begin:
             return None
         if size > 0:
@@ -162,7 +169,7 @@ class RuntimeCalls:
             self._complete(call, whole=False)
 
     def _complete(self, call: _OpenCall, whole: bool) -> None:
-        items, blocks = self._expanded(call)
+        items, blocks, behind = self._expanded(call)
         if _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
             words = (*call.arguments, call.returned)
             rows = [(word, 0, 0, NONE) for word in words]
@@ -171,32 +178,33 @@ class RuntimeCalls:
                 (item[1], item[2], signed(item[3]), NONE if block is None else block.number)
                 for item, block in zip(items, blocks, strict=True)
             ]
-        call.task.put(call.place, "subject", self._site(call, items))
+        call.task.put(call.place, "subject", self._site(call, items, behind))
         call.task.put(call.place, "detail", self.items.add(rows))
+        if call.kernel is not None and call.launch == NONE:
+            call.launch = self.launches.uncounted(call.kernel[4])
         call.task.put(call.place, "launch", call.launch)
         if whole and self.has_operations:
             call.task.put(call.place, "operations", self.operations.add(sorted(call.operations)))
 
-    def _expanded(self, call: _OpenCall) -> tuple[list[Row], list[HostBlock | None]]:
-        """Put what a mapper made in the place of its item; members of structs behind it refer to a later place."""
-        if not call.components:
-            return call.items, call.blocks
+    def _expanded(self, call: _OpenCall) -> tuple[list[Row], list[HostBlock | None], list[int]]:
+        """Put what a mapper made of an item behind it; returns items, their arrays, and how many each has behind it.
+
+        A target region calls a mapper twice, to map and to unmap; the first time counts.
+        """
         items: list[Row] = []
         blocks: list[HostBlock | None] = []
-        shift = 0
-        mapped = [number for number, item in enumerate(call.items) if item[6]]
-        for number, (item, block) in enumerate(zip(call.items, call.blocks, strict=True)):
-            if not item[6]:
-                items.append(_moved(item, shift))
-                blocks.append(block)
-                continue
-            own = call.components if len(mapped) == 1 else _of_mapper(call.components, item)
-            items += [_moved(part, number + shift) for part in own]
-            blocks += [self._block_of(part) for part in own]
-            shift += len(own) - 1
-        return items, blocks
+        behind: list[int] = []
+        for item, block in zip(call.items, call.blocks, strict=True):
+            low, high = item[2], item[2] + max(1, signed(item[3]))
+            own = [part for part in call.components if low <= part[1] < high] if item[6] else []
+            if call.kernel is not None:
+                own = own[: len(own) // 2]
+            items += [item, *own]
+            blocks += [block, *(self._block_of(part) for part in own)]
+            behind += [len(own)] + [0] * len(own)
+        return items, blocks, behind
 
-    def _site(self, call: _OpenCall, items: Sequence[Row]) -> int:
+    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> int:
         text = self.process.strings.get(call.row[5], "")
         _, file, function, line, column, *_ = (text + ";;;;;").split(";")
         kernel = call.kernel
@@ -211,20 +219,11 @@ class RuntimeCalls:
             teams=0 if kernel is None else signed(kernel[2]),
             threads=0 if kernel is None else signed(kernel[3]),
             flags=0 if kernel is None else kernel[5],
-            items=tuple(self._form(item) for item in items),
+            items=tuple(
+                msgspec.structs.replace(
+                    self._form(item), components=after, dimensions=tuple(call.dimensions.get(id(item), ()))
+                )
+                for item, after in zip(items, behind, strict=True)
+            ),
         )
         return self.sites.setdefault(site, len(self.sites))
-
-
-def _moved(item: Row, shift: int) -> Row:
-    """Let a member refer to the place that its struct has now."""
-    member = item[4] >> MEMBER_OF_SHIFT & 0xFFFF
-    if not shift or not member or member == 0xFFFF:
-        return item
-    return (*item[:4], item[4] + (shift << MEMBER_OF_SHIFT), *item[5:])
-
-
-def _of_mapper(components: Sequence[Row], item: Row) -> list[Row]:
-    """Choose the components whose base is that of the item, where a call has several mappers."""
-    low, high = item[2], item[2] + max(1, signed(item[3]))
-    return [part for part in components if low <= part[1] < high]

@@ -142,4 +142,5 @@ def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any
             str(one["name"]): int(one["size"]) for one in process.lines if one["k"] == "entry" and one.get("size")
         },
         requires=int(process.line("requires").get("flags", 0)),
+        devices=sum(one["k"] == "device" for one in process.lines),
     )

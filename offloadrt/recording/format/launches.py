@@ -73,6 +73,8 @@ class LaunchTables:
     _traces: dict[TracedLaunch, int] = attrs.field(factory=dict)
     _by_shape: dict[tuple[int, ...], int] = attrs.field(factory=dict)
     """The last trace of a kernel and shape."""
+    _launch_of: dict[int, int] = attrs.field(factory=dict)
+    """The launch that was traced."""
 
     def add(
         self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row]
@@ -88,11 +90,19 @@ class LaunchTables:
             if kind_of(part) == Slot.COUNTS:
                 counts += part[1 : 1 + COUNTERS_A_SLOT]
         trace = self._by_shape.get(shape, NONE)
+        counted = LaunchRow(row[5], row[3], row[4], row[6], row[7], trace, tuple(counts[: len(COUNTERS)]))
         if a_of(row) == 1:
             found, touched = self._trace(parts, items)
             trace = self._by_shape[shape] = self._traces.setdefault(found, len(self._traces))
-        launch = LaunchRow(row[5], row[3], row[4], row[6], row[7], trace, tuple(counts[: len(COUNTERS)]))
-        return self._rows.setdefault(launch, len(self._rows)), touched
+            counted = attrs.evolve(counted, trace=trace)
+        number = self._rows.setdefault(counted, len(self._rows))
+        if a_of(row) == 1:
+            self._launch_of[trace] = number
+        return number, touched
+
+    def uncounted(self, trip: int) -> int:
+        """Add a launch of which only the trip count is known."""
+        return self._rows.setdefault(LaunchRow(trip, 0, 0, 0, 0, NONE, ()), len(self._rows))
 
     def _trace(
         self, parts: Sequence[Row], items: Sequence[Row]
@@ -161,6 +171,7 @@ class LaunchTables:
             "use.first_run": runs.pop("use.first"),
             **runs,
             **row_columns("use", use_fields, use_rows),
+            "trace.launch": np.array([self._launch_of[number] for number in range(len(traces))], "i4"),
             "trace.first": np.cumsum([0, *(len(trace.uses) for trace in traces)], dtype="u8"),
             **row_columns("trace", trace_fields, trace_rows),
             **row_columns("launch", ("trip", "teams", "threads", "gpu_threads", "barriers", "trace"), launch_rows),

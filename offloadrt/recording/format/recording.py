@@ -80,6 +80,10 @@ class ItemForm(msgspec.Struct, frozen=True):
     name: str = ""
     file: str = ""
     line: int = 0
+    components: int = 0
+    """How many of the items after it are what its mapper function made of it."""
+    dimensions: tuple[tuple[int, int, int], ...] = ()
+    """Of a strided section: offset, count and stride of each dimension."""
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -116,7 +120,10 @@ class RecordedArray(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """How a process was recorded, and what is known of it besides the tables."""
+    """How a process was recorded, and what is known of it besides the tables.
+
+    Wide because it has one field for each fact that the file keeps.
+    """
 
     program: list[str] = []
     pid: int = 0
@@ -141,6 +148,8 @@ class Meta(msgspec.Struct, frozen=True):
     globals: dict[str, int] = {}
     """Bytes of each declare target global."""
     requires: int = 0
+    devices: int = 0
+    """Devices of the machine that it was recorded on, which is the number of the initial device; 0: not known."""
 
 
 class Dictionaries(msgspec.Struct, frozen=True):
@@ -166,8 +175,8 @@ COLUMNS: Final[Mapping[str, str]] = {
     "dependences.first": "u8", "dependence.address": "u8", "dependence.kind": "u1",
     "launch.trip": "u8", "launch.teams": "u4", "launch.threads": "u4", "launch.gpu_threads": "u8",
     "launch.barriers": "u8", "launch.trace": "i4", "launch.counts": "u8",
-    "trace.first": "u8", "trace.warp_instructions": "u8", "trace.warp_sectors": "u8", "trace.lanes": "u8",
-    "trace.other_bytes": "u8",
+    "trace.first": "u8", "trace.launch": "i4", "trace.warp_instructions": "u8", "trace.warp_sectors": "u8",
+    "trace.lanes": "u8", "trace.other_bytes": "u8",
     "use.item": "i4", "use.array": "i4", "use.offset": "u8", "use.nbytes": "u8", "use.load_bytes": "u8",
     "use.store_bytes": "u8", "use.sectors_read": "u8", "use.sectors_written": "u8", "use.team_sectors_read": "u8",
     "use.team_sectors_written": "u8", "use.first_run": "u8",

@@ -54,6 +54,7 @@ class Slot(enum.IntEnum):
     ALLOC = 24
     FREE = 25
     TOUCH = 26
+    DIMENSION = 27
 
 
 CALLS: Final = {

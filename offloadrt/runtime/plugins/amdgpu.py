@@ -11,7 +11,7 @@ from typing import Final
 
 from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Touching, Uvm
 from offloadrt.driver.errors import INVALID_ARGUMENT
-from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.host_array import HostSpan
@@ -22,8 +22,6 @@ from offloadrt.sim import LockStatistics, Signal
 
 _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
-_FILL = Kernel("memory_fill", bytes_per_iteration=1.0, threads_per_team=256)
-_FILL_BYTES_PER_THREAD: Final = 16
 _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
 
 
@@ -145,13 +143,6 @@ class AmdgpuPlugin:
             return
         stream = await self._resources.ready(queue, 1)
         await stream.copy_within(queue.cause, nbytes, move)
-
-    async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
-        """Fill device memory, by a kernel."""
-        target = self._device_bytes(address, nbytes)
-        teams = max(1, -(-nbytes // (_FILL.threads_per_team * _FILL_BYTES_PER_THREAD)))
-        run = None if target is None else lambda: target().fill(value)
-        await self.launch_kernel(queue, _FILL.launch(teams, iterations=nbytes), run)
 
     async def _copy_synchronously(
         self, queue: QueueLike, direction: str, nbytes: int, host_address: int | None, move: Callable[[], None] | None

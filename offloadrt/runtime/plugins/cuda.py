@@ -11,13 +11,13 @@ from typing import Any
 
 import attrs
 
-from offloadrt.driver import NOTHING, Advice, DriverError, Touching, Uvm
+from offloadrt.driver import NOTHING, Advice, Driver, DriverError, Touching, Uvm
 from offloadrt.driver.errors import INVALID
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugins.plugin import QueueLike, UserModeDriver
+from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 
@@ -26,7 +26,7 @@ from offloadrt.trace import HostTime
 class StreamPool:
     """Streams that are idle, last returned first. Its mutex is held while a stream is taken out or made."""
 
-    driver: UserModeDriver
+    driver: Driver
     lock: Lock
     host_time: HostTime
     idle: list[Any] = attrs.field(factory=list)
@@ -65,7 +65,7 @@ class CudaPlugin:
     image_pending = False
     shared_streams = True
 
-    def __init__(self, machine: Machine, driver: UserModeDriver, number: int, migrates: bool = False) -> None:
+    def __init__(self, machine: Machine, driver: Driver, number: int, migrates: bool = False) -> None:
         self.driver = driver
         self.managed: Uvm | None = driver.manage() if migrates else None
         self.kernels_fault = migrates
@@ -145,10 +145,6 @@ class CudaPlugin:
             self._asked.add(device)
         finally:
             self._accesses.release()
-
-    async def fill_data(self, queue: QueueLike, address: int, value: int, nbytes: int) -> None:
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memset(address, value, nbytes, stream, queue.cause)
 
     async def launch_kernel(
         self,

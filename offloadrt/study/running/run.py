@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a go
 Gear = Literal["native", "turbo"]
 GEARS: tuple[Gear, ...] = ("native", "turbo")
 V = TypeVar("V")
+P = TypeVar("P", bound=OffloadProgram[Any])
 
 
 def strategy_of(text: str | Strategy, seed: int) -> Strategy:
@@ -195,32 +196,31 @@ class Run:
         """Return the program, in whichever model."""
         return self._parts.program
 
+    def _of_model(self, kind: type[P], model: str) -> P:
+        if not isinstance(program := self.program, kind):
+            raise UserError(f"run.{model}: the program's model is {self.options.model}")
+        return program
+
     @property
     def openmp(self) -> OpenMP:
         """Return the OpenMP program: its runtime library and its present tables. Raises UserError for another model."""
         from offloadrt.models.openmp import OpenMP
 
-        if not isinstance(program := self.program, OpenMP):
-            raise UserError(f"run.openmp: the program's model is {self.options.model}")
-        return program
+        return self._of_model(OpenMP, "openmp")
 
     @property
     def openacc(self) -> OpenACC:
         """Return the OpenACC program: its runtime library, its async queues. Raises UserError for another model."""
         from offloadrt.models.openacc import OpenACC
 
-        if not isinstance(program := self.program, OpenACC):
-            raise UserError(f"run.openacc: the program's model is {self.options.model}")
-        return program
+        return self._of_model(OpenACC, "openacc")
 
     @property
     def stdpar(self) -> StdPar:
         """Return the stdpar program: its heap, its implementation. Raises UserError for another model."""
         from offloadrt.models.stdpar import StdPar
 
-        if not isinstance(program := self.program, StdPar):
-            raise UserError(f"run.stdpar: the program's model is {self.options.model}")
-        return program
+        return self._of_model(StdPar, "stdpar")
 
     async def parallel(self, body: Callable[[Any], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
         """Run a parallel region: `num_threads` host threads, of the program's model, each run `await body(t)`.

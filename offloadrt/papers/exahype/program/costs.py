@@ -24,6 +24,8 @@ class KernelWork:
     efficiency: float
     """Share of the device's arithmetic peak that the code can reach; 1 when nothing is known to hold it back."""
     registers_per_thread: int
+    loads_in_flight: float
+    """Loads for which a thread waits at once."""
 
 
 CCZ4_FLOPS = InputRange(
@@ -31,6 +33,10 @@ CCZ4_FLOPS = InputRange(
 )
 CCZ4_EFFICIENCY = InputRange(
     0.02, 0.05, "of peak", "engineering estimate: register spilling (paper, section 2)", name="exahype.ccz4_efficiency"
+)
+
+CCZ4_LOADS = InputRange(
+    1, 59, "loads", "from one value after the other to all unknowns of a volume at once", name="exahype.ccz4_loads"
 )
 
 MAX_REGISTERS = 255
@@ -69,7 +75,9 @@ def kernel_work(equations: Equations, geometry: PatchGeometry, where: str = "mea
     """Return the work per volume of the update kernel; `where` says where ranges are taken: low, mean or high."""
     traffic = bytes_per_volume(geometry)
     if equations.phantom_only:
-        return KernelWork(CCZ4_FLOPS.at(where), traffic, CCZ4_EFFICIENCY.at(where), MAX_REGISTERS)
+        flops, efficiency, loads = CCZ4_FLOPS.at(where), CCZ4_EFFICIENCY.at(where), CCZ4_LOADS.at(where)
+        return KernelWork(flops, traffic, efficiency, MAX_REGISTERS, loads)
     d = geometry.dimensions
     flops = geometry.faces * euler_flops_per_face(d) / geometry.volumes + euler_flops_per_update(d)
-    return KernelWork(flops, traffic, 1.0, EULER_REGISTERS)
+    # A face's flux needs the states of both its volumes, and none of their unknowns' addresses depends on another.
+    return KernelWork(flops, traffic, 1.0, EULER_REGISTERS, 2.0 * equations.unknowns)

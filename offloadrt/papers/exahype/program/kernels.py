@@ -62,6 +62,7 @@ class UpdateKernels:
                 threads_per_team=threads,
                 registers_per_thread=work.registers_per_thread,
                 efficiency=work.efficiency,
+                loads_in_flight=work.loads_in_flight,
             )
 
         return cls(kernel("update of scattered patches", scattered), kernel("update of a block", gathered), threads)

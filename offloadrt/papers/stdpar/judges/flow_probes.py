@@ -19,8 +19,8 @@ ROUNDS: Final = 10
 """Iterations of each loop."""
 N: Final = 1 << 16
 """Elements of the arrays whose values are computed."""
-LONG: Final = 1 << 21
-"""Elements of arrays whose kernels take longer than their submission."""
+FEW: Final = 1 << 14
+"""Elements of arrays whose kernels leave places for the teams of others."""
 LARGE: Final = 1 << 23
 """Elements of the array that the offload heuristic decides about."""
 P: Final = std.par_unseq
@@ -31,6 +31,11 @@ Body = Literal["inside", "external", "access", "stack", "allocation", "sum"]
 def increment(a: Any) -> None:
     for i in range(len(a)):
         a[i] = a[i] + 1.0
+
+
+@kernel(flops_per_iteration=1e4, bytes_per_iteration=16)
+def increment_slowly(a: Any) -> None:
+    a += 1.0
 
 
 @kernel
@@ -53,10 +58,10 @@ async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
     run.options = std.StdParOptions()
 
     async def body(t: std.HostThread) -> bool:
-        a, b = await t.new_array("a", LONG), await t.new_array("b", LONG)
+        a, b = await t.new_array("a", FEW), await t.new_array("b", FEW)
         await t.fill(P, a, 1.0)
         for _ in range(ROUNDS // 2):
-            await t.for_each(P, increment, a)
+            await t.for_each(P, increment_slowly, a)
             await t.copy(P, a, b)
         return bool((await t.read(b) == 1.0 + ROUNDS // 2).all())
 

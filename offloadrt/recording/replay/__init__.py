@@ -1,0 +1,12 @@
+"""A recording as a program of `models/openmp`: its host threads are actors, its kernels have the recorded costs.
+
+Open `program.py` first: it runs directives; `tasks.py` walks the records of a task, `teams.py` has what the threads of
+a parallel region share. `oracle.py` compares the operations with those of the real runtime. `README.md` says what a
+replay may change and what not.
+"""
+
+from offloadrt.recording.replay.changes import ReplayRefused, check_configuration
+from offloadrt.recording.replay.oracle import OperationDifference, Outcome
+from offloadrt.recording.replay.program import replay
+
+__all__ = ["OperationDifference", "Outcome", "ReplayRefused", "check_configuration", "replay"]

@@ -1,0 +1,230 @@
+"""A kernel whose counts come from a recording, as a launch that the compute units run as any other.
+
+Arithmetic is counted one by one, a division or a function as one operation, as in kernels that are read from source.
+Half precision counts as single. Memory moves the sectors of 32 B that the traced launch touched, each once; those that
+several teams touched come from the cache as far as the array fits into it. The pages are those that were touched.
+Where a launch has no trace, it moves all the bytes that it loads and stores, of the sections that its items map.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from offloadrt.kernels import ArrayUse, Kernel, Launch
+from offloadrt.kernels.costs.counts import ArrayCounts, LaunchCounts
+from offloadrt.kernels.costs.sectors import Moved, Moves
+from offloadrt.kernels.costs.streams import AccessStream
+from offloadrt.kernels.costs.waits import Waits
+from offloadrt.kernels.ranges.reach import ElementRuns, Reach
+from offloadrt.recording.format.launches import PAGE
+from offloadrt.recording.format.recording import NONE, Recording, Site
+from offloadrt.recording.format.slots import COUNTERS
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_type import TARGET_PARAM
+
+SECTOR: Final = 32
+_MOST_RANGES: Final = 512
+"""Ranges of an array that are told apart; of more, the ones that lie nearest together are joined."""
+_DOUBLE: Final = ("f64", "div64", "special64")
+_SINGLE: Final = ("f32", "div32", "special32", "f16", "div16")
+Range = tuple[int, int]
+"""First byte, and the byte after the last."""
+
+
+@attrs.frozen
+class _Used:
+    """What a launch did with an array, in bytes from the array's first."""
+
+    array: HostArray
+    item: int
+    ranges: tuple[Range, ...]
+    sectors: tuple[int, int, int, int]
+    load_bytes: int
+    store_bytes: int
+
+
+@attrs.frozen
+class RecordedLaunch:
+    """A launch, and what it reaches besides its arguments: host memory, where the device uses that in place."""
+
+    launch: Launch
+    reaches: tuple[DevicePointer, ...]
+
+
+@attrs.define(eq=False)
+class RecordedKernels:
+    """Makes launches of a recording's rows. declared: costs by name of kernels whose costs were not recorded."""
+
+    recording: Recording
+    declared: dict[str, Kernel] = attrs.field(factory=dict)
+
+    def launch(
+        self, site: Site, number: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]
+    ) -> RecordedLaunch:
+        """Make the launch of a directive; `arrays`: those of the recording, as they are now."""
+        columns, name = self.recording.columns, self.recording.dictionaries.kernels[site.kernel]
+        trip = int(columns["launch.trip"][number])
+        played = int(columns["launch.teams"][number]), int(columns["launch.threads"][number])
+        threads = site.threads if site.threads > 0 else self._threads(name, number)
+        iterations = trip or max(1, played[0] * played[1])
+        teams = site.teams if site.teams > 0 else 1 if site.teams < 0 else max(1, -(-iterations // threads))
+        if not played[0]:
+            kernel = self.declared.get(name, Kernel(name))
+            return RecordedLaunch(kernel.launch(teams, site.threads if site.threads > 0 else None, iterations), ())
+        uses = [] if (trace := int(columns["launch.trace"][number])) == NONE else self._uses(trace, items, arrays)
+        traced = number if trace == NONE else int(columns["trace.launch"][trace])
+        counted = dict(zip(COUNTERS, columns["launch.counts"][traced].tolist(), strict=True))
+        double = sum(counted[name] for name in _DOUBLE)
+        single = sum(counted[name] for name in _SINGLE)
+        moved = counted["load_bytes"] + counted["store_bytes"]
+        arguments = [place for place, item in enumerate(items) if item.type & TARGET_PARAM]
+        own = [used for used in uses if used.item in arguments]
+        if trace != NONE:
+            moved = sum(SECTOR * (used.sectors[0] + used.sectors[1]) for used in uses)
+        moves = Moves(functools.partial(_moves, uses)) if uses else None
+        kernel = Kernel(
+            name,
+            None,
+            double / iterations,
+            moved / iterations,
+            threads,
+            single_flops_per_iteration=single / iterations,
+            moves=moves,
+            arrays=tuple(_array_use(used, arguments.index(used.item), iterations) for used in own),
+        )
+        counts = None
+        if trace != NONE:
+            streams = tuple(_array_counts(used, arguments.index(used.item)) for used in own)
+            counts = LaunchCounts(
+                iterations, double + single, moved, streams, Waits(0.0, 0.0), (), moves or Moves(lambda: ())
+            )
+        reached = [pointer for used in uses if used.item not in arguments for pointer in _pointers(used)]
+        return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached))
+
+    def _threads(self, name: str, number: int) -> int:
+        """Return the threads of a team that was left open: one where the kernel never forks, else the default."""
+        columns = self.recording.columns
+        forks = int(columns["launch.gpu_threads"][number]) > 1 or int(columns["launch.trip"][number])
+        return Kernel(name).threads_per_team if forks or not int(columns["launch.teams"][number]) else 1
+
+    def _uses(self, trace: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> list[_Used]:
+        columns = self.recording.columns
+        first = columns["trace.first"]
+        uses = []
+        for use in range(int(first[trace]), int(first[trace + 1])):
+            item, number = int(columns["use.item"][use]), int(columns["use.array"][use])
+            array = items[item].array if item != NONE else None
+            if array is None and number != NONE:
+                array = arrays[number]
+            if array is None:
+                continue  # memory of omp_target_alloc, which every device has at hand
+            block = array.address + int(columns["use.offset"][use])
+            uses.append(
+                _Used(
+                    array,
+                    item,
+                    self._ranges(use, block, array),
+                    (
+                        int(columns["use.sectors_read"][use]), int(columns["use.sectors_written"][use]),
+                        int(columns["use.team_sectors_read"][use]), int(columns["use.team_sectors_written"][use]),
+                    ),
+                    int(columns["use.load_bytes"][use]),
+                    int(columns["use.store_bytes"][use]),
+                )
+            )  # fmt: skip
+        return uses
+
+    def _ranges(self, use: int, block: int, array: HostArray) -> tuple[Range, ...]:
+        """Return the touched pages of a block, in bytes of the array."""
+        columns = self.recording.columns
+        first = columns["use.first_run"]
+        runs = slice(int(first[use]), int(first[use + 1]))
+        base = block // PAGE * PAGE - array.address
+        pages = zip(columns["run.page"][runs].tolist(), columns["run.pages"][runs].tolist(), strict=True)
+        ranges = [(base + page * PAGE, base + (page + count) * PAGE) for page, count in pages]
+        clipped = [(max(0, low), min(array.nbytes, high)) for low, high in ranges]
+        return _joined([(low, high) for low, high in clipped if low < high])
+
+
+def _joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """Join ranges that meet; more than are told apart are joined over the smallest gaps."""
+    found: list[Range] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    if len(found) <= _MOST_RANGES:
+        return tuple(found)
+    gaps = sorted(later[0] - earlier[1] for earlier, later in itertools.pairwise(found))
+    widest = gaps[len(found) - _MOST_RANGES - 1]
+    joined = [found[0]]
+    for low, high in found[1:]:
+        if low - joined[-1][1] <= widest:
+            joined[-1] = joined[-1][0], high
+        else:
+            joined.append((low, high))
+    return tuple(joined)
+
+
+def _array_use(used: _Used, position: int, iterations: int) -> ArrayUse:
+    read, written, _, _ = used.sectors
+    return ArrayUse(
+        f"{position}",
+        position,
+        reads=used.load_bytes / 8 / iterations,
+        writes=used.store_bytes / 8 / iterations,
+        elements_read=read * SECTOR / 8 / iterations,
+        elements_written=written * SECTOR / 8 / iterations,
+    )
+
+
+def _array_counts(used: _Used, position: int) -> ArrayCounts:
+    """Say what the launch does with an argument, with bytes as elements."""
+    read, written, _, _ = used.sectors
+    touched = float(sum(high - low for low, high in used.ranges))
+    reach = Reach(tuple((low, high - 1) for low, high in used.ranges), _sectors(read), _sectors(written))
+    stream = AccessStream("swept", 0, read * SECTOR, written * SECTOR, 0.0, float("inf"), lambda: reach)
+
+    def ranges(kind: str) -> Range | None:
+        some = read if kind == "read" else written
+        return (used.ranges[0][0], used.ranges[-1][1] - 1) if some and used.ranges else None
+
+    return ArrayCounts(
+        f"{position}",
+        position,
+        used.array.nbytes,
+        1,
+        float(used.load_bytes),
+        float(used.store_bytes),
+        ranges,
+        lambda: (touched, False),
+        lambda: bool(used.load_bytes or used.store_bytes),
+        "affine",
+        (stream,),
+    )
+
+
+def _sectors(count: int) -> tuple[ElementRuns, ...]:
+    return (ElementRuns(float(count), float(SECTOR), even=True, step=SECTOR),) if count else ()
+
+
+def _moves(uses: Sequence[_Used]) -> list[Moved]:
+    """Say what moves: the distinct sectors, and those again that teams share, where the array does not fit."""
+    return [
+        Moved(distinct * SECTOR, 0, distinct * SECTOR, float(max(0, of_teams - distinct)), ordered=False)
+        for used in uses
+        for distinct, of_teams in zip(used.sectors[:2], used.sectors[2:], strict=True)
+        if distinct
+    ]
+
+
+def _pointers(used: _Used) -> list[DevicePointer]:
+    return [DevicePointer(used.array.address + low, high - low, 0, phantom=True) for low, high in used.ranges]

@@ -1,0 +1,197 @@
+"""A recorded program on an emulated machine: its arrays at their addresses, its directives, its host threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.models.openmp import HostThread, LoweredItem, LoweredProgram, OpenMP
+from offloadrt.models.openmp.construct import Construct
+from offloadrt.recording.format.recording import NONE, Recording, Site, TaskKind
+from offloadrt.recording.replay.changes import AS_RECORDED, ReplayRefused
+from offloadrt.recording.replay.kernels import RecordedKernels
+from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
+from offloadrt.recording.replay.routines import Routines
+from offloadrt.recording.replay.tasks import TaskWalk
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import MapItems
+from offloadrt.runtime.mapping.map_type import NON_CONTIG
+
+_DATA: Final[Mapping[str, Literal["begin", "end", "update"]]] = {
+    "__tgt_target_data_begin_mapper": "begin",
+    "__tgt_target_data_begin_nowait_mapper": "begin",
+    "__tgt_target_data_end_mapper": "end",
+    "__tgt_target_data_end_nowait_mapper": "end",
+    "__tgt_target_data_update_mapper": "update",
+    "__tgt_target_data_update_nowait_mapper": "update",
+}
+_KERNELS: Final = ("__tgt_target_kernel", "__tgt_target_kernel_nowait")
+
+
+@attrs.define(eq=False)
+class ReplayedProgram:
+    """Runs the directives of a recording on a program of OpenMP."""
+
+    recording: Recording
+    openmp: OpenMP
+    host_time: float
+    """Virtual seconds of the host for each second that the program worked when it was recorded."""
+    declared: dict[str, Kernel]
+    progress: Callable[[int, int], object]
+    oracle: Oracle = attrs.field(init=False)
+    arrays: list[HostArray | None] = attrs.field(init=False)
+    """The arrays of the recording, by number; None: not allocated, or freed."""
+    _lowered: LoweredProgram = attrs.field(init=False)
+    _kernels: RecordedKernels = attrs.field(init=False)
+    _routines: Routines = attrs.field(init=False)
+    _log: OperationLog | None = attrs.field(init=False)
+    _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
+    """By site, list of items and launch, while the arrays are the same."""
+    _total: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.oracle = Oracle(self.recording)
+        self.arrays = [None] * len(self.recording.dictionaries.arrays)
+        self._lowered = LoweredProgram(self.openmp)
+        self._kernels = RecordedKernels(self.recording, self.declared)
+        self._routines = Routines(self.recording, self._lowered)
+        self._total = self.recording.directives
+        compares = self.recording.meta.oracle and self.openmp.devices[0].configuration.name == AS_RECORDED
+        self._log = OperationLog(self.openmp.sim) if compares else None
+        for device in self.openmp.devices:
+            device.tool = self._log
+
+    # memory
+
+    def place_arrays(self) -> None:
+        """Place the arrays that are there from the beginning."""
+        for number, array in enumerate(self.recording.dictionaries.arrays):
+            if array.origin != "malloc":
+                self.allocate(number, written=True)
+
+    def allocate(self, number: int, *, written: bool = False) -> None:
+        """Place an array. Its pages are there when the program has written it, or nobody recorded when it does."""
+        array = self.recording.dictionaries.arrays[number]
+        populated = written or not self.recording.meta.host_touches
+        kind: Literal["heap", "global"] = "global" if array.origin == "global" else "heap"
+        self.arrays[number] = self._lowered.array(array.name, array.address, array.nbytes, kind, written=populated)
+
+    def free(self, number: int) -> None:
+        """Forget an array, and whatever was prepared with it."""
+        array = self.arrays[number]
+        if array is not None:
+            self._lowered.free(array)
+            self.arrays[number] = None
+            self._constructs.clear()
+
+    async def touch(self, t: HostThread, number: int) -> None:
+        """Touch what the host touched before a record."""
+        columns = self.recording.columns
+        for place in self.recording.range_of("touches", number):
+            array = self.arrays[int(columns["touch.array"][place])]
+            if array is not None:
+                first, nbytes = int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
+                await t.host_access(omp.section(array, first, nbytes))
+
+    # directives
+
+    async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None:
+        """Run a directive or a routine, and compare what was done with what the real runtime did."""
+        site = self.recording.dictionaries.sites[site_number]
+        done = None if self._log is None else self._log.begin()
+        if site.call in _DATA or site.call in _KERNELS:
+            key = site_number, items, launch
+            construct = self._constructs.get(key)
+            if construct is None:
+                construct = self._constructs[key] = self._construct(site, items, launch)
+            await t.run(construct)
+        else:
+            await self._routines.run(t, site, items)
+        self.oracle.directives += 1
+        if done is not None:
+            self.oracle.compare(site_number, operations, done)
+        if self.oracle.directives % 1000 == 0:
+            self.progress(self.oracle.directives, self._total)
+
+    def _construct(self, site: Site, items: int, launch: int) -> Construct:
+        lowered = self._items(site, items)
+        device = site.device if site.device >= 0 else None
+        if device is not None and device >= len(self.openmp.devices):
+            raise ReplayRefused(
+                f"{self.recording.name}: {site.where}: the program uses device {device}; this machine has "
+                f"{len(self.openmp.devices)}"
+            )
+        if (call := _DATA.get(site.call)) is not None:
+            return self._lowered.data(call, lowered, device=device)
+        recorded = self._kernels.launch(site, launch, lowered, self.arrays)
+        lowered.follows = list(recorded.reaches)
+        return self._lowered.target(recorded.launch, lowered, device=device)
+
+    def _items(self, site: Site, number: int) -> MapItems:
+        columns, forms = self.recording.columns, site.items
+        lowered: list[LoweredItem] = []
+        behind: list[LoweredItem] = []
+        rows = zip(self.recording.range_of("items", number), forms, strict=True)
+        for place, form in reversed(list(rows)):
+            own, behind = behind[: form.components], behind[form.components :]
+            if form.type & NON_CONTIG and not form.dimensions:
+                raise ReplayRefused(
+                    f"{self.recording.name}: {site.where}: the dimensions of {form.name!r}, a strided section, were "
+                    "not recorded"
+                )
+            item = LoweredItem(
+                int(columns["item.base"][place]),
+                int(columns["item.begin"][place]),
+                int(columns["item.size"][place]),
+                form.type,
+                form.name,
+                dimensions=tuple(omp.Dimension(*dimension) for dimension in form.dimensions),
+                components=tuple(own),
+            )
+            behind.insert(0, item)
+        lowered = behind
+        try:
+            return self._lowered.items(lowered)
+        except ValueError as error:
+            raise ReplayRefused(f"{self.recording.name}: {site.where}: {error}") from None
+
+
+async def replay(
+    recording: Recording,
+    program: OpenMP,
+    *,
+    host_time: float = 1.0,
+    declared: Mapping[str, Kernel] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Outcome:
+    """Run a recorded program, and return how its operations compare with the recorded ones.
+
+    Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: only the order of the
+    program remains. declared: kernels by name, whose costs were not recorded. Raises ReplayRefused.
+    """
+    unknown = sorted({
+        recording.dictionaries.kernels[site.kernel]
+        for site in recording.dictionaries.sites
+        if site.kernel != NONE and not recording.meta.costs
+    } - set(declared or ()))  # fmt: skip
+    if unknown:
+        raise ReplayRefused(
+            f"{recording.name}: no costs were recorded of the kernels {', '.join(unknown)}; declare them by name in a "
+            "TOML file and name it as costs=FILE.toml"
+        )
+    run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
+    run.place_arrays()
+    walk = TaskWalk(run)
+    roots = [task for task, kind in enumerate(recording.columns["task.kind"].tolist()) if kind == TaskKind.INITIAL]
+    roots = [task for task in roots if walk.works(task)]
+
+    async def initial(t: HostThread) -> None:
+        await walk.thread(t, roots[t.number])
+
+    if roots:
+        await program.parallel(initial, num_threads=len(roots))
+    return run.oracle.outcome()

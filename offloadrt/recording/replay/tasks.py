@@ -1,0 +1,199 @@
+"""The tasks of a recording: each is walked record by record in the actor of the thread that runs it.
+
+The order is that of the recorded synchronization: a region forks its team and joins it, barriers wait for all, tasks
+follow those that they depend on, critical sections exclude one another, ordered regions keep their turns. When a task
+runs, and on which thread of its team, is up to the replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import attrs
+
+from offloadrt.models import openmp as omp
+from offloadrt.models.openmp import Depend, HostThread, OpenMP
+from offloadrt.models.openmp.tasks import Task, TaskRegion
+from offloadrt.recording.format.recording import Recording, Step, TaskKind
+from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
+from offloadrt.sim import Lock
+
+_ORDERED = 7
+_READS = (1,)
+"""OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
+_CHUNK = 1 << 12
+
+
+class ReplayedDirectives(Protocol):
+    """What a walk asks of the program."""
+
+    recording: Recording
+    openmp: OpenMP
+    host_time: float
+
+    def allocate(self, number: int, *, written: bool = False) -> None: ...
+    def free(self, number: int) -> None: ...
+    async def touch(self, t: HostThread, number: int) -> None: ...
+    async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
+
+
+@attrs.define(eq=False)
+class _Running:
+    """A task while it runs: the thread that runs it, its team, and what it has made."""
+
+    t: HostThread
+    team: ReplayTeam
+    tasks: TaskRegion = attrs.field(factory=TaskRegion)
+    groups: list[list[Task]] = attrs.field(factory=list)
+    """The task groups that it is in, the innermost last: with the tasks that were made in each."""
+
+
+class TaskWalk:
+    """Walks the tasks of a recording."""
+
+    def __init__(self, program: ReplayedDirectives) -> None:
+        self._program = program
+        self._recording = program.recording
+        self._sim = program.openmp.sim
+        self._columns = program.recording.columns
+        self._host_time = program.openmp.machine.host_time
+        kinds = self._columns["lock.kind"].tolist()
+        self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
+        self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == _ORDERED}
+        self._members: dict[int, list[int]] = {}
+        for task, team in enumerate(self._columns["task.team"].tolist()):
+            if team >= 0:
+                self._members.setdefault(team, []).append(task)
+        numbers = self._columns["task.number"].tolist()
+        for members in self._members.values():
+            members.sort(key=lambda task: int(numbers[task]))
+
+    def works(self, task: int) -> bool:
+        """Tell whether a task, or one that it forks, does more than wait: the hidden helpers' own team does not."""
+        first, count = int(self._columns["task.first"][task]), int(self._columns["task.count"][task])
+        steps = self._columns["record.step"][first : first + count]
+        for record, step in enumerate(steps.tolist(), first):
+            if step == Step.FORK:
+                members = self._members.get(int(self._columns["record.subject"][record]), ())
+                if any(self.works(member) for member in members):
+                    return True
+            elif step not in (Step.BARRIER, Step.REST):
+                return True
+        return False
+
+    async def thread(self, t: HostThread, task: int) -> None:
+        """Walk an initial task, with a team of its own."""
+        team = self._team(1)
+        await self._walk(_Running(t, team), task)
+        await team.end()
+
+    def _team(self, size: int) -> ReplayTeam:
+        return ReplayTeam(self._sim, size, self._program.openmp.helpers, self._host_time)
+
+    def _records(self, task: int) -> Iterator[tuple[int, int, int, int, int, int, int]]:
+        """Yield the records of a task, some of them at a time as Python's numbers."""
+        columns = self._columns
+        names = ("step", "subject", "detail", "cpu", "launch", "operations", "touches")
+        first = int(columns["task.first"][task])
+        end = first + int(columns["task.count"][task])
+        for begin in range(first, end, _CHUNK):
+            rows = slice(begin, min(end, begin + _CHUNK))
+            yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in names), strict=True)
+
+    async def _walk(self, running: _Running, task: int) -> None:
+        program, t, scale = self._program, running.t, self._program.host_time * 1e-9
+        for step, subject, detail, cpu, launch, operations, touches in self._records(task):
+            if touches >= 0:
+                await program.touch(t, touches)
+            if cpu and scale:
+                await t.compute(cpu * scale)
+            if step == Step.DIRECTIVE:
+                await program.run(t, subject, detail, launch, operations)
+            elif step == Step.ALLOCATE:
+                program.allocate(subject)
+            elif step == Step.FREE:
+                program.free(subject)
+            elif step != Step.REST:
+                await self._synchronize(running, step, subject, detail)
+
+    async def _synchronize(self, running: _Running, step: int, subject: int, detail: int) -> None:
+        if step == Step.FORK:
+            await self._fork(subject)
+        elif step == Step.BARRIER:
+            await running.team.barrier()
+        elif step == Step.TASK:
+            await self._make(running, subject, detail)
+        elif step == Step.TASKWAIT:
+            await self._wait(running, detail)
+        elif step == Step.GROUP_BEGIN:
+            running.groups.append([])
+        elif step == Step.GROUP_END:
+            made = running.groups.pop() if running.groups else []
+            await running.team.work_until(lambda: all(task.done.is_set for task in made))
+        elif step == Step.ACQUIRE:
+            await self._acquire(subject, detail)
+        elif subject in self._turns:
+            self._turns[subject].give_up()
+        else:
+            self._locks[subject].release()
+
+    async def _acquire(self, lock: int, turn: int) -> None:
+        since = self._sim.now
+        if lock in self._turns:
+            await self._turns[lock].take(turn)
+        else:
+            await self._locks[lock].acquire()
+        self._host_time.add("threads", self._sim.now - since)
+
+    async def _fork(self, team_number: int) -> None:
+        """Run a parallel region; the thread that came to it waits, for member 0 is an actor of its own."""
+        members = self._members.get(team_number, [])
+        if not members:
+            return
+        team = self._team(len(members))
+
+        async def member(t: HostThread) -> None:
+            await self._walk(_Running(t, team), members[t.number])
+            await team.end()
+
+        since = self._sim.now
+        await self._program.openmp.parallel(member, num_threads=len(members))
+        self._host_time.add("threads", self._sim.now - since)
+
+    # tasks
+
+    async def _make(self, running: _Running, task: int, dependences: int) -> None:
+        kind = int(self._columns["task.kind"][task])
+        depends = self._depends(dependences)
+        if kind == TaskKind.UNDEFERRED:
+            await self._wait(running, dependences)
+            await self._walk(_Running(running.t, running.team), task)
+            return
+        openmp, on_helpers = self._program.openmp, kind == TaskKind.TARGET
+        if on_helpers:
+            await openmp.devices[0].work(openmp.costs.task)
+
+        async def body() -> None:
+            t = openmp.host_thread(number=0) if on_helpers else running.t
+            await self._walk(_Running(t, running.team), task)
+
+        made = running.team.submit(running.tasks, f"task {task}", body, depends, on_helpers)
+        for group in running.groups:
+            group.append(made)
+
+    async def _wait(self, running: _Running, dependences: int) -> None:
+        """Wait for the tasks that this one has made, or for those that the dependences name."""
+        depends = self._depends(dependences)
+        tasks = running.tasks.predecessors(depends) if depends else list(running.tasks.children)
+        await running.team.work_until(lambda: all(task.done.is_set for task in tasks))
+        running.tasks.children = [task for task in running.tasks.children if not task.done.is_set]
+
+    def _depends(self, number: int) -> tuple[Depend, ...]:
+        columns = self._columns
+        return tuple(
+            omp.depend(in_=int(columns["dependence.address"][place]))
+            if int(columns["dependence.kind"][place]) in _READS
+            else omp.depend(inout=int(columns["dependence.address"][place]))
+            for place in self._recording.range_of("dependences", number)
+        )

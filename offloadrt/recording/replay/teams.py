@@ -1,0 +1,137 @@
+"""What the threads of a parallel region share in a replay: barriers, and the explicit tasks that are ready.
+
+As in LLVM's libomp, a thread that waits at a barrier or for tasks runs those that are ready. Target tasks go to the
+hidden helper threads instead. What comes after what is in `models/openmp/tasks.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+
+from offloadrt.models.openmp.clauses import Depend
+from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
+from offloadrt.sim import Signal, Simulation
+from offloadrt.trace import HostTime
+
+
+@attrs.define(eq=False)
+class ReplayTeam:
+    """The team of a parallel region; `size` threads."""
+
+    sim: Simulation
+    size: int
+    helpers: HiddenHelpers
+    host_time: HostTime
+    _ready: deque[Task] = attrs.field(factory=deque)
+    _on_helpers: set[Task] = attrs.field(factory=set)
+    _unfinished: int = 0
+    _arrived: int = 0
+    _ended: int = 0
+    """Threads that have come to the end of the region; in a recording that was cut off they may miss barriers."""
+    _barriers: int = 0
+    _changed: Signal | None = None
+
+    async def barrier(self) -> None:
+        """Wait for all threads of the team, and for all tasks, at which the thread works meanwhile."""
+        passed = self._barriers
+        self._arrived += 1
+        self._open()
+        await self.work_until(lambda: self._barriers > passed)
+
+    async def end(self) -> None:
+        """End a thread's part: the barrier at the end of the region."""
+        self._ended += 1
+        self._open()
+        self._tell()
+        await self.work_until(lambda: self._ended == self.size and not self._unfinished)
+
+    async def work_until(self, done: Callable[[], bool]) -> None:
+        """Run tasks of the team that are ready, or wait for some to become so, until a condition holds."""
+        while not done():
+            if self._ready:
+                await self._ready.popleft().run()
+                continue
+            if self._changed is None:
+                self._changed = Signal(self.sim, "tasks of a team")
+            since = self.sim.now
+            await self._changed.wait()
+            self.host_time.add("threads", self.sim.now - since)
+
+    def submit(
+        self,
+        region: TaskRegion,
+        name: str,
+        body: Callable[[], Awaitable[object]],
+        depends: Sequence[Depend],
+        on_helpers: bool,
+    ) -> Task:
+        """Make a task of this body; it is ready when the tasks that it depends on are done."""
+
+        async def run() -> None:
+            await body()
+            self._finished(task)
+
+        task = Task(name, run, Signal(self.sim, name))
+        before = region.predecessors(tuple(depends))
+        region.enter(task, tuple(depends))
+        self._unfinished += 1
+        task.waiting_for = len(before)
+        if on_helpers:
+            self._on_helpers.add(task)
+        for predecessor in before:
+            predecessor.successors.append(task)
+        if not before:
+            self._start(task)
+        return task
+
+    def _start(self, task: Task) -> None:
+        if task in self._on_helpers:
+            self._on_helpers.remove(task)
+            self.helpers.submit(TaskRegion(), task.name, task.run, ())
+        else:
+            self._ready.append(task)
+            self._tell()
+
+    def _finished(self, task: Task) -> None:
+        task.done.set()
+        for successor in task.successors:
+            successor.waiting_for -= 1
+            if not successor.waiting_for:
+                self._start(successor)
+        self._unfinished -= 1
+        self._open()
+        self._tell()
+
+    def _open(self) -> None:
+        """Let the threads pass when all are there and no task is left."""
+        if self._arrived and self._arrived + self._ended == self.size and not self._unfinished:
+            self._arrived = 0
+            self._barriers += 1
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._changed is not None:
+            changed, self._changed = self._changed, None
+            changed.set()
+
+
+@attrs.define(eq=False)
+class OrderedTurns:
+    """An ordered region: its turns come in the order of the recording."""
+
+    sim: Simulation
+    next: int = 0
+    _waiting: dict[int, Signal] = attrs.field(factory=dict)
+
+    async def take(self, turn: int) -> None:
+        if turn > self.next:
+            signal = self._waiting[turn] = Signal(self.sim, "ordered region")
+            await signal.wait()
+
+    def give_up(self) -> None:
+        self.next += 1
+        if (signal := self._waiting.pop(self.next, None)) is not None:
+            signal.set()
