@@ -23,7 +23,7 @@ async def bind_arguments(
     private = PrivateArguments(device, queue)
     queue.private = private.free
     table, lookup_s = device.table_lock, device.costs.lookup
-    absent = ON_HOST if device.configuration.host_pointers or device.plugin.kernels_fault else NOWHERE
+    absent = unmapped(device)
     for position, item in enumerate(items):
         if not item.type & TARGET_PARAM or item.array is None:
             if item.type & LAMBDA == LAMBDA and item.type >= FIRST_MEMBER:
@@ -45,6 +45,11 @@ async def bind_arguments(
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)
     return private
+
+
+def unmapped(device: OffloadDevice) -> Binding:
+    """Return where a kernel finds an array of which nothing is mapped."""
+    return ON_HOST if device.configuration.host_pointers or device.plugin.kernels_fault else NOWHERE
 
 
 async def _capture(

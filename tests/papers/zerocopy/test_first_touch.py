@@ -35,14 +35,14 @@ def test_each_page_faults_once(run_program: RunProgram) -> None:
 
 
 def test_zero_copy_initialises_copy_and_eager_maps_manage(run_program: RunProgram) -> None:
-    program = FirstTouch(64 * MIB, 1, 0, False)
-    for configuration, manages, initialises in (  # the runtime's own start stays below a millisecond
+    program = FirstTouch(4096 * MIB, 1, 0, False)
+    for configuration, manages, initialises in (  # the runtime's own start stays below 50 ms
         ("copy", True, False),
         ("implicit_zero_copy", False, True),
         ("eager_maps", True, False),
     ):
         mm, mi = times(touched(run_program, program, configuration))
-        assert (mm > 1e-3, mi > 1e-3) == (manages, initialises), configuration
+        assert (mm > 5e-2, mi > 5e-2) == (manages, initialises), configuration
 
 
 def test_eager_maps_pay_for_much_new_memory_and_lose_on_many_maps(run_program: RunProgram) -> None:
