@@ -55,7 +55,8 @@ async def get_target_pointer(
             # A member is not counted; the block of its struct may be new in this directive.
             is_new = not counted and entry.total == 1
             copies = type_bits & TO and (type_bits & ALWAYS or is_new) and size
-            keeps = bool(copies or entry.lock.owner is not None or not release_table or device.is_pending(entry))
+            keeps = bool(copies or entry.lock.owner is not None or not release_table)
+            keeps = keeps or (entry.event is not None and device.is_pending(entry))
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, keeps, owned)
             if keeps or is_new:
