@@ -73,6 +73,7 @@ async def target_data_begin(
     attachments = Attachments()
     returned: dict[int, int | None] = {}
     table, lookup_s = device.table_lock, device.costs.lookup
+    acts_in_place = device.prefaults or device.objects is not None
     for position, item in enumerate(items):
         bits, base = item.type, item.base
         if bits & SKIPPED:
@@ -91,7 +92,7 @@ async def target_data_begin(
                 device.release(pointer)
             if pointer.is_new or pointer.address is None:
                 _note_mapped(device, item, pointer, attachments, call)
-        if pointer.entry is None:
+        if pointer.entry is None and acts_in_place:
             await _use_in_place(device, item, queue)
         queue.mapped = position + 1
         if bits & RETURN_PARAM:

@@ -11,6 +11,8 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
+import functools
+
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -26,6 +28,10 @@ from offloadrt.runtime.mapping.table_visits import (
     trace_lookup,
 )
 from offloadrt.runtime.mapping.unmapping import put_off_data_end
+
+
+_map_request = functools.lru_cache(4096)(MapRequest)
+"""A program asks the same again and again, and an object that cannot change need not be made anew for it."""
 
 
 async def get_target_pointer(
@@ -114,7 +120,7 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
 def _placement(device: OffloadDevice, item: MapItem, size: int, type_bits: int) -> Placement:
     """Ask the memory configuration what becomes of a section of which nothing is mapped."""
     close, implicit = type_bits & CLOSE != 0, type_bits & IMPLICIT != 0
-    return device.place(MapRequest(size, close, implicit, device.number, device.mechanism(item.array)))
+    return device.place(_map_request(size, close, implicit, device.number, device.mechanism(item.array)))
 
 
 async def _create(
