@@ -29,7 +29,6 @@ from offloadrt.runtime.mapping.table_visits import (
 )
 from offloadrt.runtime.mapping.unmapping import put_off_data_end
 
-
 _map_request = functools.lru_cache(4096)(MapRequest)
 """A program asks the same again and again, and an object that cannot change need not be made anew for it."""
 
