@@ -37,7 +37,7 @@ async def exahype_fig1(
         patches: patches of each thread
         phantom: sizes without numbers
     """
-    setup = Setup.create(batch=batch, threads=threads, patches=patches, memory="map", phantom=phantom)
+    setup = Setup(batch=batch, threads=threads, patches=patches, memory="map", phantom=phantom)
     await Experiment(run.openmp, setup).update()
     return {
         "time_per_volume_s": run.elapsed / setup.total_volumes,

@@ -49,7 +49,7 @@ def strong_scaling(name: str, memory: Literal["map", "pool", "managed"], title: 
         phantom: bool = True,
     ) -> dict[str, float]:
         equations, patch = CASES_3D[case]
-        setup = Setup.create(
+        setup = Setup(
             equations=equations,
             patch=patch,
             batch=batch,

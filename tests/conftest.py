@@ -1,6 +1,29 @@
 """What holds for all tests: property tests try the examples of the profile `quick`, unless another is asked for."""
 
+import ctypes
+import gc
+import sys
+
 import property_examples  # noqa: F401  # its profiles
 from hypothesis import settings
 
 settings.load_profile("quick")
+
+
+_M_MMAP_THRESHOLD = -3
+"""The number of the parameter in glibc's malloc.h."""
+
+
+def pytest_collection_finish() -> None:
+    """Have the memory of runs that have ended go back soon: a worker grew to gigabytes.
+
+    Such a run is one cycle of a few thousand objects that may hold a hundred megabytes of arrays. The collector counts
+    objects, and looks at old ones when there are a quarter more: what the tests have imported is out of its sight.
+    glibc keeps large blocks that are freed once such blocks have been freed, unless it is told from which size on not.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.collect()  # it now counts from nothing
+    gc.set_threshold(700, 10, 2)
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 20)

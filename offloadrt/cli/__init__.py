@@ -1,8 +1,9 @@
-"""The command line: `offloadrt list | show | run | sweep | compare | stats | machines | kernels | conform | validate`.
+"""The command line: `offloadrt list | show | run | sweep | compare | stats | machines | kernels | conform | record`.
 
 `main` turns what went wrong into one message and an exit code: 2 for what the user asked wrongly and for a script
 that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. Open
-`app.py` first: the commands are there and in `running.py`, one function each; what they print is made in `render.py`.
+`app.py` first: the commands are there, in `running.py` and in `record.py` (with the compilers `cc`, `cxx` and `fc`),
+one function each; what they print is made in `render.py`.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
+    from offloadrt.cli.record import program_apart
     from offloadrt.cli.running import app
     from offloadrt.study.errors import ScriptFailed, UserError
 
+    tokens = program_apart(sys.argv[1:] if tokens is None else tokens)
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()

@@ -17,7 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.page_fault import AccessFault
 from offloadrt.machine.links.peer_link import PeerLink
 from offloadrt.machine.managed.access import Accesses
-from offloadrt.machine.managed.page_sets import PageSets, how_many, up_to
+from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, up_to
 from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Signal
 
@@ -218,6 +218,12 @@ class ManagedFault:
         total = how_many(self.pages)
         pages = up_to(self.pages, -(-total * entries // self.entries))
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time)
+
+    def tail(self, entries: int) -> ManagedFault:
+        """Return the entries behind so many, and the pages that these report."""
+        reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
+        pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
+        return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time)
 
 
 @attrs.frozen

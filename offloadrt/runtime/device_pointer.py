@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.binding import Binding
 
 UNTYPED: Final = np.dtype("V1")
 """dtype of untyped memory: a ``void *``."""
@@ -32,6 +33,10 @@ class DevicePointer:
     host: HostArray | None = attrs.field(default=None, repr=False)
     """The array that it points into, on the initial device, which is the host."""
 
+    binding: Binding | None = attrs.field(default=None, repr=False)
+    """Of use_device_ptr on an array of which only a part is mapped: where that part lies."""
+    array: HostArray | None = attrs.field(default=None, repr=False)
+
     def __int__(self) -> int:
         return self.address
 
@@ -40,9 +45,11 @@ class DevicePointer:
 
     def __add__(self, nbytes: int) -> DevicePointer:
         """Pointer arithmetic in bytes."""
-        return attrs.evolve(self, address=self.address + nbytes, nbytes=max(0, self.nbytes - nbytes), shape=None)
+        return attrs.evolve(
+            self, address=self.address + nbytes, nbytes=max(0, self.nbytes - nbytes), shape=None, binding=None
+        )
 
     def viewed(self, dtype: DTypeLike, shape: int | tuple[int, ...] | None = None) -> DevicePointer:
         """See the same memory in kernels as an array of this type and shape (without a shape: all of it, flat)."""
         lengths = (shape,) if isinstance(shape, int) else shape
-        return attrs.evolve(self, dtype=np.dtype(dtype), shape=lengths)
+        return attrs.evolve(self, dtype=np.dtype(dtype), shape=lengths, binding=None)

@@ -8,8 +8,8 @@ from typing import Final
 from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 
 ENTRIES: Final[dict[str, str]] = {
-    "HSA_FORCE_SDMA_SIZE": "dma.blit_from",
     "HSA_XNACK": "gpu.xnack",
+    "HSA_FORCE_SDMA_SIZE": "dma.blit_from",
     "LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES": "hsa.queues",
     "LIBOMPTARGET_AMDGPU_MAX_ASYNC_COPY_BYTES": "copy.async_limit",
     "LIBOMPTARGET_AMDGPU_NUM_INITIAL_HSA_SIGNALS": "signal.initial",

@@ -76,6 +76,12 @@ class HostArray:
         """Return all bytes as a flat view, None for a phantom."""
         return None if self.values is None else self.values.reshape(-1).view(np.uint8)
 
+    @property
+    def pointer_variable(self) -> HostArray:
+        """Return the variable that holds the address, as an array of its own."""
+        value = np.array([self.address], np.uint64)
+        return HostArray(f"&{self.name}", self.pointer_address, (1,), value.dtype, "static", 0, value)
+
     def viewed(self, dtype: DTypeLike) -> HostArray:
         """See the same memory as a flat array of this type."""
         element = np.dtype(dtype)

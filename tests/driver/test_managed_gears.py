@@ -55,7 +55,10 @@ def seen(rig):
     blocks=st.integers(2, 14),
     threads=st.integers(1, 3),
     overrides=st.sampled_from(
-        [{}, {"fault.batch_max": 5}, {"jitter": 0.1}, {"prefetch.tree": False}, {"noise.run": 0.2}]
+        [
+            {}, {"fault.batch_max": 5}, {"jitter": 0.1}, {"prefetch.tree": False}, {"noise.run": 0.2},
+            *[{"fault.batch_max": 5, "fault.replay_policy": policy} for policy in ("block", "batch", "once")],
+        ]
     ),
 )  # fmt: skip
 @example(

@@ -17,6 +17,8 @@ class KfdCosts:
     """Added for each byte: clearing, and filling the GPU's page table."""
     allocate_fragment: float
     """An allocation from memory that the library holds already."""
+    allocate_host: float
+    """A call of the kernel for a few pages of the host's pool, which are mapped for all GPUs."""
     free: float
     """A call of the kernel that gives memory of the pool back."""
     free_per_byte: float
@@ -49,6 +51,7 @@ class KfdCosts:
             allocate=spec.value("alloc.pool_base"),
             allocate_per_byte=spec.value("alloc.pool_per_gib"),
             allocate_fragment=spec.value("alloc.pool_fragment"),
+            allocate_host=spec.value("alloc.host_pool"),
             free=spec.value("free.pool_base"),
             free_per_byte=spec.value("free.pool_per_gib"),
             free_fragment=spec.value("free.pool_fragment"),

@@ -115,6 +115,18 @@ class Kfd:
             raise
         return block.address
 
+    async def allocate_host(self, nbytes: int) -> int:
+        """Return the address of new memory of the host's pool, which the GPU can translate from now on.
+
+        The library keeps fragments of the device's memory only, so that each of these is a call of the kernel.
+        """
+        await self.in_kernel(self.costs.allocate_host)
+        return self.machine.host_memory.allocate(nbytes)
+
+    async def free_host(self) -> None:
+        """Give memory of the host's pool back."""
+        await self.in_kernel(self.costs.free)
+
     async def free(self, address: int) -> Block:
         """Give a block of the pool back and return it.
 

@@ -44,6 +44,16 @@ class PoolCalls:
                 self._trace(events.Allocate, self._device.index, -1, call.cause, address, nbytes, call.api)
             return address
 
+    async def host_pool_allocate(self, nbytes: int) -> int:
+        """Return the address of new memory of the host's pool (hsa_amd_memory_pool_allocate)."""
+        with self._calls.call("memory_pool_allocate"):
+            return await self._kfd.allocate_host(nbytes)
+
+    async def host_pool_free(self) -> None:
+        """Give memory of the host's pool back (hsa_amd_memory_pool_free)."""
+        with self._calls.call("memory_pool_free"):
+            await self._kfd.free_host()
+
     async def memory_pool_free(self, address: int) -> None:
         """Give a block of the pool back.
 

@@ -42,6 +42,8 @@ class Rocr:
         pool = PoolCalls(machine, device, costs, calls, self.kfd)
         self.memory_pool_allocate = self.mem_alloc = pool.memory_pool_allocate
         self.memory_pool_free = self.mem_free = pool.memory_pool_free
+        self.host_pool_allocate = pool.host_pool_allocate
+        self.host_pool_free = pool.host_pool_free
         self.memory_lock = pool.memory_lock
         self.memory_unlock = pool.memory_unlock
         self.svm_attributes_set = pool.svm_attributes_set

@@ -25,6 +25,8 @@ class BatchCosts:
     """Work for the flush and the replay at the end of a batch."""
     flush_entry: Annotated[float, "fault.flush"]
     """Work for an entry that the flush drops."""
+    policy: Annotated[str, "fault.replay_policy"]
+    """When replays are sent: a name of ``REPLAY_POLICIES``."""
     duplicates: Annotated[float, "fault.update_put"]
     """Part of a batch's entries that are duplicates from which on the flush also drops what came meanwhile."""
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from typing import Final, overload
+
 import attrs
 
 
@@ -32,3 +36,31 @@ class FaultBatch:
     """Blocks that these pages lie in."""
     nbytes: int
     """Bytes whose migration to the device the batch asked for."""
+
+
+_NUMBERS: Final = len(attrs.fields(FaultBatch))
+
+
+class FaultBatches(Sequence[FaultBatch]):
+    """The batches so far, in the order in which they ended: eight bytes for each number of a batch."""
+
+    def __init__(self) -> None:
+        self._numbers = array("d")
+        self.add = self._numbers.extend
+        """``add(numbers)``: note a batch, as the numbers of its fields."""
+
+    def __len__(self) -> int:
+        return len(self._numbers) // _NUMBERS
+
+    @overload
+    def __getitem__(self, place: int) -> FaultBatch: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[FaultBatch]: ...
+    def __getitem__(self, place: int | slice) -> FaultBatch | list[FaultBatch]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        first = range(len(self))[place] * _NUMBERS
+        *phases, faults, pages, blocks, nbytes = self._numbers[first : first + _NUMBERS]
+        begin, fetched, preprocessed, locked, served, end = phases
+        counts = int(faults), int(pages), int(blocks), int(nbytes)
+        return FaultBatch(begin, fetched, preprocessed, locked, served, end, *counts)

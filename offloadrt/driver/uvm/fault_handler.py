@@ -1,12 +1,15 @@
 """The page-fault handler of the unified-memory driver: one worker, which serves GPU faults in batches.
 
-It follows nvidia-uvm's ``uvm_parent_gpu_service_replayable_faults`` with the policy BATCH_FLUSH.  The first fault in an
-empty buffer interrupts the host.  A batch is what lies in the buffer when the worker comes to fetch it, at most
-``fault.batch_max`` entries.  They are sorted, duplicates are merged, and the blocks are served one after the other;
-copies are submitted meanwhile.  Then the buffer is flushed: entries that were seen and did not fit are dropped, and so
-is what came meanwhile when the batch had many duplicates.  The replay follows the copies in the GPU's order, and the
-worker waits for it.  It reaches all kernels that wait for pages: those that still lack some report them again.  So
-entries of pages that were served in the meantime stay in the buffer, are fetched, and need no service.
+It follows nvidia-uvm's ``uvm_parent_gpu_service_replayable_faults``.  The first fault in an empty buffer interrupts the
+host.  A batch is what lies in the buffer when the worker comes to fetch it, at most ``fault.batch_max`` entries.  They
+are sorted, duplicates are merged, and the blocks are served one after the other; copies are submitted meanwhile.  A
+replay follows the copies in the GPU's order, and reaches all kernels that wait for pages: those that still lack some
+report them again.  So entries of pages that were served in the meantime stay in the buffer, are fetched, and need no
+service.
+
+When a replay is sent is the policy's matter (``replay.py``).  With BATCH_FLUSH, the default, the buffer is flushed
+after a batch: entries that were seen and did not fit are dropped, and so is what came meanwhile when the batch had
+many duplicates.  Then the worker waits for the replay.
 
 The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
 in the ``FaultBuffer``; ``_batch`` serves each block by ``GpuFaults.serve``, which has ``UvmBlocks.fetch`` fetch it; a
@@ -16,13 +19,15 @@ in the ``FaultBuffer``; ``_batch`` serves each block by ``GpuFaults.serve``, whi
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import attrs
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.costs import BatchCosts
-from offloadrt.driver.uvm.fault_batch import FaultBatch
+from offloadrt.driver.uvm.fault_batch import FaultBatches
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
+from offloadrt.driver.uvm.replay import REPLAY_POLICIES, ReplayChannel
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import how_many
@@ -46,6 +51,22 @@ class FaultHandlerStatistics:
     """Time that the service of these blocks took, without the copies."""
 
 
+@attrs.define(eq=False)
+class Service:
+    """What the handler has served since the last replay, in one service of an interrupt."""
+
+    kernels: tuple[int, ...] | None
+    """Whose faults these are; None: those of all kernels."""
+    served: dict[int, int] = attrs.field(factory=dict)
+    """Pages, by block."""
+    copies: list[Signal] = attrs.field(factory=list)
+    """The copies that were submitted for them."""
+
+    def note(self, index: int, pages: int) -> None:
+        """Note that pages of a block have been served."""
+        self.served[index] = self.served.get(index, 0) | pages
+
+
 class UvmFaultHandler:
     """Serves the GPU faults of one device; ``start`` spawns its actor.
 
@@ -64,48 +85,47 @@ class UvmFaultHandler:
         self._workers: Servers[ManagedFault] = Servers(self._sim, self.mailbox, self._run, names, grow=uncontended)
         self.start = self._workers.start
         """Spawn a worker."""
-        self.batches: list[FaultBatch] = []
-        """The batches so far, in the order in which they ended."""
+        self.batches = FaultBatches()
+        self._policy = REPLAY_POLICIES[self.costs.policy]
+        self._replays = ReplayChannel(self._sim)
         self._busy = LevelOverTime(self._sim)
         self._wait_s = self._block_s = 0.0
         self._served = 0
         self._born = self._sim.now
 
     async def _run(self) -> None:
-        """Serve one interrupt after the other, for ever."""
-        blocks, get = self._blocks, self.mailbox.get
-        compute, interrupt = blocks.device.compute.mailbox, self.costs.interrupt
+        """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
+        blocks, get, ends_once = self._blocks, self.mailbox.get, self._policy.after == "buffer"
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
-            await blocks.pay(interrupt)
+            await blocks.pay(self.costs.interrupt)
             seen += self._in_buffer()
+            service = Service((seen[0].kernel,) if self._uncontended else None)
             while seen:
-                replay = await self._batch(seen)
-                seen = self._in_buffer()
-                if not seen:
-                    self._busy.fall()
-                    self._workers.done()
-                compute.put(replay)
+                seen = await self._batch(seen, service) or self._in_buffer()
+            if ends_once:
+                await blocks.pay(self.costs.flush)
+                self._push(service)
+            self._busy.fall()
+            self._workers.done()
 
     def _in_buffer(self) -> list[ManagedFault]:
         """Take what lies in the buffer now."""
         return [] if self._uncontended else self._buffer.take_all()
 
-    async def _batch(self, seen: list[ManagedFault]) -> ReplayFaults:
-        """Fetch, preprocess, serve, flush; return the replay when its time has come."""
-        blocks, serve, sim = self._blocks, self._faults.serve, self._sim
+    async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
+        """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
+        blocks, serve, sim, policy = self._blocks, self._faults.serve, self._sim, self._policy
         costs, counters, pay, begin = self.costs, blocks.counters, blocks.pay, sim.now
-        fetched, left = _fetch(seen, costs.batch_max)
-        entries = costs.batch_max - left
+        fetched, entries, left = _fetch(seen, costs.batch_max)
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
         served, entries_of, different = _merged(fetched)
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
-        copies: list[Signal] = []
         await blocks.locks.read()  # advice must not change the rules within a batch
         try:
             locked = sim.now
@@ -114,28 +134,45 @@ class UvmFaultHandler:
             counters.duplicates += entries - different
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
-                took[index], put_off = await serve(index, served[index], entries_of[index], seen[0].cause, copies)
+                took[index], put_off = await serve(
+                    index, served[index], entries_of[index], seen[0].cause, service.copies
+                )
                 self._block_s += took[index]
                 self._served += took[index] > 0.0
-                if put_off:
-                    served[index] &= ~put_off
+                service.note(index, served[index] & ~put_off)
+                if policy.after == "block":
+                    await pay(costs.flush)
+                    self._push(service)
         finally:
             blocks.locks.release()
         served_at, nbytes = sim.now, counters.bytes_htod - moved_before
-        dropped = -entries
-        if entries - different > costs.duplicates * entries:
-            seen += self._in_buffer()
-        for fault in seen:
-            dropped += fault.entries
-        await pay(costs.flush + costs.flush_entry * dropped)
-        phases = (begin, fetched_at, preprocessed, locked, served_at, sim.now)
-        self.batches.append(FaultBatch(*phases, entries, different, len(took), nbytes))
+        if policy.after == "batch":
+            dropped = 0
+            if policy.flushes:
+                if entries - different > costs.duplicates * entries:
+                    left += self._in_buffer()
+                for fault in left:
+                    dropped += fault.entries
+                left = []
+            await pay(costs.flush + costs.flush_entry * dropped)
+        self.batches.add(
+            (begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes)
+        )
         for fault in fetched:
             self._note_wait(fault, took)
-        for copy in copies:
-            if not copy.is_set:
-                await copy.wait()
-        return ReplayFaults((seen[0].kernel,) if self._uncontended else None, served)
+        if policy.flushes:
+            for copy in service.copies:
+                if not copy.is_set:
+                    await copy.wait()
+        if policy.after == "batch":
+            self._push(service)
+        return left
+
+    def _push(self, service: Service) -> None:
+        """Have the GPU replay what was served since the last replay, when the copies for it have ended."""
+        replay = ReplayFaults(service.kernels, service.served)
+        self._replays.push(service.copies, partial(self._blocks.device.compute.mailbox.put, replay))
+        service.served, service.copies = {}, []
 
     def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:
         """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late."""
@@ -152,15 +189,19 @@ class UvmFaultHandler:
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
 
 
-def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int]:
-    """Return the first so many entries of those that lie in the buffer, and the room that is left."""
+def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int, list[ManagedFault]]:
+    """Return the first so many entries of those that lie in the buffer, how many these are, and those behind them."""
     fetched: list[ManagedFault] = []
-    for fault in seen:
-        if not room:
-            break
-        fetched.append(fault if fault.entries <= room else fault.head(room))
-        room -= fetched[-1].entries
-    return fetched, room
+    entries = 0
+    for place, fault in enumerate(seen):
+        if entries + fault.entries > room:
+            if entries == room:
+                return fetched, entries, seen[place:]
+            fetched.append(fault.head(room - entries))
+            return fetched, room, [fault.tail(room - entries), *seen[place + 1 :]]
+        fetched.append(fault)
+        entries += fault.entries
+    return fetched, entries, []
 
 
 def _merged(fetched: list[ManagedFault]) -> tuple[dict[int, int], dict[int, int], int]:

@@ -131,8 +131,8 @@ class ManagedKernels:
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
         """Take news from the page-fault handler, from whoever takes translations away, or from a remote port."""
         if isinstance(message, ReplayFaults):
-            for number in [*self._kernels.stalled] if message.kernels is None else message.kernels:
-                if (resident := self._kernels.stalled[number]).sweep is not None and resident.sweep.needed:
+            for number, resident in [*self._kernels.stalled.items()]:
+                if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):
                     self._replay(resident, resident.sweep, message.served)
         elif isinstance(message, RemoteDone):
             self._reached(message.kernel)

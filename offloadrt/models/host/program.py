@@ -155,6 +155,8 @@ class OffloadProgram(ABC, Generic[T]):
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
         """Return a device by number. Raises InvalidDevice."""
+        if not is_whole(number):
+            raise TypeError(f"{call}: device is {number!r}, which is no number of a device")
         if not 0 <= number < len(self.devices):
             count = len(self.devices)
             is_host = self.counts_initial_device and number == count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
+from offloadrt.kernels.whole import is_whole
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import Dimension, MapItem
 from offloadrt.runtime.mapping.map_type import NON_CONTIG, PTR_AND_OBJ
@@ -23,6 +24,8 @@ class Section:
     stride: int = 1
 
     def __attrs_post_init__(self) -> None:
+        if not (is_whole(self.lower) and is_whole(self.length) and is_whole(self.stride)):
+            raise TypeError(f"{self} is no array section: its numbers are whole")
         if self.lower < 0 or self.length < 0 or self.stride < 1:
             raise ValueError(f"{self} is no array section")
         last = self.lower + (self.length - 1) * self.stride + 1 if self.length else self.lower

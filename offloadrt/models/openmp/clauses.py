@@ -12,6 +12,8 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
+from offloadrt.models.host.section import Section
+from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.mapping.map_type import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
@@ -132,9 +134,20 @@ def use_device_addr(*arrays: HostArray) -> UseDevice:
 def depend(*, in_: ListItem = None, out: ListItem = None, inout: ListItem = None) -> Depend:
     """State what a task depends on: ``depend(in: …)``, ``depend(out: …)``, ``depend(inout: …)``.
 
-    Items are compared as objects: arrays, or anything hashable.
+    Items are compared by address, as in LLVM's runtime: that of an array, of a section's first element, of a pointer or
+    an integer. Anything else that is hashable is compared as an object.
     """
-    return Depend(_listed(in_), (*_listed(out), *_listed(inout)))
+    return Depend(_places(in_), (*_places(out), *_places(inout)))
+
+
+def _places(items: Any) -> tuple[Any, ...]:
+    return tuple(_address(item) for item in _listed(items))
+
+
+def _address(item: Any) -> Any:
+    if isinstance(item, HostArray | DevicePointer):
+        return item.address
+    return item.begin if isinstance(item, Section) else item
 
 
 def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any) -> Pointees:

@@ -11,7 +11,7 @@ times saves the emulator's own by preparing it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import attrs
@@ -19,7 +19,8 @@ import attrs
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.directive import Work
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
-from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps
+from offloadrt.models.host.section import Section
+from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps, flatten
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
 from offloadrt.runtime.device import OffloadDevice
@@ -50,7 +51,8 @@ class TargetClauses(TypedDict, total=False):
     zero-length section). teams, threads, iterations: launch configuration; a loop nest does the iterations that its
     source says, in as many teams as they fill; any other kernel is one team with one iteration a thread unless given.
     is_device_ptr, has_device_addr: arguments that are device addresses already, as a managed array is. firstprivate,
-    private: arrays of which the region gets its own copy. defaultmap: what implicit maps do. device: its number.
+    private: arrays of which the region gets its own copy. defaultmap: what implicit maps do (for
+    ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number.
     nowait, depend: as a deferred task.
     """
 
@@ -64,7 +66,7 @@ class TargetClauses(TypedDict, total=False):
     has_device_addr: Any
     firstprivate: Any
     private: Any
-    defaultmap: str
+    defaultmap: str | Mapping[str, str]
     device: int | None
 
 
@@ -95,7 +97,7 @@ def target_construct(
     has_device_addr: Any = (),
     firstprivate: Any = (),
     private: Any = (),
-    defaultmap: str = "default",
+    defaultmap: str | Mapping[str, str] = "default",
     device: int | None = None,
 ) -> Construct:
     """Make a target region; the clauses are those of `TargetClauses`.
@@ -110,6 +112,19 @@ def target_construct(
     for pointer in _as_sequence(is_device_ptr):
         if not isinstance(pointer, DevicePointer) and pointer not in managed:
             raise TypeError(f"is_device_ptr takes device pointers and managed arrays, not {pointer!r}")
+    named = {
+        argument.pointers if isinstance(argument, Pointees) else argument
+        for argument in arguments
+        if isinstance(argument, HostArray | Pointees)
+    }
+    _check_arrays("has_device_addr", has_device_addr, named)
+    _check_arrays("firstprivate", firstprivate, named)
+    _check_arrays("private", private, named)
+    for listed in flatten(_as_sequence(maps)):
+        for item in listed.items if isinstance(listed, Map) else ():
+            array = item.array if isinstance(item, Section) else item
+            if array in (*_as_sequence(firstprivate), *_as_sequence(private)):
+                raise ValueError(f"target: array {array.name!r} is in a map clause, so it cannot be private")
     extra = [pointer for pointer in _as_sequence(is_device_ptr) if pointer not in arguments]
     items = MapItems(
         lower_target(
@@ -190,6 +205,15 @@ def _dependences(value: Any) -> tuple[Depend, ...]:
         if not isinstance(clause, Depend):
             raise TypeError(f"target: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
     return depends
+
+
+def _check_arrays(clause: str, given: Any, arguments: Collection[HostArray]) -> None:
+    """Raise TypeError for what is no array, ValueError for one that the kernel does not get."""
+    for array in _as_sequence(given):
+        if not isinstance(array, HostArray):
+            raise TypeError(f"target: {clause} takes arrays of the program, not {array!r}")
+        if array not in arguments:
+            raise ValueError(f"target: {clause}({array.name}): the kernel has no such argument")
 
 
 def _as_sequence(value: Any) -> tuple[Any, ...]:

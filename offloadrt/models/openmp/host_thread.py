@@ -280,7 +280,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
             for position, address in addresses.items():
                 array = items[position].array
                 if array is not None:
-                    pointers[array] = None if address is None else _pointer(array, address, where.number)
+                    pointers[array] = None if address is None else _pointer(array, address, where)
 
         await in_directive(self._thread.program, "target data", self._number, begin)
         return pointers
@@ -294,5 +294,10 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
         leave_region(self._thread.program, "target data end", self._number, at_data_end(self._items))
 
 
-def _pointer(array: HostArray, address: int, device: int) -> DevicePointer:
-    return DevicePointer(address, array.nbytes, device, array.phantom, array.dtype, array.shape)
+def _pointer(array: HostArray, address: int, where: OffloadDevice) -> DevicePointer:
+    entry = where.table.lookup(array.address, 0).entry
+    whole = entry is None or (entry.host_begin <= array.address and array.address + array.nbytes <= entry.host_end)
+    part = None if entry is None or whole or entry.device_address(array.address) != address else entry.binding
+    return DevicePointer(
+        address, array.nbytes, where.number, array.phantom, array.dtype, array.shape, binding=part, array=array
+    )

@@ -9,7 +9,7 @@ the pointer; a `declare target link` variable is reached through its reference p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -173,29 +173,43 @@ def implicit_item(array: HostArray) -> MapItem:
     return MapItem(array, array.address, array.address, array.nbytes, TO | FROM | IMPLICIT | TARGET_PARAM)
 
 
-_DEFAULTMAP = {"alloc": ALLOC, "to": TO, "from": FROM, "tofrom": TO | FROM, "present": PRESENT}
+_DEFAULTMAP = {
+    "alloc": ALLOC,
+    "to": TO,
+    "from": FROM,
+    "tofrom": TO | FROM,
+    "present": PRESENT,
+    "firstprivate": PRIVATE | TO,
+}
+_CATEGORIES = ("aggregate", "pointer", "all")
 
 
-def defaultmap_item(behaviour: str) -> Callable[[HostArray], MapItem]:
-    """Return what ``defaultmap(behaviour)`` makes of an array or a pointer.
+def defaultmap_item(behaviour: str | Mapping[str, str]) -> Callable[[HostArray], MapItem]:
+    """Return what ``defaultmap(behaviour)`` or ``defaultmap(behaviour: category)`` makes of an array or a pointer.
 
-    behaviour: to, from, tofrom, alloc, present, firstprivate, default or none.
+    behaviour: to, from, tofrom, alloc, present, firstprivate, default or none, or one for each category. A C array is
+    an aggregate. A pointer is the variable of eight bytes: what it points to is not mapped. Numbers are firstprivate.
     """
+    given = {"all": behaviour} if isinstance(behaviour, str) else dict(behaviour)
+    for category, named in given.items():
+        if category not in _CATEGORIES:
+            raise ValueError(f"defaultmap({named}: {category}): the categories are {', '.join(_CATEGORIES)}")
+        if named not in (*_DEFAULTMAP, "default", "none"):
+            raise ValueError(f"defaultmap({named}): there are {', '.join(_DEFAULTMAP)}, default and none")
 
     def implicit(array: HostArray) -> MapItem:
-        if behaviour == "none":
+        heap = array.kind == "heap"
+        named = given.get("pointer" if heap else "aggregate", given.get("all", "default"))
+        if named == "none":
             raise ValueError(
                 f"array {array.name!r} is used in a target region with defaultmap(none), but no clause names it"
             )
-        if behaviour == "firstprivate":
-            return MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TO | TARGET_PARAM)
-        bits = _DEFAULTMAP[behaviour] | IMPLICIT | TARGET_PARAM
-        return MapItem(array, array.address, array.address, array.nbytes, bits)
+        if named == "default" or (heap and named == "firstprivate"):
+            return implicit_item(array)
+        mapped = array.pointer_variable if heap else array
+        bits = _DEFAULTMAP[named] | IMPLICIT | TARGET_PARAM
+        return MapItem(mapped, mapped.address, mapped.address, mapped.nbytes, bits)
 
-    if behaviour == "default":
-        return implicit_item
-    if behaviour not in (*_DEFAULTMAP, "none", "firstprivate"):
-        raise ValueError(f"defaultmap({behaviour}): there are {', '.join(_DEFAULTMAP)}, firstprivate, default and none")
     return implicit
 
 

@@ -46,7 +46,8 @@ def _expand(
                 for part in clause.items:
                     yield from expand(part, member_bits, member_kind, clause.mapper, declared)
         else:
-            yield from expand(member, bits, kind, None, declared)
+            passed, weaker = (bits & (TO | FROM), kind) if kind != "delete" else (0, "release")
+            yield from expand(member, passed, weaker, None, declared)
 
 
 def _why_not(item: Any) -> str:
@@ -57,9 +58,12 @@ def _why_not(item: Any) -> str:
 
 
 def _decayed(clause: Map, bits: int, kind: str) -> tuple[int, str]:
-    """Weaken the mapper's own type by that of the clause that uses it."""
-    modifiers = (bits | clause.bits) & ~(TO | FROM | DELETE)
+    """Weaken the mapper's own type by that of the clause that uses it.
+
+    As clang 22 does, the modifiers are the mapper's own, and its members are released where the clause says delete.
+    """
+    modifiers = clause.bits & ~(TO | FROM | DELETE)
     if kind in ("release", "delete"):
-        return modifiers | (bits & DELETE), kind
+        return modifiers, "release"
     motion = clause.bits & bits & (TO | FROM)
     return modifiers | motion, {TO: "to", FROM: "from", TO | FROM: "tofrom"}.get(motion, "alloc")

@@ -20,6 +20,7 @@ from offloadrt.models.openmp.routine_caller import (
     in_routine,
     initial_device,
     on_device,
+    whole,
 )
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -38,7 +39,7 @@ async def omp_target_memcpy(
 
     Raises OutsideArray for bytes that an array of the host does not have.
     """
-    if length == 0:
+    if whole(length, "omp_target_memcpy", "its length") == 0:
         return OFFLOAD_SUCCESS
     if dst is None or src is None or length < 0:
         return OFFLOAD_FAIL
@@ -101,6 +102,17 @@ async def omp_target_memcpy_rect(
         return MAX_DIMENSIONS
     if dst is None or src is None or element_size < 1 or not volume:
         return OFFLOAD_FAIL
+    given = {
+        "dst_offsets": dst_offsets,
+        "src_offsets": src_offsets,
+        "dst_dimensions": dst_dimensions,
+        "src_dimensions": src_dimensions,
+    }
+    for name, lengths in given.items():
+        if len(lengths) != len(volume):
+            raise ValueError(
+                f"omp_target_memcpy_rect: volume has {len(volume)} dimensions, but {name} has {len(lengths)}"
+            )
     rows: list[tuple[int, int]] = [(0, 0)]
     for axis, count in enumerate(volume):
         inner = axis == len(volume) - 1
@@ -120,14 +132,14 @@ async def omp_target_memcpy_rect(
 
 
 async def omp_target_memset(
-    t: Caller, pointer: DevicePointer | HostArray, value: int, nbytes: int
-) -> DevicePointer | HostArray:
-    """Set bytes; returns the pointer. On a device LLVM fills a buffer on the host and copies it.
+    t: Caller, pointer: DevicePointer | HostArray | None, value: int, nbytes: int
+) -> DevicePointer | HostArray | None:
+    """Set bytes; returns the pointer, which may be null. On a device LLVM fills a buffer on the host and copies it.
 
     Raises OutsideArray for bytes that an array of the host does not have.
     """
     call = "omp_target_memset"
-    if nbytes > 0:
+    if pointer is not None and whole(nbytes, call, "its length") > 0:
         filled = np.full(nbytes, value & 0xFF, np.uint8)
         if not on_device(pointer):
             _, destination = _piece(t, call, pointer, 0, nbytes)

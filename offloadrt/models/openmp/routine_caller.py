@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeGuard
 
 from numpy.typing import DTypeLike
 
+from offloadrt.kernels.whole import is_whole as is_integer
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section
@@ -51,7 +52,15 @@ def is_host(t: Caller, device: int | None) -> bool:
 
 
 def chosen(t: Caller, device: int | None) -> int:
-    return t.default_device if device is None else device
+    """Return the device's number. Raises TypeError for what is no number."""
+    return t.default_device if device is None else whole(device, "device", "its number")
+
+
+def whole(value: int, call: str, what: str) -> int:
+    """Return a whole number. Raises TypeError for anything else."""
+    if not is_integer(value):
+        raise TypeError(f"{call}: {what} is {value!r}, which is no whole number")
+    return value
 
 
 def on_device(place: Place) -> TypeGuard[DevicePointer]:

@@ -19,6 +19,7 @@ from offloadrt.models.openmp.routine_caller import (
     in_routine,
     initial_device,
     is_host,
+    whole,
 )
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -62,7 +63,7 @@ async def omp_target_alloc(
     Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns. phantom:
     without bytes; by default as the program's arrays.
     """
-    if nbytes <= 0:
+    if whole(nbytes, "omp_target_alloc", "its size") <= 0:
         return None
     ghost = t.program.phantom if phantom is None else phantom
     if is_host(t, device):
@@ -103,10 +104,14 @@ async def omp_target_free(t: Caller, pointer: DevicePointer | None) -> None:
     await in_routine(t, "omp_target_free", pointer.device, free)
 
 
-async def omp_target_is_present(t: Caller, place: HostArray | Section, device: int | None = None) -> bool:
-    """Return whether the first byte is in the device's present table."""
+async def omp_target_is_present(t: Caller, place: HostArray | Section | None, device: int | None = None) -> bool:
+    """Return whether the first byte is in the device's present table; not of a null pointer, nor one of a device."""
+    if place is None:
+        return False
     if is_host(t, device):
         return True
+    if isinstance(place, DevicePointer):
+        return False
     return (await _find(t, "omp_target_is_present", place, 1, device))[0] is not None
 
 
@@ -119,8 +124,15 @@ async def omp_target_is_accessible(
     return t.program.device(chosen(t, device), "omp_target_is_accessible").configuration.host_pointers
 
 
-async def omp_get_mapped_ptr(t: Caller, place: HostArray | Section, device: int | None = None) -> DevicePointer | None:
-    """Return the device address of the first byte, None if it is not mapped; on the initial device, where it is."""
+async def omp_get_mapped_ptr(
+    t: Caller, place: HostArray | Section | None, device: int | None = None
+) -> DevicePointer | None:
+    """Return the device address of the first byte; on the initial device, where it is.
+
+    None if it is not mapped, for a null pointer, a device pointer and a device that does not exist.
+    """
+    if place is None or isinstance(place, DevicePointer) or not 0 <= chosen(t, device) <= initial_device(t):
+        return None
     array, begin = host_place(place)
     shape = array.shape if isinstance(place, HostArray) else (place.length, *array.shape[1:])
     if is_host(t, device):
@@ -134,16 +146,18 @@ async def omp_get_mapped_ptr(t: Caller, place: HostArray | Section, device: int 
 
 async def omp_target_associate_ptr(
     t: Caller,
-    place: HostArray | Section,
-    pointer: DevicePointer,
+    place: HostArray | Section | None,
+    pointer: DevicePointer | None,
     nbytes: int,
     device_offset: int = 0,
     device: int | None = None,
 ) -> int:
     """Enter host memory in the present table, with this device memory and an infinite count.
 
-    Returns 0 or -1, which it always is for the initial device.
+    Returns 0 or -1, which it always is for the initial device, a null pointer and no bytes.
     """
+    if place is None or pointer is None or whole(nbytes, "omp_target_associate_ptr", "its size") <= 0:
+        return OFFLOAD_FAIL
     number = pointer.device if device is None else device
     if is_host(t, number):
         return OFFLOAD_FAIL
@@ -178,7 +192,7 @@ async def _find(
     addresses: list[int | None] = []
 
     async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
+        pointer = await get_present_pointer(where, array, begin, nbytes, queue.cause)
         addresses.append(None if pointer.entry is None else pointer.address)
 
     where = await in_routine(t, name, device, look)

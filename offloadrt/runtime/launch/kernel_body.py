@@ -70,6 +70,8 @@ def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Bi
     if isinstance(argument, HostArray):
         return functools.partial(array_view, device, argument, bindings[argument])
     if isinstance(argument, DevicePointer):
+        if argument.binding is not None and argument.array is not None:
+            return functools.partial(array_view, device, argument.array, argument.binding)
         nbytes = argument.nbytes or device.block_size(argument.address) or 0
         return functools.partial(pointer_view, Reachable(device), argument, nbytes)
     if isinstance(argument, Pointees):

@@ -19,7 +19,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.bindings import bind_arguments
+from offloadrt.runtime.launch.bindings import bind_arguments, unmapped
 from offloadrt.runtime.launch.kernel_arguments import (
     Pointees,
 )
@@ -61,7 +61,8 @@ async def target(
     private = await bind_arguments(device, items, queue, bindings)
     for array in arrays:
         if array not in bindings:
-            bindings[array] = globals_of(array) or NOWHERE
+            is_global = array.kind in ("global", "link")
+            bindings[array] = globals_of(array) or (NOWHERE if is_global else unmapped(device))
 
     await device.work(device.costs.kernel_arguments)
     run = body_of(device, launch, arguments, bindings, queue, call)

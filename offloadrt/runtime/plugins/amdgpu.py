@@ -51,6 +51,8 @@ class AmdgpuPlugin:
         self._synchronous = machine.devices[number].hsa_queues.open_stream()
         """The stream of copies that go through none of the plugin's own."""
         self._image_queue = _ImageQueue()
+        self._image_block: int | None = None
+        """Device memory for the variables of the program's image."""
 
     def start(self) -> None:
         """Spawn the actors below."""
@@ -64,15 +66,20 @@ class AmdgpuPlugin:
         self.image_pending = False
         blocks, copies = self._image
         resources = self._resources
-        await resources.allocate(max(blocks, 1) - len(resources.blocks))  # all of them, unless it was left early before
+        if self._image_block is None:
+            self._image_block = await self.driver.memory_pool_allocate(self._memory.alignment, phantom=True)
+        await resources.allocate(blocks - 1 - len(resources.blocks))  # all of them, unless it was left early before
         queue = self._image_queue
         queue.cause = cause
         for _ in range(copies):
-            await self.submit_data(queue, resources.blocks[0], HostSpan(0, _IMAGE_COPY, None))
+            await self.submit_data(queue, self._image_block, HostSpan(0, _IMAGE_COPY, None))
             await self.synchronize(queue)
 
     async def unload(self) -> None:
-        """Give the device memory back that the plugin has for itself, at the end of the program."""
+        """Give the memory back that the plugin has for itself, at the end of the program."""
+        if self._image_block is not None:
+            await self.driver.memory_pool_free(self._image_block)
+            self._image_block = None
         await self._resources.free_blocks()
 
     # streams

@@ -18,7 +18,7 @@ class AmdgpuResources:
         self._rocr = rocr
         self._host_time = machine.host_time
         self._queues = machine.devices[number].hsa_queues
-        self._alignment = machine.devices[number].memory.alignment
+        self._page = machine.devices[number].memory.alignment
         self._stream_allocations = spec.count("runtime.stream_allocations")
         suffix = f" {number}" if number else ""
         self._stream_lock = Lock(machine.sim, f"stream pool{suffix}")
@@ -26,20 +26,24 @@ class AmdgpuResources:
         self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
         self._free_signals = self._signals = spec.count("signal.initial")
         self.blocks: list[int] = []
-        """Device memory of the plugin's own."""
+        """The plugin's own memory of the host's pool."""
 
     def locks(self) -> dict[str, LockStatistics]:
         return {lock.name: lock.statistics() for lock in (self._stream_lock, self._signal_lock)}
 
     async def allocate(self, blocks: int) -> None:
-        """Allocate so many blocks of the plugin's own."""
+        """Allocate so many blocks of the plugin's own, for arguments of kernels and staging memory.
+
+        LLVM takes both from pools of the host (`ArgsMemoryManager`, `PinnedMemoryManager`).
+        """
         for _ in range(blocks):
-            self.blocks.append(await self._rocr.memory_pool_allocate(self._alignment, phantom=True))
+            self.blocks.append(await self._rocr.host_pool_allocate(self._page))
 
     async def free_blocks(self) -> None:
-        """Free the plugin's own device memory."""
+        """Free the plugin's own memory."""
         while self.blocks:
-            await self._rocr.memory_pool_free(self.blocks.pop())
+            await self._rocr.host_pool_free()
+            self.blocks.pop()
 
     async def ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
         """Give the queue a stream if it has none, and that many signals for what comes next in it."""

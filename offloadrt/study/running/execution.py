@@ -147,13 +147,15 @@ def _is_shipped(scenario: Scenario) -> bool:
 @contextmanager
 def _patient_collector() -> Iterator[None]:
     """Look for cycles less often: a run makes many short-lived objects and hardly a cycle (6 % of a run)."""
-    before = gc.get_threshold()
+    before, freezes = gc.get_threshold(), not gc.get_freeze_count()  # what the caller has frozen stays so
     gc.set_threshold(50_000, 20, 50)
-    gc.freeze()
+    if freezes:
+        gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if freezes:
+            gc.unfreeze()
         gc.set_threshold(*before)
 
 

@@ -156,8 +156,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
             raise ScenarioRefused(f"{owner}: parameter {argument.name} has no type")
         hint = hints[argument.name]
         if attrs.has(hint):
-            fields, defaults = typing.get_type_hints(hint, include_extras=True), _group(argument, hint)
-            declared += [(name, fields[name], getattr(defaults, name)) for name in attrs.fields_dict(hint)]
+            defaults = _group(argument, hint)
+            declared += [(name, kind, getattr(defaults, name)) for name, kind in _fields(hint).items()]
         else:
             declared.append((argument.name, hint, argument.default))
     texts = parameter_help(function.__doc__ or "", [name for name, _, _ in declared])
@@ -184,6 +184,18 @@ def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[st
             given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
             arguments.setdefault(name, attrs.evolve(_group(argument, kind), **given))
     return arguments
+
+
+def check_fields(values: Any) -> None:
+    """Check the fields of an object of a class of parameters as a scenario's. Raises ParameterError."""
+    for name, hint in _fields(type(values)).items():
+        _parameter(name, hint, "").check(getattr(values, name))
+
+
+def _fields(kind: type) -> dict[str, Any]:
+    """Return the types of the parameters that a class has."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: hints[name] for name in attrs.fields_dict(kind)}
 
 
 def _group(argument: inspect.Parameter, kind: type) -> Any:

@@ -22,7 +22,7 @@ APART = {**QUIET, "alloc.managed_alignment": "2 MiB"}
 
 def setup(**parameters: Any) -> Setup:
     given: dict[str, Any] = {"memory": "managed", "batch": 4, "patches": 16, "threads": 1}
-    return Setup.create(**{**given, **parameters})
+    return Setup(**{**given, **parameters})
 
 
 def pages(nbytes: int) -> int:

@@ -12,7 +12,7 @@ from offloadrt.papers.exahype.program import Setup
 
 def small(**given: Any) -> Setup:
     """Twelve real patches in all."""
-    return Setup.create(**{"phantom": False, "scaling": "strong", "patches": 12, "batch": 4, "threads": 2} | given)
+    return Setup(**{"phantom": False, "scaling": "strong", "patches": 12, "batch": 4, "threads": 2} | given)
 
 
 VARIANTS: list[dict[str, Any]] = [

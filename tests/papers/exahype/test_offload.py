@@ -17,7 +17,7 @@ CASES = [("euler2d", 17), ("euler3d", 5), ("ccz4", 5)]
 @pytest.mark.parametrize("n", [1, 3, 16])
 def test_map_clauses_per_batch(equations: str, patch: int, n: int, update: Callable[..., Any]) -> None:
     """n + 2 allocations and frees, n + 1 copies in, n copies out, one kernel; closed-form bytes."""
-    setup = Setup.create(equations=equations, patch=patch, batch=n, patches=n, threads=1)
+    setup = Setup(equations=equations, patch=patch, batch=n, patches=n, threads=1)
     ran = update(setup, allocator="direct")
     geometry = setup.geometry
     assert ran.count("Allocate") == ran.count("Free") == n + 2
@@ -32,7 +32,7 @@ def test_map_clauses_per_batch(equations: str, patch: int, n: int, update: Calla
 
 def test_map_clauses_over_many_batches_and_threads(update: Callable[..., Any]) -> None:
     """The last batch of each thread is smaller; every count follows from the batches."""
-    setup = Setup.create(batch=4, patches=10, threads=3)
+    setup = Setup(batch=4, patches=10, threads=3)
     ran = update(setup, allocator="direct")
     batches = [4, 4, 2] * 3
     assert ran.updates[0].batches == len(batches) and ran.updates[0].patches == 30
@@ -46,7 +46,7 @@ def test_map_clauses_over_many_batches_and_threads(update: Callable[..., Any]) -
 @pytest.mark.parametrize(("equations", "patch"), CASES)
 def test_pool_with_gathered_batches(equations: str, patch: int, update: Callable[..., Any]) -> None:
     """Per batch one copy in, one kernel, one copy out; blocks are acquired once and never given back."""
-    setup = Setup.create(equations=equations, patch=patch, batch=4, patches=12, threads=1, memory="pool")
+    setup = Setup(equations=equations, patch=patch, batch=4, patches=12, threads=1, memory="pool")
     ran = update(setup)
     geometry = setup.geometry
     assert ran.copies("h2d") == [4 * geometry.input_bytes] * 3
@@ -59,7 +59,7 @@ def test_pool_with_gathered_batches(equations: str, patch: int, update: Callable
 
 
 def test_pool_with_a_copy_per_patch(update: Callable[..., Any]) -> None:
-    ran = update(Setup.create(batch=4, patches=10, threads=1, memory="pool", gather="patch"))
+    ran = update(Setup(batch=4, patches=10, threads=1, memory="pool", gather="patch"))
     assert ran.copies("h2d") == [11_552] * 10
     assert ran.copies("d2h") == [9_248] * 10
     assert ran.count("KernelEnd") == 3
@@ -67,7 +67,7 @@ def test_pool_with_a_copy_per_patch(update: Callable[..., Any]) -> None:
 
 def test_a_second_pass_finds_all_its_blocks_in_the_pool(update: Callable[..., Any]) -> None:
     """Blocks are as many as were in use at once: two per thread and size; afterwards nothing is allocated."""
-    ran = update(Setup.create(batch=4, patches=8, threads=4, memory="pool"), steps=2)
+    ran = update(Setup(batch=4, patches=8, threads=4, memory="pool"), steps=2)
     first, second = ran.updates
     assert 2 <= first.blocks <= 2 * 4
     assert second.blocks == first.blocks
@@ -75,7 +75,7 @@ def test_a_second_pass_finds_all_its_blocks_in_the_pool(update: Callable[..., An
 
 
 def test_after_a_warm_up_nothing_is_allocated(update: Callable[..., Any]) -> None:
-    setup = Setup.create(batch=8, patches=8, threads=8, memory="pool")
+    setup = Setup(batch=8, patches=8, threads=8, memory="pool")
     cold, warm = update(setup), update(setup, warm_up=True)
     begin = warm.run.sim.now - warm.run.elapsed
     allocations = [event for event in warm.run.trace.events if type(event).__name__ == "Allocate"]
@@ -86,7 +86,7 @@ def test_after_a_warm_up_nothing_is_allocated(update: Callable[..., Any]) -> Non
 def test_gathering_costs_host_time_and_saves_copies(update: Callable[..., Any]) -> None:
     """One thread alone: both ways move the same bytes."""
     gathered, single = (
-        update(Setup.create(batch=16, patches=32, threads=1, memory="pool", gather=way)) for way in ("batch", "patch")
+        update(Setup(batch=16, patches=32, threads=1, memory="pool", gather=way)) for way in ("batch", "patch")
     )
     assert sum(gathered.copies("h2d")) == sum(single.copies("h2d"))
     assert sum(gathered.copies("d2h")) == sum(single.copies("d2h"))
@@ -95,8 +95,8 @@ def test_gathering_costs_host_time_and_saves_copies(update: Callable[..., Any]) 
 @pytest.mark.parametrize("memory", ["map", "pool"])
 def test_enclave_tasks_fill_batches_across_threads(memory: str, update: Callable[..., Any]) -> None:
     """Pooled tasks leave one batch that is not full, where a burst leaves one per thread."""
-    pooled = update(Setup.create(batch=4, patches=5, threads=3, memory=memory, arrival="enclave"))
-    burst = update(Setup.create(batch=4, patches=5, threads=3, memory=memory))
+    pooled = update(Setup(batch=4, patches=5, threads=3, memory=memory, arrival="enclave"))
+    burst = update(Setup(batch=4, patches=5, threads=3, memory=memory))
     assert pooled.updates[0].patches == burst.updates[0].patches == 15
     assert pooled.updates[0].batches == 4
     assert burst.updates[0].batches == 6
@@ -106,19 +106,19 @@ def test_enclave_tasks_fill_batches_across_threads(memory: str, update: Callable
 
 
 def test_threads_take_the_devices_in_turn(update: Callable[..., Any]) -> None:
-    ran = update(Setup.create(batch=4, patches=4, threads=4, devices=2))
+    ran = update(Setup(batch=4, patches=4, threads=4, devices=2))
     kernels = Counter(event.device for event in ran.run.trace.events if type(event).__name__ == "KernelEnd")
     assert kernels == {0: 2, 1: 2}
 
 
 @pytest.mark.parametrize("memory", ["map", "pool"])
 def test_one_thread_waits_for_no_lock(memory: str, update: Callable[..., Any]) -> None:
-    ran = update(Setup.create(batch=4, patches=10, threads=1, memory=memory))
+    ran = update(Setup(batch=4, patches=10, threads=1, memory=memory))
     assert {name: lock.contended for name, lock in ran.run.locks.items() if lock.contended} == {}
 
 
 def test_nothing_stays_mapped(update: Callable[..., Any]) -> None:
-    ran = update(Setup.create(batch=4, patches=8, threads=4), allocator="direct")
+    ran = update(Setup(batch=4, patches=8, threads=4), allocator="direct")
     assert len(ran.run.openmp.device(0).table) == 0
     held = {event.address for event in ran.run.trace.events if type(event).__name__ == "Allocate"}
     freed = {event.address for event in ran.run.trace.events if type(event).__name__ == "Free"}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.papers.zerocopy.first_touch import FirstTouch
-from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.memory_time import memory_overheads
 
 RunProgram = Callable[..., Any]
 MIB = 1 << 20
@@ -19,9 +19,8 @@ def touched(run_program: RunProgram, program: FirstTouch, configuration: str) ->
 
 def times(ran: Any) -> tuple[float, float]:
     """MM and MI."""
-    run = ran.run
-    mm = memory_management_s(run.measured.calls.table(), run.measured.host_time)
-    return mm, memory_initialization_s(run.device().fault_statistics())
+    overheads = memory_overheads(ran.run)
+    return overheads["memory_management_s"], overheads["memory_initialization_s"]
 
 
 def test_maps_are_counted() -> None:
@@ -36,14 +35,14 @@ def test_each_page_faults_once(run_program: RunProgram) -> None:
 
 
 def test_zero_copy_initialises_copy_and_eager_maps_manage(run_program: RunProgram) -> None:
-    program = FirstTouch(64 * MIB, 1, 0, False)
-    for configuration, manages, initialises in (  # the runtime's own start stays below a millisecond
+    program = FirstTouch(4096 * MIB, 1, 0, False)
+    for configuration, manages, initialises in (  # the runtime's own start stays below 50 ms
         ("copy", True, False),
         ("implicit_zero_copy", False, True),
         ("eager_maps", True, False),
     ):
         mm, mi = times(touched(run_program, program, configuration))
-        assert (mm > 1e-3, mi > 1e-3) == (manages, initialises), configuration
+        assert (mm > 5e-2, mi > 5e-2) == (manages, initialises), configuration
 
 
 def test_eager_maps_pay_for_much_new_memory_and_lose_on_many_maps(run_program: RunProgram) -> None:

@@ -28,7 +28,7 @@ async def exahype_counts(
     allocator: Literal["llvm", "direct"] = "llvm",
 ) -> Facts:
     """Run ExaHyPE's algorithms; count their directives, allocations, copies and kernels per batch."""
-    setup = Setup.create(
+    setup = Setup(
         equations=equations,
         batch=batch,
         threads=threads,

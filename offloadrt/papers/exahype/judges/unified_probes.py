@@ -22,7 +22,7 @@ Case = Literal["euler2d", "euler3d", "ccz4"]
 async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Annotated[int, Range(1, 64)] = 2) -> Facts:
     """Run ExaHyPE in managed memory, then map an ordinary array: who copies, who faults, what is managed."""
     run.phantom = True
-    setup = Setup.create(memory="managed", batch=batch, threads=threads, patches=batch * batches)
+    setup = Setup(memory="managed", batch=batch, threads=threads, patches=batch * batches)
     updated = await Experiment(run.openmp, setup).update()
     migrations, explicit = _copies(run)
     ends = [end.time_ps for end in recorded(run, events.KernelEnd)]
@@ -71,7 +71,7 @@ async def link_demand(
     and page-fault handler were busy, over the time that kernels were on the device.
     """
     run.phantom = True
-    setup = Setup.create(
+    setup = Setup(
         memory=memory, equations=equations, patch=patch, threads=threads, batch=batch, patches=batch * batches
     )
     experiment = Experiment(run.openmp, setup)

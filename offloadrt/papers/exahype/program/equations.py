@@ -7,9 +7,13 @@ flux but non-conservative products in every direction and a source term) and sec
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import attrs
 
 from offloadrt.papers.exahype.program.geometry import PatchGeometry
+
+Name: TypeAlias = Literal["euler2d", "euler3d", "ccz4"]
 
 
 @attrs.frozen
@@ -46,5 +50,9 @@ EQUATIONS: dict[str, Equations] = {
     "ccz4": Equations("ccz4", 3, 59, (5, 9), temporary_fields=4, phantom_only=True),
 }
 
-CASES_3D: dict[str, tuple[str, int]] = {"euler3d-5": ("euler3d", 5), "euler3d-9": ("euler3d", 9), "ccz4-5": ("ccz4", 5)}
+CASES_3D: dict[str, tuple[Name, int]] = {
+    "euler3d-5": ("euler3d", 5),
+    "euler3d-9": ("euler3d", 9),
+    "ccz4-5": ("ccz4", 5),
+}
 """The three-dimensional cases of the paper's Figures 2 to 4: equations and volumes per dimension of a patch."""

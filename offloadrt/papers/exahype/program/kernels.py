@@ -42,7 +42,7 @@ class UpdateKernels:
     def of(cls, setup: Setup) -> UpdateKernels:
         """Make the kernels of `setup`."""
         geometry = setup.geometry
-        work = kernel_work(setup.equations, geometry, setup.kernel_work)
+        work = kernel_work(setup.system, geometry, setup.kernel_work)
         threads = threads_per_team(geometry, work)
 
         def scattered(patches: list[Doubles], temporaries: Doubles, dt_over_dx: float) -> None:
@@ -55,8 +55,8 @@ class UpdateKernels:
 
         def kernel(name: str, body: Any) -> Kernel:
             return Kernel(
-                f"{setup.equations.name} {name}",
-                None if setup.equations.phantom_only else body,
+                f"{setup.system.name} {name}",
+                None if setup.system.phantom_only else body,
                 flops_per_iteration=work.flops_per_volume,
                 bytes_per_iteration=work.bytes_per_volume,
                 threads_per_team=threads,

@@ -6,99 +6,83 @@ runs.
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+import functools
+from typing import Annotated, Literal
 
 import attrs
 
-from offloadrt.papers.exahype.program.equations import EQUATIONS, Equations
+from offloadrt.papers.exahype.program.equations import EQUATIONS, Equations, Name
 from offloadrt.papers.exahype.program.geometry import PatchGeometry
 from offloadrt.study.errors import ParameterError
+from offloadrt.study.scripts.parameters import Range, check_fields
 
 Scaling = Literal["weak", "strong"]
 Memory = Literal["map", "pool", "managed", "managed+prefetch"]
-Temporaries = Literal["managed", "device"]
-Gather = Literal["batch", "patch"]
-Arrival = Literal["burst", "enclave"]
-KernelRange = Literal["low", "mean", "high"]
-
-_Name = TypeVar("_Name", bound=str)
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Setup:
-    """One experiment. `create` checks what a user gives.
+    """One experiment: the parameters of a scenario. Raises ParameterError for those that do not go together.
 
     Wide because it has one field for each parameter of the paper's experiments.
     """
 
-    equations: Equations
-    geometry: PatchGeometry
-    batch: int
-    """Patches that one offload takes to the device (|P_GPU| in the paper); the last batch may be smaller."""
-    threads: int
-    patches: int
-    """Patches per thread when scaling is weak, all patches when it is strong."""
-    scaling: Scaling
-    memory: Memory
-    gather: Gather
-    """Pool only: a batch goes over in one copy of a block gathered on the host, or in a copy per patch."""
-    temporaries: Temporaries
-    """For managed memory only: whether the kernel's temporaries are managed blocks too, as the paper's manager has one
-    flavour, or device memory, which is best for data that the host never sees. The paper does not say.
-    """
-    arrival: Arrival
-    devices: int
-    phantom: bool
-    kernel_work: KernelRange
-    """Where the ranges of the kernels' work are taken."""
+    equations: Annotated[Name, "Euler in two or three dimensions, or CCZ4 (sizes and work only)"] = "euler2d"
+    patch: Annotated[
+        int | None,
+        "volumes per dimension of a patch: 17 in two dimensions, 5 or 9 in three; none takes the first of them",
+    ] = None
+    batch: Annotated[int, Range(1, None), "patches per offload; the last batch may be smaller"] = 16
+    """|P_GPU| in the paper."""
+    threads: Annotated[int, Range(1, 4096), "host threads that offload at the same time"] = 8
+    patches: Annotated[int, Range(1, 1 << 20), "patches per thread when scaling is weak, in all when it is strong"] = (
+        100
+    )
+    scaling: Annotated[Scaling, "weak gives every thread the same work, strong divides one amount of work"] = "weak"
+    memory: Annotated[
+        Memory,
+        "`map` uses map clauses, `pool` the GPU memory manager; with `managed` its blocks are managed memory, into "
+        "which the host copies and whose pages migrate by faults; with `managed+prefetch` by prefetches",
+    ] = "map"
+    gather: Annotated[
+        Literal["batch", "patch"],
+        "with the pool, one copy of patches gathered on the host, or one copy per patch",
+    ] = "batch"
+    temporaries: Annotated[
+        Literal["managed", "device"],
+        "with managed memory, the kernel's temporaries are managed blocks as well, or device memory",
+    ] = "managed"
+    """The paper's manager has one flavour; device memory is best for data that the host never sees. It does not say."""
+    arrival: Annotated[
+        Literal["burst", "enclave"],
+        "`burst` lets all threads offload at once, `enclave` pools tasks until a batch is full",
+    ] = "burst"
+    devices: Annotated[int, Range(1, 64), "GPUs that the threads take in turn"] = 1
+    phantom: Annotated[bool, "sizes without numbers; false computes real ones (Euler only)"] = True
+    kernel_work: Annotated[Literal["low", "mean", "high"], "end of the stated ranges of the kernels' work (CCZ4)"] = (
+        "mean"
+    )
 
-    @classmethod
-    def create(
-        cls,
-        *,
-        equations: str = "euler2d",
-        patch: int | None = None,
-        batch: int = 16,
-        threads: int = 8,
-        patches: int = 100,
-        scaling: str = "weak",
-        memory: str = "map",
-        gather: str = "batch",
-        temporaries: str = "managed",
-        arrival: str = "burst",
-        devices: int = 1,
-        phantom: bool = True,
-        kernel_work: str = "mean",
-    ) -> Setup:
-        """Check the parameters and make the experiment that they describe. Raises ParameterError."""
-        name = _choice("equations", equations, *EQUATIONS)
-        system = EQUATIONS[name]
-        if system.phantom_only and not phantom:
+    def __attrs_post_init__(self) -> None:
+        check_fields(self)
+        if self.system.phantom_only and not self.phantom:
             raise ParameterError(
-                "phantom", f"{equations} is modelled by its sizes and its work only: it runs with phantom=true"
+                "phantom", f"{self.equations} is modelled by its sizes and its work only: it runs with phantom=true"
             )
-        for counted, number in (("batch", batch), ("threads", threads), ("patches", patches), ("devices", devices)):
-            if number < 1:
-                raise ParameterError(counted, f"{number} is less than 1")
         try:
-            geometry = system.geometry(patch)
+            self.geometry  # noqa: B018  # computed now, so that a wrong patch is refused before anything runs
         except ValueError as error:
             raise ParameterError("patch", str(error)) from None
-        return cls(
-            system,
-            geometry,
-            batch,
-            threads,
-            patches,
-            _choice("scaling", scaling, "weak", "strong"),
-            _choice("memory", memory, "map", "pool", "managed", "managed+prefetch"),
-            _choice("gather", gather, "batch", "patch"),
-            _choice("temporaries", temporaries, "managed", "device"),
-            _choice("arrival", arrival, "burst", "enclave"),
-            devices,
-            phantom,
-            _choice("kernel_work", kernel_work, "low", "mean", "high"),
-        )
+
+    @property
+    def system(self) -> Equations:
+        """Return the system of equations."""
+        return EQUATIONS[self.equations]
+
+    @functools.cached_property
+    def geometry(self) -> PatchGeometry:
+        """Return the geometry of a patch."""
+        return self.system.geometry(self.patch)
 
     @property
     def migrates(self) -> bool:
@@ -135,10 +119,3 @@ class Setup:
 
 def _cut(patches: range, batch: int) -> list[range]:
     return [patches[start : start + batch] for start in range(0, len(patches), batch)]
-
-
-def _choice(parameter: str, given: str, *choices: _Name) -> _Name:
-    for choice in choices:
-        if given == choice:
-            return choice
-    raise ParameterError(parameter, f"{given} is none of {', '.join(choices)}")

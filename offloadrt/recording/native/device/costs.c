@@ -1,0 +1,195 @@
+/* The costs of a launch: the counters of the plugin's table, and in a traced launch each access put down to its array. */
+#define _GNU_SOURCE
+#include "grid.h"
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct module {
+  uint64_t *counters;
+  const int64_t *rows;
+  uint64_t count;
+  struct module *next;
+} module_t;
+
+/* The accesses of one warp by one instruction. A lane that runs it again (a loop) begins the next round. */
+enum { ROUNDS = 16 };
+typedef struct {
+  uint32_t team, warp, phase; /* of the warp that is seen */
+  uint32_t lane, round;
+  uint32_t lanes[ROUNDS], sector_count[ROUNDS];
+  uint64_t sectors[ROUNDS][WARP];
+  bool used;
+  uint32_t array; /* that was met last */
+} site_t;
+
+DEVICE int32_t __offload_traced;
+static module_t *modules;
+static uint32_t site_count = 1, site_room;
+static site_t *sites;
+
+DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t count, uint32_t *first_site, uint64_t accesses);
+DEVICE void __offload_access(void *, uint32_t, uint32_t);
+DEVICE void __offload_count_range(void *, uint64_t, uint32_t);
+DEVICE void __offload_access_range(void *, uint64_t, uint32_t);
+
+static void count_warp(site_t *site) {
+  launch_t *launch = this_grid()->launch;
+  for (int round = 0; round < ROUNDS && site->lanes[round]; round++) {
+    launch->warp_instructions++;
+    launch->warp_lanes += site->lanes[round];
+    launch->warp_sectors += site->sector_count[round];
+    site->lanes[round] = site->sector_count[round] = 0;
+  }
+}
+
+/* ---- the recorder's calls ---- */
+static void begin(launch_t *launch) {
+  grid_t *grid = this_grid();
+  grid->launch = launch;
+  grid->threads = launch->threads ? launch->threads : DEFAULT_THREADS;
+  grid->shortened = false;
+  grid->asked_teams = grid->asked_limit = 0;
+  for (module_t *module = modules; module; module = module->next)
+    memset(module->counters, 0, module->count * sizeof *module->counters);
+  if (launch->traced && site_room < site_count) {
+    sites = realloc(sites, site_count * sizeof *sites);
+    memset(sites + site_room, 0, (site_count - site_room) * sizeof *sites);
+    site_room = site_count;
+  }
+  __offload_traced = (int32_t)launch->traced;
+}
+
+static void end(void) {
+  grid_t *grid = this_grid();
+  launch_t *launch = grid->launch;
+  for (module_t *module = modules; module; module = module->next)
+    for (uint64_t block = 0; block < module->count; block++)
+      for (int column = 0; module->counters[block] && column < COUNTS; column++)
+        launch->counts[column] += module->counters[block] * (uint64_t)module->rows[block * COUNTS + (uint64_t)column];
+  for (uint32_t i = 1; launch->traced && i < site_count; i++) {
+    count_warp(&sites[i]);
+    sites[i].used = false;
+  }
+  /* A kernel without teams and regions has one thread. */
+  launch->played_teams += !launch->played_teams;
+  launch->played_threads += !launch->played_threads;
+  if (launch->gpu_threads < launch->played_teams)
+    launch->gpu_threads = launch->played_teams;
+  __offload_traced = 0;
+  grid->launch = &grid->unrecorded;
+}
+
+/* Called by a constructor of each module of the image. */
+DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t count, uint32_t *first_site,
+                               uint64_t accesses) {
+  module_t *module = malloc(sizeof *module);
+  *module = (module_t){counters, rows, count, modules};
+  *first_site = site_count;
+  site_count += (uint32_t)accesses;
+  if (!modules) {
+    void (*announce)(const image_t *) = (void (*)(const image_t *))dlsym(RTLD_DEFAULT, "offload_recorder_image");
+    if (announce)
+      announce(&(image_t){begin, end});
+  }
+  modules = module;
+}
+
+/* ---- accesses ---- */
+static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
+  if (*last < launch->array_count && address - launch->arrays[*last].device < launch->arrays[*last].size)
+    return &launch->arrays[*last];
+  uint32_t low = 0, high = launch->array_count;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (launch->arrays[middle].device <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (!low || address - launch->arrays[low - 1].device >= launch->arrays[low - 1].size)
+    return NULL;
+  *last = low - 1;
+  return &launch->arrays[low - 1];
+}
+
+static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, uint32_t team) {
+  uint64_t offset = address - array->device;
+  for (uint64_t sector = offset / SECTOR; sector <= (offset + bytes - 1) / SECTOR; sector++)
+    if (array->last_team[way][sector] != team + 1) {
+      array->last_team[way][sector] = team + 1;
+      array->team_sectors[way]++;
+    }
+  /* Pages are those of the host's array, which need not begin with a page. */
+  uint64_t in_page = (array->host ? array->host : array->device) % PAGE + offset;
+  for (uint64_t page = in_page / PAGE; page <= (in_page + bytes - 1) / PAGE; page++)
+    if (!array->first_team[way][page])
+      array->first_team[way][page] = team + 1;
+}
+
+static array_t *put_down(uint64_t address, uint64_t bytes, uint32_t way, uint32_t *last) {
+  launch_t *launch = this_grid()->launch;
+  array_t *array = array_at(launch, address, last);
+  uint32_t team = this_team()->number;
+  uint64_t inside = array ? array->device + array->size - address : 0;
+  if (array && bytes > inside)
+    bytes = inside; /* the program runs over the array's end */
+  if (way & LOADS) {
+    *(array ? &array->load_bytes : &launch->other_load_bytes) += bytes;
+    if (array)
+      touch(array, address, bytes, 0, team);
+  }
+  if (way & STORES) {
+    *(array ? &array->store_bytes : &launch->other_store_bytes) += bytes;
+    if (array)
+      touch(array, address, bytes, 1, team);
+  }
+  return array;
+}
+
+DEVICE void __offload_access(void *pointer, uint32_t bytes_and_way, uint32_t number) {
+  grid_t *grid = this_grid();
+  site_t *site = &sites[number];
+  const fiber_t *self = grid->current;
+  uint64_t address = (uint64_t)pointer;
+  if (!put_down(address, bytes_and_way & 0xffff, bytes_and_way >> 16, &site->array))
+    return;
+  uint32_t warp = self->thread / WARP;
+  if (!site->used || site->team != self->team->number || site->warp != warp || site->phase != self->team->phase) {
+    count_warp(site);
+    site->team = self->team->number;
+    site->warp = warp;
+    site->phase = self->team->phase;
+    site->lane = self->thread;
+    site->round = 0;
+    site->used = true;
+  } else if (site->lane != self->thread) {
+    site->lane = self->thread;
+    site->round = 0;
+  } else if (++site->round == ROUNDS) { /* the lane goes far: this counts its rounds so far as the warp's */
+    count_warp(site);
+    site->round = 0;
+  }
+  uint32_t round = site->round, count = site->sector_count[round];
+  uint64_t sector = address / SECTOR;
+  site->lanes[round]++;
+  for (uint32_t i = count; i-- > 0;)
+    if (site->sectors[round][i] == sector)
+      return;
+  if (count < WARP)
+    site->sectors[round][site->sector_count[round]++] = sector;
+}
+
+DEVICE void __offload_count_range(void *pointer, uint64_t bytes, uint32_t way) {
+  launch_t *launch = this_grid()->launch;
+  (void)pointer;
+  launch->counts[way & LOADS ? COUNT_LOADS : COUNT_STORES] += (bytes + 15) / 16; /* as accesses of 16 bytes */
+  launch->counts[way & LOADS ? COUNT_LOAD_BYTES : COUNT_STORE_BYTES] += bytes;
+}
+
+DEVICE void __offload_access_range(void *pointer, uint64_t bytes, uint32_t way) {
+  uint32_t last = 0;
+  __offload_count_range(pointer, bytes, way);
+  if (bytes)
+    put_down((uint64_t)pointer, bytes, way, &last);
+}

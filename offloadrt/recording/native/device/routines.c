@@ -1,0 +1,152 @@
+/* Synchronization, reductions, tasks and the routines that device code may call. */
+#include "grid.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*combine_t)(void *, void *);
+
+/* A fiber gives its turn away only where it waits, so a thread that combines its value is alone with the result. */
+DEVICE int32_t __kmpc_reduce_nowait(void *location, int32_t thread, int32_t count, size_t bytes, void *data,
+                                    combine_t combine, void *lock) {
+  (void)location, (void)thread, (void)count, (void)bytes, (void)data, (void)combine, (void)lock;
+  return 1;
+}
+
+DEVICE void __kmpc_end_reduce_nowait(void *location, int32_t thread, void *lock) { (void)location, (void)thread, (void)lock; }
+
+DEVICE int32_t __kmpc_reduce(void *location, int32_t thread, int32_t count, size_t bytes, void *data, combine_t combine,
+                             void *lock) {
+  return __kmpc_reduce_nowait(location, thread, count, bytes, data, combine, lock);
+}
+
+DEVICE void __kmpc_end_reduce(void *location, int32_t thread, void *lock) {
+  (void)location, (void)thread, (void)lock;
+  barrier(this_team());
+}
+
+/* ---- locks: a word that holds 1 while one has it ---- */
+static void take(int32_t *word) {
+  while (*(volatile int32_t *)word)
+    give_turn();
+  *word = 1;
+}
+
+DEVICE void __kmpc_critical(void *location, int32_t thread, void *lock) {
+  (void)location, (void)thread;
+  take(lock);
+}
+
+DEVICE void __kmpc_critical_with_hint(void *location, int32_t thread, void *lock, uint32_t hint) {
+  (void)hint;
+  __kmpc_critical(location, thread, lock);
+}
+
+DEVICE void __kmpc_end_critical(void *location, int32_t thread, void *lock) {
+  (void)location, (void)thread;
+  *(int32_t *)lock = 0;
+}
+
+DEVICE void omp_init_lock(void *lock) { *(int32_t *)lock = 0; }
+DEVICE void omp_destroy_lock(void *lock) { (void)lock; }
+DEVICE void omp_set_lock(void *lock) { take(lock); }
+DEVICE void omp_unset_lock(void *lock) { *(int32_t *)lock = 0; }
+DEVICE int omp_test_lock(void *lock) {
+  int32_t *word = lock;
+  return *word ? 0 : (*word = 1);
+}
+
+DEVICE void __kmpc_ordered(void *location, int32_t thread) { (void)location, (void)thread; }
+DEVICE void __kmpc_end_ordered(void *location, int32_t thread) { (void)location, (void)thread; }
+DEVICE void __kmpc_flush(void *location) { (void)location; }
+
+static uint32_t thread_in_team(void) {
+  grid_t *grid = this_grid();
+  const fiber_t *self = grid->current;
+  return self->level == 1 ? self->thread % self->team->size : 0;
+}
+
+DEVICE int32_t __kmpc_master(void *location, int32_t thread) {
+  (void)location, (void)thread;
+  return thread_in_team() == 0;
+}
+DEVICE void __kmpc_end_master(void *location, int32_t thread) { (void)location, (void)thread; }
+DEVICE int32_t __kmpc_masked(void *location, int32_t thread, int32_t filter) {
+  (void)location, (void)thread;
+  return (int32_t)thread_in_team() == filter;
+}
+DEVICE void __kmpc_end_masked(void *location, int32_t thread) { (void)location, (void)thread; }
+DEVICE int32_t __kmpc_single(void *location, int32_t thread) { return __kmpc_master(location, thread); }
+DEVICE void __kmpc_end_single(void *location, int32_t thread) { (void)location, (void)thread; }
+
+/* ---- tasks: run where they are met, which OpenMP allows ---- */
+typedef struct {
+  void *shareds;
+  int32_t (*routine)(int32_t, void *);
+  int32_t part;
+} task_t;
+
+DEVICE void *__kmpc_omp_task_alloc(void *location, int32_t thread, int32_t flags, size_t task_bytes, size_t shared_bytes,
+                                   int32_t (*routine)(int32_t, void *)) {
+  (void)location, (void)thread, (void)flags;
+  size_t aligned = (task_bytes + 15) / 16 * 16;
+  task_t *task = calloc(1, aligned + shared_bytes);
+  task->shareds = shared_bytes ? (char *)task + aligned : NULL;
+  task->routine = routine;
+  return task;
+}
+
+DEVICE int32_t __kmpc_omp_task(void *location, int32_t thread, task_t *task) {
+  (void)location;
+  task->routine(thread, task);
+  free(task);
+  return 0;
+}
+
+DEVICE int32_t __kmpc_omp_task_with_deps(void *location, int32_t thread, task_t *task, int32_t count, void *list,
+                                         int32_t noalias_count, void *noalias) {
+  (void)count, (void)list, (void)noalias_count, (void)noalias;
+  return __kmpc_omp_task(location, thread, task);
+}
+
+DEVICE void __kmpc_omp_task_begin_if0(void *location, int32_t thread, task_t *task) { (void)location, (void)thread, (void)task; }
+DEVICE void __kmpc_omp_task_complete_if0(void *location, int32_t thread, task_t *task) {
+  (void)location, (void)thread;
+  free(task);
+}
+DEVICE int32_t __kmpc_omp_taskwait(void *location, int32_t thread) {
+  (void)location, (void)thread;
+  return 0;
+}
+DEVICE int32_t __kmpc_omp_taskyield(void *location, int32_t thread, int end) {
+  (void)location, (void)thread, (void)end;
+  return 0;
+}
+DEVICE void __kmpc_taskgroup(void *location, int32_t thread) { (void)location, (void)thread; }
+DEVICE void __kmpc_end_taskgroup(void *location, int32_t thread) { (void)location, (void)thread; }
+
+/* ---- routines: who asks for its number can tell the threads apart ---- */
+static int who(uint32_t answer) {
+  this_grid()->launch->asked_who = 1;
+  return (int)answer;
+}
+
+DEVICE int omp_get_thread_num(void) { return who(thread_in_team()); }
+DEVICE int omp_get_num_threads(void) { return who(this_grid()->current->level == 1 ? this_team()->size : 1); }
+DEVICE int omp_get_team_num(void) { return who(this_team()->number); }
+DEVICE int omp_get_num_teams(void) { return who(this_grid()->teams ? this_grid()->teams : 1); }
+DEVICE int omp_get_max_threads(void) { return who(this_grid()->current->level ? 1 : this_grid()->threads); }
+DEVICE int omp_get_thread_limit(void) { return who(this_grid()->threads); }
+DEVICE int omp_get_level(void) { return (int)this_grid()->current->level; }
+DEVICE int omp_get_active_level(void) { return this_grid()->current->level > 0; }
+DEVICE int omp_in_parallel(void) { return this_grid()->current->level > 0; }
+DEVICE int omp_is_initial_device(void) { return 0; }
+
+/* Fortran's names */
+DEVICE int omp_get_thread_num_(void) { return omp_get_thread_num(); }
+DEVICE int omp_get_num_threads_(void) { return omp_get_num_threads(); }
+DEVICE int omp_get_team_num_(void) { return omp_get_team_num(); }
+DEVICE int omp_get_num_teams_(void) { return omp_get_num_teams(); }
+DEVICE int omp_get_max_threads_(void) { return omp_get_max_threads(); }
+DEVICE int omp_get_thread_limit_(void) { return omp_get_thread_limit(); }
+DEVICE int omp_in_parallel_(void) { return omp_in_parallel(); }
+DEVICE int omp_is_initial_device_(void) { return 0; }

@@ -1,0 +1,225 @@
+// Device code that counts: a counter for each basic block, and in the traced version of each function a report of each access.
+//
+// The totals are exact: counter of a block times the block's row. A fixed table holds the rows; the device runtime multiplies.
+#include "plugin.h"
+#include "../slots.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+
+using namespace llvm;
+
+namespace offload {
+namespace {
+
+constexpr const char *Traced = "__offload_traced";
+
+class Device {
+public:
+  explicit Device(Module &module)
+      : module(module), context(module.getContext()), layout(module.getDataLayout()), none(Type::getVoidTy(context)),
+        i32(Type::getInt32Ty(context)), i64(Type::getInt64Ty(context)), pointer(PointerType::get(context, 0)) {}
+
+  bool run();
+
+private:
+  void prepare(Function &);
+  void makeTables();
+  void addCounter(BasicBlock &, size_t row);
+  void separateCounters(Function &);
+  void report(const Access &, size_t site);
+  void countRange(MemIntrinsic &, const char *function);
+  void mayYield(Instruction &);
+  void addConstructor();
+  GlobalVariable *hidden(Type *, const char *name);
+
+  struct Version { // of a block: in the plain function and in the traced one
+    BasicBlock *plain, *traced;
+    size_t row;
+  };
+
+  Module &module;
+  LLVMContext &context;
+  const DataLayout &layout;
+  Type *none;
+  IntegerType *i32, *i64;
+  PointerType *pointer;
+  std::vector<Row> rows;
+  std::vector<Version> blocks;
+  std::vector<Access> accesses; // of traced versions
+  std::vector<MemIntrinsic *> ranges, tracedRanges;
+  std::vector<Instruction *> spins;
+  std::vector<std::pair<Function *, Function *>> versions;
+  GlobalVariable *counters = nullptr, *table = nullptr, *firstSite = nullptr;
+  MDNode *countersScope = nullptr;
+};
+
+GlobalVariable *Device::hidden(Type *type, const char *name) {
+  auto *variable = cast<GlobalVariable>(module.getOrInsertGlobal(name, type));
+  variable->setVisibility(GlobalValue::HiddenVisibility);
+  return variable;
+}
+
+// Whether code that runs this again and again may be waiting for another thread of the grid.
+bool maySpin(const Instruction &instruction) {
+  if (auto *load = dyn_cast<LoadInst>(&instruction))
+    return load->isVolatile() || load->isAtomic();
+  return isa<AtomicRMWInst>(instruction) || isa<AtomicCmpXchgInst>(instruction) || isa<FenceInst>(instruction);
+}
+
+void Device::prepare(Function &function) {
+  ValueToValueMapTy map;
+  Function *traced = mayClone(function) ? cloneFor(function, map, ".traced") : nullptr;
+  if (traced)
+    versions.push_back({&function, traced});
+  for (BasicBlock &block : function) {
+    Row row = countBlock(block, layout);
+    BasicBlock *twin = traced ? cast<BasicBlock>(map[&block]) : nullptr;
+    if (row != Row{}) {
+      blocks.push_back({&block, twin, rows.size()});
+      rows.push_back(row);
+    }
+    for (Instruction &instruction : block) {
+      Access access;
+      if (traced && accessOf(instruction, layout, access) && !isStack(access.pointer)) {
+        access.instruction = cast<Instruction>(map[&instruction]);
+        accessOf(*access.instruction, layout, access);
+        accesses.push_back(access);
+      }
+      if (auto *range = dyn_cast<MemIntrinsic>(&instruction)) {
+        ranges.push_back(range);
+        if (traced)
+          tracedRanges.push_back(cast<MemIntrinsic>(map[range]));
+      }
+      if (maySpin(instruction)) {
+        spins.push_back(&instruction);
+        if (traced)
+          spins.push_back(cast<Instruction>(map[&instruction]));
+      }
+    }
+  }
+}
+
+void Device::makeTables() {
+  auto *countersType = ArrayType::get(i64, rows.size());
+  counters = new GlobalVariable(module, countersType, false, GlobalValue::InternalLinkage,
+                                ConstantAggregateZero::get(countersType), "__offload_counters");
+  std::vector<Constant *> cells;
+  for (const Row &row : rows)
+    for (int64_t cell : row)
+      cells.push_back(ConstantInt::get(i64, cell));
+  auto *tableType = ArrayType::get(i64, cells.size());
+  table = new GlobalVariable(module, tableType, true, GlobalValue::InternalLinkage, ConstantArray::get(tableType, cells),
+                             "__offload_rows");
+  firstSite = new GlobalVariable(module, i32, false, GlobalValue::InternalLinkage, ConstantInt::get(i32, 0),
+                                 "__offload_first_site");
+  MDBuilder metadata(context);
+  countersScope = MDNode::get(context, metadata.createAnonymousAliasScope(metadata.createAnonymousAliasScopeDomain("offload"),
+                                                                          "counters"));
+}
+
+void Device::addCounter(BasicBlock &block, size_t row) {
+  IRBuilder<> builder(&block, block.getFirstNonPHIOrDbgOrAlloca());
+  if (builder.GetInsertPoint() != block.end() && builder.GetInsertPoint()->isEHPad())
+    builder.SetInsertPoint(&block, std::next(builder.GetInsertPoint()));
+  Value *counter = builder.CreateConstInBoundsGEP2_64(counters->getValueType(), counters, 0, row);
+  LoadInst *old = builder.CreateLoad(i64, counter);
+  StoreInst *store = builder.CreateStore(builder.CreateAdd(old, ConstantInt::get(i64, 1)), counter);
+  old->setMetadata(LLVMContext::MD_alias_scope, countersScope);
+  store->setMetadata(LLVMContext::MD_alias_scope, countersScope);
+}
+
+// Says of the program's own accesses that they do not meet the counters.
+void Device::separateCounters(Function &function) {
+  for (BasicBlock &block : function)
+    for (Instruction &instruction : block)
+      if (instruction.mayReadOrWriteMemory() && instruction.getMetadata(LLVMContext::MD_alias_scope) != countersScope)
+        instruction.setMetadata(LLVMContext::MD_noalias,
+                                MDNode::concatenate(instruction.getMetadata(LLVMContext::MD_noalias), countersScope));
+}
+
+void Device::report(const Access &access, size_t site) {
+  IRBuilder<> builder(access.instruction);
+  Value *number = builder.CreateAdd(builder.CreateLoad(i32, firstSite), ConstantInt::get(i32, site));
+  builder.CreateCall(module.getOrInsertFunction("__offload_access", none, pointer, i32, i32),
+                     {access.pointer, ConstantInt::get(i32, access.bytes | access.way << 16), number});
+}
+
+// A copy or fill whose length is known at run time only is counted by the device runtime.
+void Device::countRange(MemIntrinsic &range, const char *function) {
+  IRBuilder<> builder(&range);
+  FunctionCallee callee = module.getOrInsertFunction(function, none, pointer, i64, i32);
+  Value *length = builder.CreateZExtOrTrunc(range.getLength(), i64);
+  if (!isStack(range.getDest()))
+    builder.CreateCall(callee, {range.getDest(), length, ConstantInt::get(i32, STORES)});
+  if (auto *copy = dyn_cast<MemTransferInst>(&range); copy && !isStack(copy->getSource()))
+    builder.CreateCall(callee, {copy->getSource(), length, ConstantInt::get(i32, LOADS)});
+}
+
+// The threads of the grid are played one after the other. One that polls must give the others a turn now and then.
+void Device::mayYield(Instruction &instruction) {
+  IRBuilder<> builder(&instruction);
+  GlobalVariable *left = hidden(i32, "__offload_polls_left");
+  Value *fewer = builder.CreateSub(builder.CreateLoad(i32, left), ConstantInt::get(i32, 1));
+  builder.CreateStore(fewer, left);
+  Value *none_left = builder.CreateICmpEQ(fewer, ConstantInt::get(i32, 0));
+  builder.SetInsertPoint(SplitBlockAndInsertIfThen(none_left, instruction.getIterator(), false));
+  builder.CreateCall(module.getOrInsertFunction("__offload_yield", none));
+}
+
+void Device::addConstructor() {
+  FunctionCallee callee = module.getOrInsertFunction("__offload_register", none, pointer, pointer, i64, pointer, i64);
+  auto *constructor = Function::Create(FunctionType::get(none, false), GlobalValue::InternalLinkage,
+                                       "__offload_constructor", module);
+  IRBuilder<> builder(BasicBlock::Create(context, "entry", constructor));
+  builder.CreateCall(callee, {counters, table, ConstantInt::get(i64, rows.size()), firstSite,
+                              ConstantInt::get(i64, accesses.size())});
+  builder.CreateRetVoid();
+  appendToGlobalCtors(module, constructor, 0);
+}
+
+Value *isTraced(Instruction *before) {
+  IRBuilder<> builder(before);
+  auto *flag = before->getModule()->getNamedGlobal(Traced);
+  return builder.CreateICmpNE(builder.CreateLoad(builder.getInt32Ty(), flag), builder.getInt32(0));
+}
+
+bool Device::run() {
+  std::vector<Function *> functions;
+  for (Function &function : module)
+    if (!function.isDeclaration() && !function.getName().starts_with("__offload_"))
+      functions.push_back(&function);
+  for (Function *function : functions)
+    prepare(*function);
+  if (rows.empty())
+    return false;
+  hidden(i32, Traced);
+  makeTables();
+  for (Version &block : blocks) {
+    addCounter(*block.plain, block.row);
+    if (block.traced)
+      addCounter(*block.traced, block.row);
+  }
+  for (Function *function : functions)
+    separateCounters(*function);
+  for (size_t site = 0; site < accesses.size(); site++)
+    report(accesses[site], site);
+  for (MemIntrinsic *range : ranges)
+    countRange(*range, "__offload_count_range");
+  for (MemIntrinsic *range : tracedRanges)
+    countRange(*range, "__offload_access_range");
+  for (Instruction *instruction : spins)
+    mayYield(*instruction);
+  for (auto &[plain, traced] : versions)
+    dispatch(*plain, *traced, isTraced);
+  addConstructor();
+  return true;
+}
+
+} // namespace
+
+bool instrumentDevice(Module &module) { return Device(module).run(); }
+
+} // namespace offload

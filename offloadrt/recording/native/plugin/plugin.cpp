@@ -1,0 +1,45 @@
+// The compiler plugin of offloadrt's recorder (LLVM 22 and later).
+//
+// Device code is made to count what it does (device.cpp, counting.cpp), host code to tell which pages it touches (host.cpp).
+// Both run when the program is simplified and inlined but not yet vectorized: later, the vectorizer and the target's code generator would
+// count for the CPU what a GPU does otherwise.
+#include "plugin.h"
+#include "llvm/Passes/PassBuilder.h"
+#if __has_include("llvm/Plugins/PassPlugin.h")
+#include "llvm/Plugins/PassPlugin.h"
+#else
+#include "llvm/Passes/PassPlugin.h"
+#endif
+#include <cstdlib>
+
+using namespace llvm;
+
+namespace {
+
+struct Instrument : PassInfoMixin<Instrument> {
+  PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
+    bool changed;
+    if (module.getModuleFlag("openmp-device"))
+      changed = offload::instrumentDevice(module);
+    else
+      changed = getenv("OFFLOADRT_NO_HOST_TOUCHES") ? false : offload::instrumentHost(module);
+    return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
+void addPasses(PassBuilder &builder) {
+  builder.registerOptimizerEarlyEPCallback(
+      [&builder](ModulePassManager &manager, OptimizationLevel level, ThinOrFullLTOPhase) {
+        manager.addPass(Instrument());
+        // Counters of inner loops become registers, so that these loops can still be vectorized.
+        if (level != OptimizationLevel::O0)
+          cantFail(builder.parsePassPipeline(manager, "function(loop-mssa(licm))"));
+      });
+}
+
+} // namespace
+
+extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "offloadrt-recorder", "1", addPasses};
+}

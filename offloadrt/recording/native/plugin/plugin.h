@@ -1,0 +1,39 @@
+// What the files of the compiler plugin share. Open plugin.cpp first.
+#pragma once
+#include "llvm/IR/Function.h"
+#include "llvm/IR/InstrTypes.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/ValueMapper.h"
+#include <array>
+#include <vector>
+
+#include "../counts.h"
+
+namespace offload {
+
+using Row = std::array<int64_t, COUNTS>; // what one execution of a basic block adds to each counter
+
+// An access to memory that is not the thread's own stack.
+struct Access {
+  llvm::Instruction *instruction;
+  llvm::Value *pointer;
+  unsigned bytes, way; // way: LOADS, STORES, ATOMIC of slots.h
+};
+
+// counting.cpp
+Row countBlock(const llvm::BasicBlock &, const llvm::DataLayout &);
+bool accessOf(llvm::Instruction &, const llvm::DataLayout &, Access &);
+bool isStack(const llvm::Value *pointer);
+
+// cloning.cpp
+bool mayClone(const llvm::Function &);
+// Makes a second version of the function, to which calls are led where `decide` (built in front of the body) is true.
+llvm::Function *cloneFor(llvm::Function &, llvm::ValueToValueMapTy &, const char *suffix);
+void dispatch(llvm::Function &from, llvm::Function &to, llvm::Value *(*decide)(llvm::Instruction *before));
+
+// device.cpp and host.cpp
+bool instrumentDevice(llvm::Module &);
+bool instrumentHost(llvm::Module &);
+
+} // namespace offload

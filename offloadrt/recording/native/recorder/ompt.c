@@ -1,0 +1,219 @@
+/* The OMPT tool: the operations that the real runtime makes (what a replay is compared with), and the order of the host's
+ * threads: parallel regions, barriers, tasks and their dependences, locks. */
+#include "recorder.h"
+#include <omp-tools.h>
+
+enum { BEGIN = 1, END = 2 };
+
+static __thread uint64_t operation_begin, submit_begin_at, submit_cpu;
+
+static uint64_t value(const ompt_data_t *data) { return data ? data->value : 0; }
+
+/* The slots of host events have the same first words. */
+static slot_t *host_slot(uint64_t second, uint64_t third) {
+  slot_t *slot = next_slot();
+  slot->word[0] = now();
+  slot->word[1] = second;
+  slot->word[2] = third;
+  slot->word[3] = thread_cpu();
+  slot->word[4] = slot->word[5] = slot->word[6] = 0;
+  return slot;
+}
+
+static uint64_t id_of(ompt_data_t *data, uint64_t *counter) {
+  if (data && !data->value) {
+    next_slot(); /* opens the thread's file, which an id needs */
+    data->value = new_id(counter);
+  }
+  return value(data);
+}
+
+/* ---- operations on the device ---- */
+static bool allocates(ompt_target_data_op_t kind) { return kind == ompt_target_data_alloc || kind == ompt_target_data_alloc_async; }
+static bool frees(ompt_target_data_op_t kind) { return kind == ompt_target_data_delete || kind == ompt_target_data_delete_async; }
+
+static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t *target, ompt_id_t *id,
+                       ompt_target_data_op_t kind, void *from, int from_device, void *to, int to_device, size_t bytes,
+                       const void *code) {
+  (void)task, (void)target, (void)id, (void)code;
+  if (at == ompt_scope_begin) {
+    if (frees(kind))
+      array_freed((uint64_t)from);
+    operation_begin = now();
+    return;
+  }
+  if (allocates(kind) && to)
+    array_allocated((uint64_t)to, (uint64_t)from, bytes);
+  if (!recording())
+    return;
+  slot_t *slot = next_slot();
+  slot->word[0] = at == ompt_scope_end ? operation_begin : now();
+  slot->word[1] = this_thread()->call;
+  slot->word[2] = (uint64_t)from;
+  slot->word[3] = (uint64_t)to;
+  slot->word[4] = bytes;
+  slot->word[5] = (uint64_t)(uint32_t)from_device << 32 | (uint32_t)to_device;
+  slot->word[6] = now();
+  end_slot(slot, SLOT_OP, kind, 0);
+}
+
+static void on_submit(ompt_scope_endpoint_t at, ompt_data_t *target, ompt_id_t *id, unsigned teams) {
+  (void)target, (void)id;
+  if (at == ompt_scope_begin) {
+    submit_begin_at = now();
+    submit_cpu = thread_cpu();
+    submit_begin();
+    return;
+  }
+  submit_end();
+  if (!recording())
+    return;
+  slot_t *slot = next_slot();
+  slot->word[0] = submit_begin_at;
+  slot->word[1] = this_thread()->call;
+  slot->word[3] = submit_cpu;
+  slot->word[6] = now();
+  end_slot(slot, SLOT_SUBMIT, 0, teams);
+}
+
+static void on_device(int device, const char *type, ompt_device_t *handle, ompt_function_lookup_t lookup,
+                      const char *documentation) {
+  (void)handle, (void)lookup, (void)documentation;
+  line_begin("device");
+  line_number("device", device);
+  line_text("type", type);
+  line_end();
+}
+
+/* ---- the host ---- */
+static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_data_t *task, int flags, int has_dependences,
+                           const void *code) {
+  (void)frame;
+  uint64_t created = id_of(task, &this_thread()->tasks);
+  slot_t *slot = host_slot(created, value(parent));
+  slot->word[4] = (uint32_t)flags;
+  slot->word[5] = (uint64_t)has_dependences;
+  slot->word[6] = (uint64_t)code;
+  end_slot(slot, SLOT_TASK_CREATE, 0, 0);
+}
+
+static void on_task_schedule(ompt_data_t *prior, ompt_task_status_t status, ompt_data_t *next) {
+  if (next)
+    this_thread()->task = next->value;
+  end_slot(host_slot(value(prior), value(next)), SLOT_TASK_SCHEDULE, status, 0);
+}
+
+static void on_dependences(ompt_data_t *task, const ompt_dependence_t *dependences, int count) {
+  for (int i = 0; i < count; i++) {
+    slot_t *slot = next_slot();
+    slot->word[0] = now();
+    slot->word[1] = value(task);
+    slot->word[2] = (uint64_t)dependences[i].variable.ptr;
+    end_slot(slot, SLOT_DEPENDENCE, dependences[i].dependence_type, 0);
+  }
+}
+
+static void on_sync(ompt_sync_region_t kind, ompt_scope_endpoint_t at, ompt_data_t *parallel, ompt_data_t *task,
+                    const void *code) {
+  if (at == ompt_scope_begin)
+    end_interval();
+  slot_t *slot = host_slot(value(parallel), value(task));
+  slot->word[5] = (uint64_t)code;
+  end_slot(slot, SLOT_SYNC, at == ompt_scope_begin ? BEGIN : END, kind);
+}
+
+static void on_parallel_begin(ompt_data_t *parent, const ompt_frame_t *frame, ompt_data_t *parallel, unsigned requested,
+                              int flags, const void *code) {
+  (void)frame, (void)flags;
+  end_interval();
+  uint64_t created = id_of(parallel, &this_thread()->tasks);
+  slot_t *slot = host_slot(created, value(parent));
+  slot->word[5] = (uint64_t)code;
+  end_slot(slot, SLOT_PARALLEL_BEGIN, 0, requested);
+}
+
+static void on_parallel_end(ompt_data_t *parallel, ompt_data_t *parent, int flags, const void *code) {
+  (void)flags, (void)code;
+  this_thread()->task = value(parent);
+  end_slot(host_slot(value(parallel), value(parent)), SLOT_PARALLEL_END, 0, 0);
+}
+
+static void on_implicit_task(ompt_scope_endpoint_t at, ompt_data_t *parallel, ompt_data_t *task, unsigned size,
+                             unsigned number, int flags) {
+  if (at == ompt_scope_begin)
+    this_thread()->task = id_of(task, &this_thread()->tasks);
+  else
+    end_interval();
+  slot_t *slot = host_slot(value(parallel), value(task));
+  slot->word[4] = size;
+  slot->word[5] = (uint64_t)flags;
+  end_slot(slot, SLOT_IMPLICIT, at == ompt_scope_begin ? BEGIN : END, number);
+}
+
+enum { ACQUIRE = 1, ACQUIRED, RELEASED };
+
+static void put_mutex(uint32_t what, ompt_mutex_t kind, ompt_wait_id_t wait) {
+  end_slot(host_slot(wait, this_thread()->task), SLOT_MUTEX, what, kind);
+}
+
+static void on_acquire(ompt_mutex_t kind, unsigned hint, unsigned implementation, ompt_wait_id_t wait, const void *code) {
+  (void)hint, (void)implementation, (void)code;
+  put_mutex(ACQUIRE, kind, wait);
+}
+
+static void on_acquired(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code) {
+  (void)code;
+  put_mutex(ACQUIRED, kind, wait);
+}
+
+static void on_released(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code) {
+  (void)code;
+  put_mutex(RELEASED, kind, wait);
+}
+
+static int tool_begin(ompt_function_lookup_t lookup, int device, ompt_data_t *data) {
+  (void)device, (void)data;
+  static const struct {
+    const char *name;
+    ompt_callbacks_t event;
+    ompt_callback_t callback;
+  } wanted[] = {
+#define WANTED(event, function) {#event, ompt_callback_##event, (ompt_callback_t)function}
+      WANTED(target_data_op_emi, on_data_op),
+      WANTED(target_submit_emi, on_submit),
+      WANTED(device_initialize, on_device),
+      WANTED(task_create, on_task_create),
+      WANTED(task_schedule, on_task_schedule),
+      WANTED(dependences, on_dependences),
+      WANTED(sync_region, on_sync),
+      WANTED(parallel_begin, on_parallel_begin),
+      WANTED(parallel_end, on_parallel_end),
+      WANTED(implicit_task, on_implicit_task),
+      WANTED(mutex_acquire, on_acquire),
+      WANTED(mutex_acquired, on_acquired),
+      WANTED(mutex_released, on_released),
+  };
+  static const char *const answers[] = {"error", "never", "impossible", "sometimes", "sometimes_paired", "always"};
+  ompt_set_callback_t set = (ompt_set_callback_t)lookup("ompt_set_callback");
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    line_begin("ompt");
+    line_text("callback", wanted[i].name);
+    line_text("set", answers[set(wanted[i].event, wanted[i].callback)]);
+    line_end();
+  }
+  return 1;
+}
+
+static void tool_end(ompt_data_t *data) { (void)data; }
+
+/* Only a program that offloads is recorded: its images are registered before its OpenMP runtime begins. */
+EXPORT ompt_start_tool_result_t *ompt_start_tool(unsigned version, const char *runtime) {
+  static ompt_start_tool_result_t result = {tool_begin, tool_end, {0}};
+  if (!recording())
+    return NULL;
+  line_begin("runtime");
+  line_number("omp", version);
+  line_text("name", runtime);
+  line_end();
+  return &result;
+}

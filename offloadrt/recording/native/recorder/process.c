@@ -1,0 +1,140 @@
+/* The file of a process's rare lines: who it is, its kernels and strings, how it ended. JSON, one object a line. */
+#include "recorder.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int file = -1;
+static char folder[4096]; /* RECORDING/PID: the files of this process begin so */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static char *line;
+static size_t length, room;
+
+const char *recording_folder(void) { return folder; }
+
+static void put(const char *text, size_t bytes) {
+  if (length + bytes + 1 > room) {
+    room = (length + bytes + 1) * 2;
+    line = realloc(line, room);
+    if (!line)
+      abort();
+  }
+  memcpy(line + length, text, bytes);
+  length += bytes;
+}
+
+static void put_string(const char *value) {
+  put("\"", 1);
+  for (const unsigned char *at = (const unsigned char *)value; *at; at++) {
+    char escape[8];
+    if (*at == '"' || *at == '\\')
+      put(escape, (size_t)snprintf(escape, sizeof escape, "\\%c", *at));
+    else if (*at < 32 || *at > 126) /* bytes that are not ASCII need not be UTF-8: they are kept as Latin-1 */
+      put(escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", *at));
+    else
+      put((const char *)at, 1);
+  }
+  put("\"", 1);
+}
+
+void line_begin(const char *kind) {
+  pthread_mutex_lock(&mutex);
+  length = 0;
+  put("{\"k\":", 5);
+  put_string(kind);
+}
+
+static void put_name(const char *name) {
+  put(",", 1);
+  put_string(name);
+  put(":", 1);
+}
+
+void line_text(const char *name, const char *value) {
+  put_name(name);
+  put_string(value);
+}
+
+void line_number(const char *name, int64_t value) {
+  char text[24];
+  put_name(name);
+  put(text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
+}
+
+void line_end(void) {
+  put("}\n", 2);
+  /* One write a line: a crash leaves whole lines. */
+  if (file >= 0 && write(file, line, length) != (ssize_t)length)
+    fprintf(stderr, "offloadrt: a line of the recording could not be written: %s\n", strerror(errno));
+  pthread_mutex_unlock(&mutex);
+}
+
+static void put_arguments(void) {
+  char text[4096];
+  int arguments = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  ssize_t bytes = arguments < 0 ? 0 : read(arguments, text, sizeof text - 1);
+  if (arguments >= 0)
+    close(arguments);
+  put(",\"argv\":[", 9);
+  text[bytes > 0 ? bytes : 0] = 0;
+  for (ssize_t at = 0; at < bytes; at += (ssize_t)strlen(text + at) + 1) {
+    if (at)
+      put(",", 1);
+    put_string(text + at);
+  }
+  put("]", 1);
+}
+
+static void put_rank(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (getenv(names[i])) {
+      line_number("rank", atoll(getenv(names[i])));
+      return;
+    }
+  put(",\"rank\":null", 12);
+}
+
+void process_open(bool forked) {
+  char path[4200], exe[4096];
+  if (forked) { /* another thread of the parent may have held it */
+    pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    mutex = fresh;
+    close(file);
+  }
+  /* A process that replaces itself by exec keeps its number: its second part gets a name of its own. */
+  for (int part = 1; part < 1000; part++) {
+    int bytes = snprintf(folder, sizeof folder, "%s/%d", getenv("OFFLOADRT_RECORDING"), (int)getpid());
+    if (part > 1)
+      snprintf(folder + bytes, sizeof folder - (size_t)bytes, "-%d", part);
+    snprintf(path, sizeof path, "%s.jsonl", folder);
+    file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
+    if (file >= 0 || errno != EEXIST)
+      break;
+  }
+  if (file < 0)
+    fprintf(stderr, "offloadrt: %s: %s\n", path, strerror(errno));
+  ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  exe[bytes > 0 ? bytes : 0] = 0;
+  line_begin("process");
+  line_number("version", RAW_VERSION);
+  line_number("pid", getpid());
+  line_number("ppid", getppid());
+  line_text("exe", exe);
+  put_arguments();
+  line_number("t", (int64_t)now());
+  put_rank();
+  put(forked ? ",\"forked\":true" : ",\"forked\":false", forked ? 14 : 15);
+  line_end();
+}
+
+void process_end(const char *how) {
+  line_begin("end");
+  line_number("t", (int64_t)now());
+  line_text("how", how);
+  line_end();
+}

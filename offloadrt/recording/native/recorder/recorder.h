@@ -1,0 +1,59 @@
+/* What the files of the recorder share. Open stream.c first: it writes the slots; calls.c and ompt.c fill them. */
+#pragma once
+#define _GNU_SOURCE
+#include "../launch.h"
+#include "../slots.h"
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Declares `real`, the function of that name in the next library, found at the first call. */
+#define REAL(name)                                                                                                             \
+  static __typeof__(&name) real;                                                                                               \
+  if (!real)                                                                                                                   \
+  real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+/* ---- stream.c: files and threads ---- */
+typedef struct {
+  uint64_t call;        /* the runtime's entry point that this thread is in; 0: none */
+  uint64_t task;        /* the OpenMP task that it runs; 0: not known */
+  uint64_t calls, tasks; /* how many ids it gave */
+  uint32_t number;
+  bool inside;          /* it is inside the recorder: what it allocates is not the program's */
+} thread_t;
+
+uint64_t now(void);
+uint64_t thread_cpu(void);
+bool recording(void);              /* whether this process records: it offloads, and was not stopped */
+void start_recording(void);        /* called by whatever shows that the process offloads */
+thread_t *this_thread(void);
+slot_t *next_slot(void);           /* an empty slot of this thread; never NULL */
+void end_slot(slot_t *, enum slot_kind, uint32_t a, uint32_t b);
+uint64_t new_id(uint64_t *counter); /* of the calling thread: unique in the process */
+uint64_t string_at(const char *);  /* notes what the address spells, once; returns it */
+void count_directive(void);        /* ends the program when --stop-after is reached */
+
+/* ---- process.c: the process's file of rare lines ---- */
+void line_begin(const char *kind);
+void line_text(const char *name, const char *value);
+void line_number(const char *name, int64_t value);
+void line_end(void);
+void process_open(bool forked);
+void process_end(const char *how);
+const char *recording_folder(void);
+
+/* ---- touches.c: pages that host code touches ---- */
+void track(uint64_t address, uint64_t bytes);
+void forget(uint64_t address, uint64_t bytes);
+void end_interval(void); /* writes what this thread touched since its last event */
+
+/* ---- launches.c: kernel costs ---- */
+void array_allocated(uint64_t device, uint64_t host, uint64_t size);
+void array_freed(uint64_t device);
+void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip);
+void launch_left(void);
+void submit_begin(void);
+void submit_end(void);

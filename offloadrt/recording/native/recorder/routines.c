@@ -1,0 +1,115 @@
+/* The device memory routines of OpenMP (omp_target_alloc and others), interposed. */
+#include "calls.h"
+
+#define ARGUMENTS(...) ((uint64_t[]){__VA_ARGS__}), sizeof((uint64_t[]){__VA_ARGS__}) / 8
+#define WORD(value) ((uint64_t)(int64_t)(value))
+#define ADDRESS(value) ((uint64_t)(value))
+
+static call_t routine_begin(enum function function, int device, const uint64_t *arguments, uint32_t count) {
+  call_t call = call_begin(function, NULL, device, 1);
+  if (call.id)
+    put_arguments(arguments, count);
+  return call;
+}
+
+EXPORT void *omp_target_alloc(size_t size, int device) {
+  REAL(omp_target_alloc);
+  call_t call = routine_begin(CALL_TARGET_ALLOC, device, ARGUMENTS(size, WORD(device)));
+  void *result = real(size, device);
+  call_end(call, ADDRESS(result));
+  return result;
+}
+
+EXPORT void omp_target_free(void *pointer, int device) {
+  REAL(omp_target_free);
+  call_t call = routine_begin(CALL_TARGET_FREE, device, ARGUMENTS(ADDRESS(pointer), WORD(device)));
+  real(pointer, device);
+  call_end(call, 0);
+}
+
+EXPORT int omp_target_is_present(const void *pointer, int device) {
+  REAL(omp_target_is_present);
+  call_t call = routine_begin(CALL_IS_PRESENT, device, ARGUMENTS(ADDRESS(pointer), WORD(device)));
+  int result = real(pointer, device);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT int omp_target_is_accessible(const void *pointer, size_t size, int device) {
+  REAL(omp_target_is_accessible);
+  call_t call = routine_begin(CALL_IS_ACCESSIBLE, device, ARGUMENTS(ADDRESS(pointer), size, WORD(device)));
+  int result = real(pointer, size, device);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT void *omp_get_mapped_ptr(const void *pointer, int device) {
+  REAL(omp_get_mapped_ptr);
+  call_t call = routine_begin(CALL_MAPPED_PTR, device, ARGUMENTS(ADDRESS(pointer), WORD(device)));
+  void *result = real(pointer, device);
+  call_end(call, ADDRESS(result));
+  return result;
+}
+
+EXPORT int omp_target_associate_ptr(const void *host, const void *target, size_t size, size_t offset, int device) {
+  REAL(omp_target_associate_ptr);
+  call_t call = routine_begin(CALL_ASSOCIATE, device,
+                              ARGUMENTS(ADDRESS(host), ADDRESS(target), size, offset, WORD(device)));
+  int result = real(host, target, size, offset, device);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT int omp_target_disassociate_ptr(const void *pointer, int device) {
+  REAL(omp_target_disassociate_ptr);
+  call_t call = routine_begin(CALL_DISASSOCIATE, device, ARGUMENTS(ADDRESS(pointer), WORD(device)));
+  int result = real(pointer, device);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT int omp_target_memcpy(void *to, const void *from, size_t length, size_t to_offset, size_t from_offset,
+                             int to_device, int from_device) {
+  REAL(omp_target_memcpy);
+  call_t call = routine_begin(CALL_MEMCPY, to_device,
+                              ARGUMENTS(ADDRESS(to), ADDRESS(from), length, to_offset, from_offset, WORD(to_device),
+                                        WORD(from_device)));
+  int result = real(to, from, length, to_offset, from_offset, to_device, from_device);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT int omp_target_memcpy_async(void *to, const void *from, size_t length, size_t to_offset, size_t from_offset,
+                                   int to_device, int from_device, int depend_count, void *depend) {
+  REAL(omp_target_memcpy_async);
+  call_t call = routine_begin(CALL_MEMCPY_ASYNC, to_device,
+                              ARGUMENTS(ADDRESS(to), ADDRESS(from), length, to_offset, from_offset, WORD(to_device),
+                                        WORD(from_device)));
+  int result = real(to, from, length, to_offset, from_offset, to_device, from_device, depend_count, depend);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT int omp_target_memcpy_rect(void *to, const void *from, size_t element, int dimensions, const size_t *volume,
+                                  const size_t *to_offsets, const size_t *from_offsets, const size_t *to_dimensions,
+                                  const size_t *from_dimensions, int to_device, int from_device) {
+  REAL(omp_target_memcpy_rect);
+  uint64_t bytes = element;
+  for (int i = 0; i < dimensions && volume; i++)
+    bytes *= volume[i];
+  call_t call = routine_begin(CALL_MEMCPY_RECT, to_device,
+                              ARGUMENTS(ADDRESS(to), ADDRESS(from), element, WORD(dimensions), bytes, WORD(to_device),
+                                        WORD(from_device)));
+  int result = real(to, from, element, dimensions, volume, to_offsets, from_offsets, to_dimensions, from_dimensions,
+                    to_device, from_device);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT void *omp_target_memset(void *pointer, int byte, size_t size, int device) {
+  REAL(omp_target_memset);
+  call_t call = routine_begin(CALL_MEMSET, device, ARGUMENTS(ADDRESS(pointer), WORD(byte), size, WORD(device)));
+  void *result = real(pointer, byte, size, device);
+  call_end(call, ADDRESS(result));
+  return result;
+}

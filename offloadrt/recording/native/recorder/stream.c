@@ -1,0 +1,233 @@
+/* The file of slots of each thread: written through shared memory, so that what was recorded survives a crash of the
+ * program, and so that writing a slot takes no system call and no lock. */
+#include "recorder.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST_WINDOW = 1 << 16, LAST_WINDOW = 1 << 22 };
+
+typedef struct {
+  int file;
+  slot_t *window;        /* the part of the file that is mapped */
+  size_t window_bytes, used_slots;
+  uint64_t offset;       /* of the window in the file */
+  uint64_t *known;       /* addresses of strings that are noted: a hash set */
+  size_t known_slots, known_count;
+} stream_t;
+
+static __thread thread_t thread;
+static __thread stream_t stream = {.file = -1};
+static __thread slot_t scratch; /* takes what cannot be written: the disk is full, or nothing is recorded */
+static pthread_key_t leaving;
+static atomic_uint threads;
+static atomic_ulong directives;
+static unsigned long stop_after;
+static atomic_int state; /* see enum */
+enum { ABSENT, READY, ON, STOPPED };
+
+uint64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+uint64_t thread_cpu(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+bool recording(void) { return atomic_load_explicit(&state, memory_order_relaxed) == ON; }
+
+thread_t *this_thread(void) { return &thread; }
+
+static void close_window(void) {
+  if (stream.window)
+    munmap(stream.window, stream.window_bytes);
+  stream.window = NULL;
+}
+
+/* Cuts the file to what was written and forgets it. Runs at a thread's end (and, for the last one, the program's). */
+static void close_stream(void *unused) {
+  (void)unused;
+  if (stream.file < 0)
+    return;
+  uint64_t bytes = stream.offset + stream.used_slots * sizeof(slot_t);
+  close_window();
+  if (ftruncate(stream.file, (off_t)bytes) != 0)
+    perror("offloadrt: the recording's file keeps unused slots at its end");
+  close(stream.file);
+  free(stream.known);
+  stream = (stream_t){.file = -1};
+}
+
+static void give_up(const char *what) {
+  if (atomic_exchange(&state, STOPPED) == ON)
+    fprintf(stderr, "offloadrt: recording stops here: %s: %s\n", what, strerror(errno));
+}
+
+static bool next_window(void) {
+  size_t bytes = stream.window ? stream.window_bytes * 4 : FIRST_WINDOW;
+  if (bytes > LAST_WINDOW)
+    bytes = LAST_WINDOW;
+  if (stream.window)
+    stream.offset += stream.window_bytes;
+  close_window();
+  /* Space is taken beforehand: a store into a shared mapping cannot report a full disk, it kills the program. */
+  int error = posix_fallocate(stream.file, (off_t)stream.offset, (off_t)bytes);
+  void *window = error ? MAP_FAILED
+                       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, stream.file, (off_t)stream.offset);
+  if (window == MAP_FAILED) {
+    errno = error ? error : errno;
+    give_up("the recording cannot grow");
+    return false;
+  }
+  stream.window = window;
+  stream.window_bytes = bytes;
+  stream.used_slots = 0;
+  return true;
+}
+
+static bool open_stream(void) {
+  char path[4096];
+  thread.number = atomic_fetch_add(&threads, 1);
+  snprintf(path, sizeof path, "%s.%u.slots", recording_folder(), thread.number);
+  stream.file = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
+  if (stream.file < 0) {
+    give_up(path);
+    return false;
+  }
+  pthread_setspecific(leaving, &stream);
+  if (!next_window())
+    return false;
+  slot_t *slot = next_slot();
+  slot->word[0] = now();
+  slot->word[1] = (uint64_t)syscall(SYS_gettid);
+  slot->word[2] = thread.number;
+  slot->word[3] = thread_cpu();
+  slot->word[4] = (uint64_t)getpid();
+  slot->word[5] = RAW_VERSION;
+  end_slot(slot, SLOT_THREAD, 0, 0);
+  return true;
+}
+
+slot_t *next_slot(void) {
+  bool was_inside = thread.inside;
+  thread.inside = true;
+  bool ready = recording() && (stream.file >= 0 || open_stream()) &&
+               (stream.used_slots < stream.window_bytes / sizeof(slot_t) || next_window());
+  thread.inside = was_inside;
+  return ready ? &stream.window[stream.used_slots] : &scratch;
+}
+
+void end_slot(slot_t *slot, enum slot_kind kind, uint32_t a, uint32_t b) {
+  atomic_signal_fence(memory_order_seq_cst); /* a slot that has a kind is whole, wherever the program may be killed */
+  slot->head = (uint64_t)kind | (uint64_t)(a & 0xffff) << 16 | (uint64_t)b << 32;
+  if (slot != &scratch)
+    stream.used_slots++;
+}
+
+uint64_t new_id(uint64_t *counter) { return ((uint64_t)thread.number + 1) << 40 | ++*counter; }
+
+static bool note_string(uint64_t address) {
+  if (stream.known_count * 2 >= stream.known_slots) {
+    size_t old_slots = stream.known_slots;
+    uint64_t *old = stream.known;
+    stream.known_slots = old_slots ? old_slots * 2 : 256;
+    stream.known = calloc(stream.known_slots, sizeof *stream.known);
+    stream.known_count = 0;
+    for (size_t i = 0; i < old_slots; i++)
+      if (old[i])
+        note_string(old[i]);
+    free(old);
+  }
+  size_t at = (address * 0x9e3779b97f4a7c15u >> 32) & (stream.known_slots - 1);
+  for (; stream.known[at]; at = (at + 1) & (stream.known_slots - 1))
+    if (stream.known[at] == address)
+      return false;
+  stream.known[at] = address;
+  stream.known_count++;
+  return true;
+}
+
+uint64_t string_at(const char *text) {
+  if (!text || !recording())
+    return 0;
+  bool was_inside = thread.inside;
+  thread.inside = true;
+  if (note_string((uint64_t)text)) {
+    line_begin("string");
+    line_number("at", (int64_t)(uint64_t)text);
+    line_text("text", text);
+    line_end();
+  }
+  thread.inside = was_inside;
+  return (uint64_t)text;
+}
+
+void count_directive(void) {
+  if (!recording() || !stop_after || atomic_fetch_add(&directives, 1) != stop_after)
+    return;
+  process_end("stopped");
+  close_stream(NULL);
+  _exit(0); /* the program is not asked: it was told to end here, and what it would write belongs to a full run */
+}
+
+/* ---- the process ---- */
+void start_recording(void) {
+  int ready = READY;
+  if (!atomic_compare_exchange_strong(&state, &ready, ON))
+    return;
+  bool was_inside = thread.inside;
+  thread.inside = true;
+  process_open(false);
+  thread.inside = was_inside;
+}
+
+/* A child of fork has copies of its parent's files: it must not write to them, and begins its own. */
+static void forked(void) {
+  if (atomic_load(&state) != ON)
+    return;
+  thread.inside = true;
+  close_window();
+  if (stream.file >= 0)
+    close(stream.file);
+  free(stream.known);
+  stream = (stream_t){.file = -1};
+  thread.call = 0;
+  atomic_store(&threads, 0);
+  atomic_store(&directives, 0);
+  process_open(true);
+  thread.inside = false;
+}
+
+__attribute__((constructor)) static void loaded(void) {
+  const char *limit = getenv("OFFLOADRT_STOP_AFTER");
+  if (!getenv("OFFLOADRT_RECORDING"))
+    return;
+  stop_after = limit ? strtoul(limit, NULL, 10) : 0;
+  pthread_key_create(&leaving, close_stream);
+  pthread_atfork(NULL, NULL, forked);
+  int absent = ABSENT;
+  atomic_compare_exchange_strong(&state, &absent, READY);
+}
+
+__attribute__((destructor)) static void unloaded(void) {
+  if (!recording())
+    return;
+  thread.inside = true;
+  end_interval();
+  process_end("exit");
+  close_stream(NULL);
+  atomic_store(&state, STOPPED);
+}

@@ -1,0 +1,75 @@
+/* The raw format of a recording: what the recorder writes and offloadrt/recording/format reads.
+ *
+ * Each thread has a file of its own, an array of 64 byte slots, so that the hot path takes no lock and a reader needs
+ * no parser. A slot's word 0 holds its kind and is written last: a slot that a crash left half written reads as kind 0.
+ */
+#pragma once
+#include <stdint.h>
+
+#define RAW_VERSION 1
+
+typedef struct {
+  uint64_t head; /* bits 0-7 kind, 16-31 `a`, 32-63 `b` */
+  uint64_t word[7];
+} slot_t;
+
+enum slot_kind {
+  SLOT_UNUSED,
+  SLOT_THREAD,
+  SLOT_CALL,
+  SLOT_KERNEL,
+  SLOT_ITEM,
+  SLOT_ARG,
+  SLOT_RET,
+  SLOT_OUT,
+  SLOT_OP,
+  SLOT_SUBMIT,
+  SLOT_LAUNCH,
+  SLOT_COUNTS,
+  SLOT_WARP,
+  SLOT_ARRAY,
+  SLOT_PAGES,
+  SLOT_SECTORS,
+  SLOT_PARALLEL_BEGIN,
+  SLOT_PARALLEL_END,
+  SLOT_IMPLICIT,
+  SLOT_SYNC,
+  SLOT_TASK_CREATE,
+  SLOT_TASK_SCHEDULE,
+  SLOT_DEPENDENCE,
+  SLOT_MUTEX,
+  SLOT_ALLOC,
+  SLOT_FREE,
+  SLOT_TOUCH
+};
+
+/* `a` of SLOT_CALL and SLOT_RET: the entry point of the runtime that was called. */
+enum function {
+  CALL_DATA_BEGIN = 1,
+  CALL_DATA_END,
+  CALL_DATA_UPDATE,
+  CALL_DATA_BEGIN_NOWAIT,
+  CALL_DATA_END_NOWAIT,
+  CALL_DATA_UPDATE_NOWAIT,
+  CALL_KERNEL,
+  CALL_KERNEL_NOWAIT,
+  CALL_MAPPER_COMPONENT,
+  CALL_TARGET_ALLOC = 20,
+  CALL_TARGET_FREE,
+  CALL_IS_PRESENT,
+  CALL_IS_ACCESSIBLE,
+  CALL_MAPPED_PTR,
+  CALL_ASSOCIATE,
+  CALL_DISASSOCIATE,
+  CALL_MEMCPY,
+  CALL_MEMCPY_ASYNC,
+  CALL_MEMSET,
+  CALL_MEMCPY_RECT,
+  CALL_GOMP_TARGET = 40,
+  CALL_GOMP_DATA,
+  CALL_GOMP_END_DATA,
+  CALL_GOMP_UPDATE,
+  CALL_GOMP_ENTER_EXIT
+};
+
+enum { LOADS = 1, STORES = 2, ATOMIC = 4 };

@@ -1,0 +1,186 @@
+"""The user's compilers, and the native parts of the recorder, which they compile at first use.
+
+`find_compiler` finds clang or flang; `recorder_library`, `device_runtime` and `compiler_plugin` give a compiled part
+each. They lie in a cache whose folder is named after the compiler's version and the digest of the sources, so that a
+new compiler or a new offloadrt compiles them anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from attrs import frozen
+
+from offloadrt.recording.errors import ToolchainMissing
+
+Language = Literal["cc", "cxx", "fc"]
+
+OLDEST = 22
+"""The oldest LLVM whose device code and plugin interface are known to fit."""
+
+_NEWEST = 40
+_NATIVE = Path(__file__).parent / "native"
+_TOOLS: dict[Language, str] = {"cc": "clang", "cxx": "clang++", "fc": "flang"}
+_CHOICE: dict[Language, str] = {"cc": "OFFLOADRT_CC", "cxx": "OFFLOADRT_CXX", "fc": "OFFLOADRT_FC"}
+_PACKAGES = {
+    "cc": f"clang-{OLDEST}, clang-tools-{OLDEST}, lld-{OLDEST}, llvm-{OLDEST}, libomp-{OLDEST}-dev and "
+    f"liboffload-{OLDEST}-dev",
+    "fc": f"flang-{OLDEST}",
+}
+_WARNINGS = ("-Wall", "-Wextra")
+
+
+@frozen
+class Compiler:
+    """A compiler of LLVM: which language it compiles, where it is, and its version as it says it."""
+
+    language: Language
+    path: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        """Return the first number of the version."""
+        return int(self.version.partition(".")[0])
+
+
+@cache
+def find_compiler(language: Language) -> Compiler:
+    """Find the compiler that the environment names (OFFLOADRT_CC, _CXX, _FC), or else the newest LLVM on the path.
+
+    Raises ToolchainMissing where there is none, or only one that is too old.
+    """
+    chosen = os.environ.get(_CHOICE[language])
+    names = [chosen] if chosen else _candidates(_TOOLS[language])
+    found: list[Compiler] = []
+    for name in names:
+        path = shutil.which(name)
+        version = None if path is None else _version_of(Path(path))
+        if path is not None and version is not None:
+            found.append(Compiler(language, Path(path), version))
+    best = max(found, key=lambda compiler: compiler.major, default=None)
+    if best is not None and best.major >= OLDEST:
+        return best
+    packages = _PACKAGES["fc" if language == "fc" else "cc"]
+    advice = f"install {packages} (apt.llvm.org or your distribution), or name a compiler by {_CHOICE[language]}"
+    if best is not None:
+        raise ToolchainMissing(f"{best.path} is LLVM {best.version}; recording needs LLVM {OLDEST} or later: {advice}")
+    if chosen:
+        raise ToolchainMissing(f"{_CHOICE[language]}={chosen}: no compiler of LLVM answers by that name: {advice}")
+    raise ToolchainMissing(f"no {_TOOLS[language]} of LLVM {OLDEST} or later was found on the path: {advice}")
+
+
+def _candidates(tool: str) -> list[str]:
+    return [tool, *(f"{tool}-{major}" for major in range(OLDEST, _NEWEST)), *(["flang-new"] if tool == "flang" else [])]
+
+
+def _version_of(path: Path) -> str | None:
+    """Return the version that a compiler of LLVM says; None for others."""
+    told = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"(?:clang|flang|flang-new) version (\d+\.\d+\.\d+)", told.stdout)
+    return None if match is None else match[1]
+
+
+def recorder_library(compiler: Compiler) -> Path:
+    """Return the library that is loaded before a program to record it. Raises ToolchainMissing."""
+    command = [
+        "-std=gnu17",
+        "-O2",
+        "-g",
+        "-fPIC",
+        "-shared",
+        "-pthread",
+        *_WARNINGS,
+        *_sources("recorder", "c"),
+        "-ldl",
+    ]
+    return _compiled(compiler, "recorder.so", command)
+
+
+def device_runtime(compiler: Compiler) -> Path:
+    """Return the object that is linked into device images: it plays the grid. Raises ToolchainMissing."""
+    command = ["-std=gnu17", "-O2", "-g", "-fPIC", "-r", "-nostdlib", *_WARNINGS, *_sources("device", "c")]
+    return _compiled(compiler, "device.o", command)
+
+
+def compiler_plugin(compiler: Compiler) -> Path | None:
+    """Return the plugin that makes code count; None where LLVM's headers are not installed. Raises ToolchainMissing."""
+    headers = _llvm_headers(compiler)
+    if headers is None:
+        return None
+    flags = ["-std=c++17", "-O1", "-fPIC", "-fno-rtti", "-shared", "-D__STDC_CONSTANT_MACROS", "-D__STDC_LIMIT_MACROS"]
+    command = [*flags, *_WARNINGS, "-isystem", str(headers), *_sources("plugin", "cpp")]
+    return _compiled(find_compiler("cxx"), f"plugin-{compiler.major}.so", command)
+
+
+def headers_package(compiler: Compiler) -> str:
+    """Return the name of the package that brings the headers that `compiler_plugin` needs."""
+    return f"llvm-{compiler.major}-dev"
+
+
+def _llvm_headers(compiler: Compiler) -> Path | None:
+    prefix = compiler.path.resolve().parent.parent
+    for folder in (prefix / "include", Path(f"/usr/lib/llvm-{compiler.major}/include"), Path("/usr/include")):
+        config = folder / "llvm" / "Config" / "llvm-config.h"
+        if (folder / "llvm" / "Passes" / "PassBuilder.h").exists() and _major_of(config) == compiler.major:
+            return folder
+    return None
+
+
+def _major_of(config: Path) -> int | None:
+    match = (
+        re.search(r"#define LLVM_VERSION_MAJOR (\d+)", config.read_text(encoding="utf-8")) if config.exists() else None
+    )
+    return None if match is None else int(match[1])
+
+
+def _sources(folder: str, suffix: str) -> list[str]:
+    return [str(path) for path in sorted((_NATIVE / folder).glob(f"*.{suffix}"))]
+
+
+def cache_folder() -> Path:
+    """Return where compiled parts are kept: $OFFLOADRT_CACHE, or offloadrt/ in the user's cache."""
+    own = os.environ.get("OFFLOADRT_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offloadrt"
+
+
+def _compiled(compiler: Compiler, name: str, arguments: list[str]) -> Path:
+    """Return the part of that name from the cache, compiled if it is not there."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in (str(compiler.path), compiler.version, *arguments):
+        digest.update(part.encode() + b"\0")
+    for path in sorted(_NATIVE.rglob("*")):
+        if path.is_file():
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = cache_folder() / f"llvm-{compiler.version}-{digest.hexdigest()}"
+    target = folder / name
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as lock:  # `make -j` begins with several compilers at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _compile(compiler, arguments, target)
+    return target
+
+
+def _compile(compiler: Compiler, arguments: list[str], target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder) / target.name
+        command = [str(compiler.path), *arguments, "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0 or not made.exists():
+            raise ToolchainMissing(
+                f"{compiler.path} (LLVM {compiler.version}) cannot compile {target.name} of the recorder:\n"
+                f"{done.stderr.strip()}\nare {_PACKAGES['cc']} installed?"
+            )
+        made.replace(target)

@@ -1,0 +1,85 @@
+"""What the recorder counts in kernels equals what can be counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+from recorded_programs import built, recorded
+
+N = 16 * 1024
+SECTORS = N * 8 // 32
+STREAMING = {  # bytes loaded, bytes stored, flops an element
+    "copy": (8, 8, 0),
+    "multiply": (8, 8, 1),
+    "add": (16, 8, 1),
+    "triad": (16, 8, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("programs")
+
+
+def test_streaming_kernels_move_and_compute_what_their_source_says(folder, capfd):
+    _, raw = recorded(built("five_kernels.c", folder), N)
+    for launch, (loads, stores, flops) in zip(raw.launches()[:4], STREAMING.values(), strict=True):
+        assert launch.moved() == (loads * N, stores * N)
+        assert launch.counts["f64"] == flops * N
+        assert (launch.teams, launch.threads, launch.gpu_threads, launch.trip) == (N // 128, 128, N, N)
+        assert all(array.sectors_loaded in (0, SECTORS) for array in launch.arrays)
+    assert capfd.readouterr().out == f"0.096000 0.140000 {0.00384 * N:.6f}\n"
+
+
+def test_a_reduction_is_combined_by_each_thread_and_then_by_each_team(folder):
+    _, raw = recorded(built("five_kernels.c", folder), N)
+    dot = raw.launches()[4]
+    assert [array.load_bytes for array in dot.arrays if array.size == 8 * N] == [8 * N, 8 * N]
+    assert dot.counts["f64"] == 2 * N + N + N // 128
+
+
+def test_a_launch_that_is_only_counted_has_the_same_work_an_element(folder):
+    _, raw = recorded(built("five_kernels.c", folder), N, 2)
+    traced, counted = raw.launches()[3], raw.launches()[8]
+    assert (traced.traced, counted.traced) == (True, False)
+    assert counted.counts["f64"] == traced.counts["f64"] == 2 * N
+    assert counted.counts["store_bytes"] == 8 * N
+    assert 0 <= counted.counts["load_bytes"] - 16 * N <= 64  # and the arguments of the one thread that plays it
+
+
+def test_a_stencil_loads_each_sector_three_times_but_touches_it_once(folder):
+    _, raw = recorded(built("stencil.c", folder), N, 1)
+    (launch,) = raw.launches()
+    assert launch.counts["f64"] == 5 * (N - 2)
+    assert launch.moved() == (3 * 8 * (N - 2), 8 * (N - 2))
+    assert sum(array.sectors_loaded for array in launch.arrays) == SECTORS
+    assert sum(array.sectors_stored for array in launch.arrays) in (SECTORS, SECTORS + 1)  # the ends are not stored
+
+
+def test_pages_are_told_in_the_order_of_the_teams_that_touch_them_first(folder):
+    _, raw = recorded(built("stencil.c", folder), N, 1)
+    for array in raw.launches()[0].arrays:
+        ((_, first_page, pages, first_team, last_team),) = array.pages
+        assert (first_page, first_team) == (0, 0)
+        assert pages == -(-(array.host % 4096 + 8 * N) // 4096)
+        assert last_team == (N - 1) // 128
+
+
+def test_fortran_is_counted_as_c_is(folder, capfd):
+    """flang's descriptors, and the threads' copies of them, are arrays of their own or none."""
+    _, raw = recorded(built("axpy.f90", folder))
+    axpy = raw.launches()[0]
+    assert axpy.counts["f64"] == 2 * 10_000
+    moved = [(array.load_bytes, array.store_bytes) for array in axpy.arrays if array.size == 8 * 10_000]
+    assert sorted(moved) == [(80_000, 0), (80_000, 80_000)]
+    assert capfd.readouterr().out.split() == ["8.0", "80000.0"]
+
+
+def test_kernels_written_for_a_gpu_compute_what_they_do_on_one(folder, capfd):
+    """Barriers among the threads of a team, teams that wait for one another, iterations that threads fetch."""
+    _, raw = recorded(built("blocks.c", folder))
+    assert capfd.readouterr().out == "right 1000 64\n"
+    barriers, waiting, fetching = raw.launches()
+    assert (barriers.teams, barriers.threads, barriers.gpu_threads) == (24, 64, 24 * 64)
+    assert barriers.barriers == 24 * (2 + 6)
+    assert (waiting.teams, waiting.threads, waiting.counts["atomics"]) == (24, 1, 24)
+    assert (fetching.teams, fetching.threads, fetching.counts["atomics"]) == (1, 64, 1000)
