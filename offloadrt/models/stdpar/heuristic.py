@@ -10,8 +10,8 @@ is asked; it decides anew only when enough operations and enough time have passe
 - sides that differ by less than the tolerance leave everything as it is.
 
 One measurement of an operation is enough, after the first of each run, which never counts. A new process does not know
-what follows what, so that its first decision is from its first operation alone, and it keeps that at least for the least
-time: so does the source.
+what follows what, so that its first decision is from its first operation alone. It keeps that for the least time or
+longer. So does the source.
 
 Follows AdaptiveCpp's ``should_offload`` (``offload.hpp``), one state for each thread. Not followed: in that source the
 least number of operations between decisions is the least time in nanoseconds, 10⁹, so that a run hardly ever
