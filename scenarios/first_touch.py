@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from offloadrt import Range, Run, scenario
 from offloadrt.papers.figures import figures_of
 from offloadrt.papers.zerocopy.first_touch import FirstTouch
-from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.memory_time import memory_overheads
 
 FIGURES = figures_of("zerocopy")
 
@@ -46,7 +46,6 @@ async def first_touch(
     await run.parallel(program.run)
     return {
         "maps": program.maps,
-        "memory_management_s": memory_management_s(run.measured.calls.table(), run.measured.host_time),
-        "memory_initialization_s": memory_initialization_s(run.device().fault_statistics()),
+        **memory_overheads(run),
         "per_map_s": run.elapsed / program.maps,
     }

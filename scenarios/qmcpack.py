@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from offloadrt import Range, Run, scenario
 from offloadrt.papers.figures import figures_of
-from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.memory_time import memory_overheads
 from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
 
 FIGURES = figures_of("zerocopy")
@@ -66,8 +66,7 @@ async def qmcpack(
     async with run.measure():
         await experiment.advance()
     return {
-        "memory_management_s": memory_management_s(run.measured.calls.table(), run.measured.host_time),
-        "memory_initialization_s": memory_initialization_s(run.device().fault_statistics(), faults),
+        **memory_overheads(run, faults),
         "kernel_s": run.device().compute.statistics().wall_s,
         **experiment.assumed(),
     }

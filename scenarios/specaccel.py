@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from offloadrt import Range, Run, scenario
 from offloadrt import openmp as omp
 from offloadrt.papers.figures import figures_of
-from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.memory_time import memory_overheads
 from offloadrt.papers.zerocopy.specaccel import Ends, code
 
 FIGURES = figures_of("zerocopy")
@@ -55,8 +55,7 @@ async def specaccel(
     program = code(benchmark, ends, forget if lose_translation else None)
     await run.parallel(program.run)
     return {
-        "memory_management_s": memory_management_s(run.measured.calls.table(), run.measured.host_time),
-        "memory_initialization_s": memory_initialization_s(run.device().fault_statistics()),
+        **memory_overheads(run),
         "kernel_s": run.device().compute.statistics().wall_s,
         **program.assumed(),
     }

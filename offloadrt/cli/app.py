@@ -34,31 +34,41 @@ def list_() -> None:
 
 @app.command
 def show(scenario: str, /) -> None:
-    """Show what a scenario does, its parameters and their values.
+    """Show what a scenario does, its parameters and their values; what a recording holds.
 
     Parameters
     ----------
     scenario:
-        A scenario's name, a script, or SCRIPT.py:NAME.
+        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     """
     from offloadrt.cli import render
     from offloadrt.study.scripts import registry
 
+    if registry.is_recording(scenario):
+        from offloadrt.cli import recordings
+
+        console().print(*recordings.recording(Path(scenario)), sep="\n")
     console().print(*render.scenario(registry.find(scenario)), sep="\n")
 
 
 @app.command
 def stats(log: Path, /) -> None:
-    """Show a log's statistics: API calls, locks, engines and bytes.
+    """Show a log's statistics: API calls, locks, engines and bytes; what a recording's real runtime did.
 
     Parameters
     ----------
     log:
-        A file that `offloadrt run --log` wrote.
+        A file that `offloadrt run --log` wrote, or a recording.
     """
     from offloadrt.cli import render
     from offloadrt.study.logs import statistics_of
+    from offloadrt.study.scripts.registry import is_recording
 
+    if is_recording(str(log)):
+        from offloadrt.cli import recordings
+
+        console().print(*recordings.statistics(log), sep="\n")
+        return
     console().print(*render.statistics(statistics_of(log)), sep="\n")
 
 

@@ -53,7 +53,7 @@ def run(
     Parameters
     ----------
     scenario:
-        A scenario's name, a script, or SCRIPT.py:NAME.
+        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     parameters:
         The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     log:
@@ -116,7 +116,7 @@ def sweep(
     Parameters
     ----------
     scenario:
-        A scenario's name, a script, or SCRIPT.py:NAME.
+        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     axes:
         Values of parameters, as name=v1,v2,...; parameters of the scenario's own sweep that are not named here take
         all its values (`offloadrt show SCENARIO` lists them).
@@ -183,7 +183,7 @@ def compare(
     Parameters
     ----------
     scenario:
-        A scenario's name, a script, or SCRIPT.py:NAME.
+        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     parameters:
         The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none has several values,
         the parameters of the scenario's own sweep that are not named here take all its values.

@@ -103,4 +103,10 @@ def _digest_of_sources() -> str:
 
 
 def _digest_of_file(path: Path | None) -> str | None:
-    return None if path is None or not path.is_file() else hashlib.sha256(path.read_bytes()).hexdigest()
+    if path is None or not path.exists():
+        return None
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -17,6 +17,7 @@ from typing import Any, Protocol, overload
 import attrs
 import numpy as np
 
+from offloadrt.sim import Actor, Simulation
 from offloadrt.trace.event import NO_CAUSE, NONE, SHAPES, Event, Row, decode
 from offloadrt.trace.events import ActorFinished, ActorSpawned, LockAcquire, LockRelease, LockWait
 
@@ -44,33 +45,6 @@ class Sink(Protocol):
     def close(self) -> None:
         """No row will follow: write what is left, close the file."""
         ...
-
-
-class ActorLike(Protocol):
-    """What the recorder asks of an actor."""
-
-    @property
-    def index(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def cause(self) -> int: ...
-
-
-class Named(Protocol):
-    """What the recorder asks of a lock."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class TracedSimulation(Protocol):
-    """What the recorder asks of a simulation: the time in virtual seconds, and who runs."""
-
-    @property
-    def now(self) -> float: ...
-    @property
-    def current(self) -> Any: ...
 
 
 @attrs.frozen
@@ -118,9 +92,7 @@ class Trace:
         "sinks",
     )
 
-    def __init__(
-        self, sim: TracedSimulation, *, record: bool = True, hash: bool = True, sinks: Sequence[Sink] = ()
-    ) -> None:
+    def __init__(self, sim: Simulation, *, record: bool = True, hash: bool = True, sinks: Sequence[Sink] = ()) -> None:
         self._sim = sim
         self.record = record
         self.sinks = tuple(sinks)
@@ -242,7 +214,7 @@ class Trace:
 
     # The simulation's observer. Most events of a run are of locks: they take the shortest way.
 
-    def lock_waited(self, lock: Named, actor: ActorLike) -> None:
+    def lock_waited(self, lock: Any, actor: Actor) -> None:
         """Record that `actor` began to wait for `lock`; called by the simulation."""
         pending = self._pending
         pending += (LockWait.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
@@ -250,7 +222,7 @@ class Trace:
         if len(pending) == FULL:
             self._block()
 
-    def lock_acquired(self, lock: Named, actor: ActorLike) -> None:
+    def lock_acquired(self, lock: Any, actor: Actor) -> None:
         """Record that `actor` got `lock`; called by the simulation."""
         pending = self._pending
         pending += (LockAcquire.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
@@ -258,7 +230,7 @@ class Trace:
         if len(pending) == FULL:
             self._block()
 
-    def lock_released(self, lock: Named, actor: ActorLike) -> None:
+    def lock_released(self, lock: Any, actor: Actor) -> None:
         """Record that `actor` released `lock`; called by the simulation."""
         pending = self._pending
         pending += (LockRelease.code, self._sim.now, actor.index, NONE, NONE, actor.cause)
@@ -266,11 +238,11 @@ class Trace:
         if len(pending) == FULL:
             self._block()
 
-    def actor_spawned(self, actor: ActorLike) -> None:
+    def actor_spawned(self, actor: Actor) -> None:
         """Record that `actor` exists; called by the simulation."""
         self.by(actor.index, ActorSpawned, NONE, NONE, NO_CAUSE, actor.name)
 
-    def actor_finished(self, actor: ActorLike) -> None:
+    def actor_finished(self, actor: Actor) -> None:
         """Record that `actor` is gone; called by the simulation."""
         self.by(actor.index, ActorFinished, NONE, NONE, NO_CAUSE, actor.name)
 

@@ -192,7 +192,7 @@ async def _find(
     addresses: list[int | None] = []
 
     async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
+        pointer = await get_present_pointer(where, array, begin, nbytes, queue.cause)
         addresses.append(None if pointer.entry is None else pointer.address)
 
     where = await in_routine(t, name, device, look)

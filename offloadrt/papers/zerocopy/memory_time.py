@@ -8,8 +8,9 @@ first time has no translation on the device.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Protocol
+
+from offloadrt.machine.compute.page_fault import FaultStatistics
+from offloadrt.study import Run
 
 MANAGEMENT_CALLS = (
     "memory_pool_allocate",
@@ -26,25 +27,17 @@ MANAGEMENT_CALLS = (
 """Calls of the ROCm and CUDA driver libraries that manage memory."""
 
 
-class _Timed(Protocol):
-    @property
-    def total_s(self) -> float: ...
+def memory_overheads(run: Run, before: FaultStatistics | None = None) -> dict[str, float]:
+    """Return MM and MI in seconds, as figures of a scenario.
 
-
-class _Faults(Protocol):
-    @property
-    def service_s(self) -> float: ...
-    @property
-    def wait_s(self) -> float: ...
-
-
-def memory_management_s(calls: Mapping[str, _Timed], host_time: Mapping[str, float]) -> float:
-    """Return MM in seconds, summed over the host threads: the management calls, and staging and waiting for copies."""
+    MM is summed over the host threads: the management calls, and staging and waiting for copies. MI is summed over the
+    kernels, since `before` when that is given.
+    """
+    measured, faults = run.measured, run.device().fault_statistics()
+    calls = measured.calls.table()
     spent = [calls[name].total_s for name in MANAGEMENT_CALLS if name in calls]
-    return math.fsum([*spent, host_time.get("copies", 0.0)])
-
-
-def memory_initialization_s(faults: _Faults, before: _Faults | None = None) -> float:
-    """Return MI in seconds, summed over the kernels; since `before` when that is given."""
     stalled = faults.service_s + faults.wait_s
-    return stalled if before is None else stalled - before.service_s - before.wait_s
+    return {
+        "memory_management_s": math.fsum([*spent, measured.host_time.get("copies", 0.0)]),
+        "memory_initialization_s": stalled if before is None else stalled - before.service_s - before.wait_s,
+    }

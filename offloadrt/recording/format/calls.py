@@ -103,9 +103,9 @@ class RuntimeCalls:
         if type_bits & LITERAL or not begin:
             return None
         if size > 0:
-            return self.memory.arrays.spanned(begin, size, self._form(item).name)
+            return self.memory.arrays.spanned(begin, size, self._form(item).name.partition("[")[0])
         block = self.memory.arrays.at(begin)
-        return None if block is None else self.memory.arrays.use(block, self._form(item).name)
+        return None if block is None else self.memory.arrays.use(block, self._form(item).name.partition("[")[0])
 
     def _form(self, item: Row) -> ItemForm:
         text = self.process.strings.get(item[5], "")

@@ -199,6 +199,11 @@ class Recording:
         return self.dictionaries.meta
 
     @property
+    def run(self) -> str:
+        """Name the run in its file."""
+        return self.name.rpartition(":")[2]
+
+    @property
     def directives(self) -> int:
         """Count directives and routines."""
         return int(np.count_nonzero(self.columns["record.step"] == Step.DIRECTIVE))

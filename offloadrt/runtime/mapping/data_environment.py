@@ -30,8 +30,7 @@ from offloadrt.runtime.mapping.map_type import (
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer
-from offloadrt.runtime.mapping.table_visits import TargetPointer
+from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer, TargetPointer
 from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
 from offloadrt.runtime.mapping.unmapping import (
     find_present,
@@ -87,11 +86,11 @@ async def target_data_begin(
             pointer = await _begin_pointer_and_object(device, item, base, queue, attachments, call)
         else:
             await table.enter(lookup_s, item.begin, item.size)
-            pointer = await get_target_pointer(
-                device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type
-            )
-            pointer.release(device)
-            _note_mapped(device, item, pointer, attachments, call)
+            pointer = await get_target_pointer(device, item, queue, item.begin, base, item.size, item.type)
+            if pointer.is_locked:
+                device.release(pointer)
+            if pointer.is_new or pointer.address is None:
+                _note_mapped(device, item, pointer, attachments, call)
         if pointer.entry is None:
             await _use_in_place(device, item, queue)
         queue.mapped = position + 1
@@ -133,9 +132,8 @@ async def _begin_pointer_and_object(
     lookup_s = device.costs.lookup
     await device.table_lock.enter(lookup_s, item.base, POINTER_BYTES)
     owner = await get_target_pointer(
-        device, item, queue, begin=item.base, base=item.base, size=POINTER_BYTES,
-        type_bits=item.type & ~(TO | ALWAYS), release_table=False,
-    )  # fmt: skip
+        device, item, queue, item.base, item.base, POINTER_BYTES, item.type & ~(TO | ALWAYS), release_table=False
+    )
     try:
         try:
             if owner.address is None:
@@ -147,23 +145,16 @@ async def _begin_pointer_and_object(
             device.table_lock.release()
             raise
         pointer = await get_target_pointer(
-            device,
-            item,
-            queue,
-            begin=item.begin,
-            base=base,
-            size=item.size,
-            type_bits=item.type & ~MEMBER_OF,
-            owned=owner.entry,
+            device, item, queue, item.begin, base, item.size, item.type & ~MEMBER_OF, owned=owner.entry
         )
         try:
             _note_mapped(device, item, pointer, attachments, call)
             if pointer.entry is not None:
                 await _attach(device, item, owner, base, pointer.entry, queue)
         finally:
-            pointer.release(device)
+            device.release(pointer)
     finally:
-        owner.release(device)
+        device.release(owner)
     return pointer
 
 
@@ -202,18 +193,16 @@ def pointer_span(shadow: ShadowPointer) -> HostSpan:
 
 async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
     """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
-    pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
+    pointee = await get_present_pointer(device, item.array, item.begin, 0, queue.cause, must_contain=True)
     if pointee.entry is None:
         return
-    owner = await get_present_pointer(
-        device, None, item.base, item.size, must_contain=True, locks=True, cause=queue.cause
-    )
+    owner = await get_present_pointer(device, None, item.base, item.size, queue.cause, must_contain=True, locks=True)
     try:
         if owner.entry is None or item.array is None:
             return
         await _attach(device, item, owner, item.pointee_base, pointee.entry, queue)
     finally:
-        owner.release(device)
+        device.release(owner)
 
 
 async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
@@ -229,10 +218,8 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         if item.type & (NOT_MAPPED | ATTACH):
             continue
         await table.enter(lookup_s, item.begin, item.size)
-        pointer = await find_present(
-            device, item.array, item.begin, item.size,
-            must_contain=not item.type & IMPLICIT, ends=item, cause=queue.cause,
-        )  # fmt: skip
+        must_contain = not item.type & IMPLICIT
+        pointer = await find_present(device, item.array, item.begin, item.size, queue.cause, must_contain, False, item)
         queue.mapped = position
         entry = pointer.entry
         if device.objects is not None and queue.placed is None:
@@ -264,7 +251,7 @@ async def _copy_back(
         if pointer.is_last:
             entry.event = await device.plugin.record_event(queue)
     finally:
-        pointer.release(device)
+        device.release(pointer)
 
 
 async def target_data_update(
@@ -305,9 +292,7 @@ def strided_pieces(base: int, dimensions: Sequence[Dimension], specification: bo
 async def _update_piece(
     device: OffloadDevice, item: MapItem, begin: int, size: int, queue: DirectiveQueue, call: str
 ) -> None:
-    pointer = await get_present_pointer(
-        device, item.array, begin, size, must_contain=True, locks=True, cause=queue.cause
-    )
+    pointer = await get_present_pointer(device, item.array, begin, size, queue.cause, must_contain=True, locks=True)
     try:
         if pointer.entry is None and item.type & PRESENT:
             raise _absent(device, item, begin, size, call, "motion")
@@ -333,7 +318,7 @@ async def _update_piece(
 
                 queue.post_processing.append(restore)
     finally:
-        pointer.release(device)
+        device.release(pointer)
 
 
 def _absent(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str, kind: str) -> MappingError:

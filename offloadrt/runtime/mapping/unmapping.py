@@ -14,9 +14,8 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import ALWAYS, DELETE, FIRST_MEMBER, FROM, FROM_MAPPER, OMPX_HOLD, PTR_AND_OBJ
-from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.mapping.present_table import ABSENT, Entry, TargetPointer
 from offloadrt.runtime.mapping.table_visits import (
-    TargetPointer,
     lock_visited,
     pass_visited,
     remove_entry,
@@ -30,14 +29,13 @@ async def get_present_pointer(
     array: HostArray | None,
     begin: int,
     size: int,
-    *,
+    cause: int,
     must_contain: bool = False,
     locks: bool = False,
-    cause: int = 0,
 ) -> TargetPointer:
     """Take the table, and find the counterpart of what is mapped already, as `find_present` does."""
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
-    return await find_present(device, array, begin, size, must_contain=must_contain, locks=locks, cause=cause)
+    return await find_present(device, array, begin, size, cause, must_contain, locks)
 
 
 async def find_present(
@@ -45,38 +43,39 @@ async def find_present(
     array: HostArray | None,
     begin: int,
     size: int,
-    *,
+    cause: int,
     must_contain: bool = False,
     locks: bool = False,
     ends: MapItem | None = None,
-    cause: int = 0,
 ) -> TargetPointer:
     """Find the counterpart of what is mapped already (`getTgtPtrBegin`); the table is released here.
 
     locks: the result keeps the entry's lock until it is released. ends: count the entry down for this item; the lock is
     kept if the item is to be copied back.
     """
-    pointer = TargetPointer()
+    pointer, is_last = ABSENT, False
     try:
         lookup = device.table.lookup(begin, size)
         entry = lookup.entry if lookup.contained or (lookup.overlaps and not must_contain) else None
         if entry is None:
             locks = False
         elif ends is not None:
-            pointer.is_last = entry.would_be_last(ends.type & OMPX_HOLD != 0, ends.type & DELETE != 0)
-            locks = bool(ends.type & FROM and ends.size and (ends.type & ALWAYS or pointer.is_last))
+            is_last = entry.would_be_last(ends.type & OMPX_HOLD != 0, ends.type & DELETE != 0)
+            locks = bool(ends.type & FROM and ends.size and (ends.type & ALWAYS or is_last))
         if locks or not pass_visited(device, lookup):
-            await lock_visited(device, pointer, lookup, locks)
+            await lock_visited(device, lookup, locks)
+        if entry is not None:
+            pointer = lookup.pointer
+            if locks or is_last:
+                pointer = TargetPointer(pointer.address, entry, locks, is_last=is_last)
+        elif device.configuration.host_pointers:
+            pointer = TargetPointer(begin) if lookup.overlaps else lookup.pointer
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, lookup.contained)
-        if entry is not None:
-            pointer.entry, pointer.address = entry, entry.device_address(begin)
-            if ends is not None:
-                _count_down(device, entry, ends, cause)
-        elif device.configuration.host_pointers:
-            pointer.address = begin
+        if entry is not None and ends is not None:
+            _count_down(device, entry, ends, cause)
     except BaseException:
-        pointer.release(device)
+        device.release(pointer)
         raise
     finally:
         device.table_lock.release()

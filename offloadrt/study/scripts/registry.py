@@ -2,7 +2,7 @@
 
 A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`. A script is loaded as Python loads it, with its
 own folder on the path (at the end, so that it hides nothing); a file may hold several scenarios, `FILE.py:NAME`
-chooses one.
+chooses one. A recording of a program (`app.rec`) is a scenario as well (`recordings.py`).
 """
 
 from __future__ import annotations
@@ -100,10 +100,14 @@ def shipped() -> dict[str, Scenario]:
 
 
 def find(reference: str) -> Scenario:
-    """Find the scenario that `reference` names: a name, `FILE.py`, or `FILE.py:NAME`.
+    """Find the scenario that `reference` names: a name, `FILE.py`, `FILE.py:NAME`, or a recording.
 
-    Raises ScenarioNotFound, ScriptFailed.
+    Raises ScenarioNotFound, ScriptFailed, and UserError for a recording that cannot be read.
     """
+    if is_recording(reference):
+        from offloadrt.study.scripts.recordings import scenario_of
+
+        return scenario_of(Path(reference))
     file, name = split(reference)
     if file is not None:
         scenarios = load(file)
@@ -133,8 +137,16 @@ def find(reference: str) -> Scenario:
     )
 
 
+def is_recording(reference: str) -> bool:
+    """Tell whether a reference names a recording: a file or folder that ends in .rec, or has a recording in it."""
+    path = Path(reference)
+    return path.suffix == ".rec" or (path / "meta.json").is_file()
+
+
 def split(reference: str) -> tuple[Path | None, str | None]:
     """Divide a reference into the file and the name in it; the file is None for a plain name."""
+    if is_recording(reference):
+        return Path(reference), None
     file, colon, name = reference.rpartition(":")
     if colon and file.endswith(".py"):
         return Path(file), name
@@ -145,4 +157,6 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 def reference(scenario: Scenario) -> str:
     """Return a text that `find` turns into this scenario in another process."""
+    if is_recording(str(scenario.path)):
+        return str(scenario.path)
     return f"{scenario.path}:{scenario.name}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.papers.zerocopy.first_touch import FirstTouch
-from offloadrt.papers.zerocopy.memory_time import memory_initialization_s, memory_management_s
+from offloadrt.papers.zerocopy.memory_time import memory_overheads
 
 RunProgram = Callable[..., Any]
 MIB = 1 << 20
@@ -19,9 +19,8 @@ def touched(run_program: RunProgram, program: FirstTouch, configuration: str) ->
 
 def times(ran: Any) -> tuple[float, float]:
     """MM and MI."""
-    run = ran.run
-    mm = memory_management_s(run.measured.calls.table(), run.measured.host_time)
-    return mm, memory_initialization_s(run.device().fault_statistics())
+    overheads = memory_overheads(ran.run)
+    return overheads["memory_management_s"], overheads["memory_initialization_s"]
 
 
 def test_maps_are_counted() -> None:

@@ -1,0 +1,156 @@
+"""A recording is input of every command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram
+
+from offloadrt.cli import main
+from offloadrt.recording.format import convert
+
+X, DEVICE, SIZE = 1 << 20, 1 << 40, 1 << 20
+USE = {
+    "host": X,
+    "dev": DEVICE,
+    "size": SIZE,
+    "ldB": SIZE,
+    "stB": SIZE,
+    "rd": [1 << 15, 256, 16],
+    "wr": [1 << 15, 256, 16],
+}
+
+
+def program(*, touches: bool = True, costs: bool = True, times: int = 1) -> RawProgram:
+    made = RawProgram()
+    made.malloc(X, SIZE)
+    if touches:
+        made.touches(X, SIZE, 2)
+    made.work(1_000_000)
+    for _ in range(times):
+        made.directive(BEGIN, (X, SIZE, TO | FROM), line=10, ops=[("alloc", X, DEVICE, SIZE), ("h2d", X, DEVICE, SIZE)])
+        made.directive(KERNEL, (X, SIZE, PARAM), line=11, cost={"f64": 2000, "arrays": [USE]} if costs else None)
+        made.directive(END, (X, SIZE, FROM), line=12, ops=[("d2h", DEVICE, X, SIZE), ("delete", DEVICE, 0, 0)])
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+def output(capsys, *words: object) -> tuple[int, str, str]:
+    code = main([str(word) for word in words])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_run_compares_with_the_real_runtime(tmp_path: Path, capsys) -> None:
+    code, out, _ = output(capsys, "run", program().recorded(tmp_path), "--json")
+    measured = json.loads(out)["measured"]
+    assert code == 0
+    assert measured == {"directives": 3, "operations_equal": 3, "operations_moved": 0, "operations_different": 0}
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+@pytest.mark.parametrize("configuration", ["managed", "managed+prefetch"])
+def test_run_takes_another_configuration(tmp_path: Path, capsys, gear: str, configuration: str) -> None:
+    path = program().recorded(tmp_path)
+    code, out, _ = output(capsys, "run", path, f"configuration={configuration}", "--gear", gear, "--json", "--hash")
+    assert code == 0 and json.loads(out)["measured"] == {"directives": 3}
+
+
+def test_compare_sets_configurations_side_by_side(tmp_path: Path, capsys) -> None:
+    path = program().recorded(tmp_path)
+    words = "compare", path, "configuration=copy,usm,implicit_zero_copy,eager_maps", "--machine", "mi300a", "--jobs", 1
+    code, out, _ = output(capsys, *words)
+    assert code == 0 and "implicit_zero_copy" in out
+
+
+def test_sweep_runs_over_values(tmp_path: Path, capsys) -> None:
+    path = program().recorded(tmp_path)
+    words = "sweep", path, "host_compute=0,1", "--out", tmp_path / "out", "--jobs", 1
+    assert output(capsys, *words)[0] == 0
+    assert len((tmp_path / "out" / "points.jsonl").read_text().splitlines()) == 2
+
+
+def test_show_says_what_is_in_a_recording(tmp_path: Path, capsys) -> None:
+    code, out, _ = output(capsys, "show", program().recorded(tmp_path))
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0
+    assert "app.c:11 target_kernel 1 1 1 MiB 1 submit" in lines
+    assert "saxpy 1 1 8 x 128 1,000 2,000 0 0 B 2 MiB 0.000954" in lines
+    assert "a100000 1 MiB 1 malloc 1 w saxpy rw" in lines
+    assert "0 1 3 1 ms" in lines
+    assert any("threads" in line and "recorded" in line for line in lines)
+
+
+def test_stats_says_what_the_real_runtime_did(tmp_path: Path, capsys) -> None:
+    code, out, _ = output(capsys, "stats", program(times=5).recorded(tmp_path))
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0 and "h2d 5 5 MiB" in lines and "submit 5" in lines
+
+
+def test_runs_with_other_threads_are_chosen_and_compared(tmp_path: Path, capsys) -> None:
+    for number, times in enumerate((1, 2)):
+        program(times=times).write(tmp_path / "raw" / f"run-{number}")
+    runs = [{"folder": f"run-{number}", "threads": threads} for number, threads in enumerate((1, 4))]
+    (tmp_path / "raw" / "record.json").write_text(json.dumps({"version": 1, "command": ["./app"], "runs": runs}))
+    path = tmp_path / "app.rec"
+    convert(tmp_path / "raw", path)
+    assert json.loads(output(capsys, "run", path, "threads=4", "--json")[1])["measured"]["directives"] == 6
+    code, _, err = output(capsys, "run", path, "threads=3")
+    assert code == 2 and "was recorded with 1, 4; which thread does what is known of no other number" in err
+    assert "run-1/1: 1 more of __tgt_target_kernel at app.c:11 than in run-0/1" in output(capsys, "show", path)[1]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: program(touches=False), "the host's touches between directives were not recorded"),
+        (lambda: program(costs=False), "has no costs of kernels"),
+    ],
+)
+def test_a_configuration_that_is_not_known_enough_is_refused(tmp_path: Path, capsys, made, message: str) -> None:
+    code, _, err = output(capsys, "run", made().recorded(tmp_path), "configuration=managed")
+    assert (code == 2 and f"configuration=managed: {message}" in err) or message in err
+
+
+def test_a_program_that_relies_on_separate_copies_keeps_them(tmp_path: Path, capsys) -> None:
+    made = program()
+    made.directive(BEGIN, (X, SIZE, TO), line=20, ops=[("alloc", X, DEVICE, SIZE), ("h2d", X, DEVICE, SIZE)])
+    made.touches(X, SIZE, 2)
+    made.directive(KERNEL, (X, SIZE, PARAM), line=21, cost={"arrays": [USE]})
+    code, _, err = output(capsys, "run", made.recorded(tmp_path), "configuration=managed")
+    assert code == 2
+    assert "relies on host and device having copies of their own: the kernel at app.c:21 uses 'a100000'" in err
+
+
+def test_kernels_are_declared_by_name(tmp_path: Path, capsys) -> None:
+    path = program(costs=False).recorded(tmp_path)
+    code, _, err = output(capsys, "run", path)
+    assert code == 2 and "no costs were recorded of the kernels saxpy; declare them" in err
+    costs = tmp_path / "costs.toml"
+    costs.write_text("[kernel.saxpy]\nflops_per_iteration = 2\nbytes_per_iteration = 24\n")
+    assert output(capsys, "run", path, f"costs={costs}")[0] == 0
+    costs.write_text("[kernel.saxpy]\nflops = 2\n")
+    code, _, err = output(capsys, "run", path, f"costs={costs}")
+    assert code == 2 and f"{costs}: kernel 'saxpy': no field 'flops'; there are" in err
+
+
+@pytest.mark.parametrize("command", ["run", "show", "stats", "compare"])
+def test_a_file_that_is_no_recording_is_one_message(tmp_path: Path, capsys, command: str) -> None:
+    (tmp_path / "app.rec").write_text("nothing")
+    code, _, err = output(capsys, command, tmp_path / "app.rec")
+    assert code == 2 and err.strip().endswith("app.rec: is neither a zip nor a folder")
+
+
+def test_a_recording_that_was_cut_off_says_so(tmp_path: Path, capsys) -> None:
+    made = program()
+    made.rare = [line for line in made.rare if line["k"] != "end"]
+    path = made.recorded(tmp_path)
+    measured = json.loads(output(capsys, "run", path, "--json")[1])["measured"]
+    assert measured["recording"] == "cut off: the program crashed or was killed"
+    assert "cut off" in output(capsys, "show", path)[1]
