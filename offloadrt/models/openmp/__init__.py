@@ -9,7 +9,7 @@
 ``Construct``                           a directive lowered once and run often: ``t.construct_target``, ``t.run``
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``LoweredProgram``, ``LoweredItem``     directives as a compiler lowered them: a recording's, for example
-``section``                             ``a[lower:length:stride]``
+``section``, ``array_section``          ``a[lower:length:stride]``, in one dimension and in several
 ``pointees``                            a kernel argument that follows stored pointers
 ``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program; ``UnifiedMemoryManager`` is
                                         one of managed memory
@@ -19,7 +19,7 @@
 `offloadrt.runtime`.
 """
 
-from offloadrt.models.host.section import Section, section
+from offloadrt.models.host.section import Extent, Section, array_section, section
 from offloadrt.models.openmp.clauses import (
     Depend,
     Map,
@@ -62,6 +62,7 @@ __all__ = [
     "DeviceEnded",
     "DevicePointer",
     "Dimension",
+    "Extent",
     "FreedHostMemory",
     "GpuMemoryManager",
     "HostArray",
@@ -86,6 +87,7 @@ __all__ = [
     "UnifiedMemoryManager",
     "UnifiedMemoryUnavailable",
     "UseDevice",
+    "array_section",
     "depend",
     "from_",
     "map",

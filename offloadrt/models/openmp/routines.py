@@ -134,7 +134,8 @@ async def omp_get_mapped_ptr(
     if place is None or isinstance(place, DevicePointer) or not 0 <= chosen(t, device) <= initial_device(t):
         return None
     array, begin = host_place(place)
-    shape = array.shape if isinstance(place, HostArray) else (place.length, *array.shape[1:])
+    named = () if isinstance(place, HostArray) else place.extents
+    shape = (*(extent.length for extent in named), *array.shape[len(named) :])
     if is_host(t, device):
         initial = initial_device(t)
         return DevicePointer(begin, place.nbytes, initial, array.phantom, array.dtype, shape, array)
