@@ -12,7 +12,7 @@ from offloadrt.runtime.mapping.map_type import NON_CONTIG, PTR_AND_OBJ
 
 
 @attrs.frozen
-class Extent:
+class SectionExtent:
     """``[lower : length : stride]`` of one dimension; a subscript ``[lower]`` has the length 1."""
 
     lower: int
@@ -38,7 +38,7 @@ class Section:
     lower: int
     length: int
     stride: int = 1
-    inner: tuple[Extent, ...] = ()
+    inner: tuple[SectionExtent, ...] = ()
     subscript: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -59,9 +59,9 @@ class Section:
         return self.array.name + "".join(map(str, self.extents))
 
     @property
-    def extents(self) -> tuple[Extent, ...]:
+    def extents(self) -> tuple[SectionExtent, ...]:
         """Return the dimensions that are named, outermost first."""
-        return (Extent(self.lower, self.length, self.stride, self.subscript), *self.inner)
+        return (SectionExtent(self.lower, self.length, self.stride, self.subscript), *self.inner)
 
     def bytes_of(self, dimension: int) -> int:
         """Return the bytes from one index of a dimension to the next."""
@@ -134,9 +134,9 @@ def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Secti
                 f"a dimension of an array section is (lower, length) or (lower, length, stride), not {given}"
             )
         extents.append(
-            Extent(given[0], given[1], given[2] if len(given) > 2 else 1)
+            SectionExtent(given[0], given[1], given[2] if len(given) > 2 else 1)
             if isinstance(given, tuple)
-            else Extent(given, 1, 1, True)
+            else SectionExtent(given, 1, 1, True)
         )
     first, *inner = extents
     return Section(array, first.lower, first.length, first.stride, tuple(inner), first.is_subscript)

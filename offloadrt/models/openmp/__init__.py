@@ -19,7 +19,7 @@
 `offloadrt.runtime`.
 """
 
-from offloadrt.models.host.section import Extent, Section, array_section, section
+from offloadrt.models.host.section import Section, SectionExtent, array_section, section
 from offloadrt.models.openmp.clauses import (
     Depend,
     Map,
@@ -36,6 +36,7 @@ from offloadrt.models.openmp.clauses import (
 )
 from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.lowered import LoweredItem, LoweredProgram
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.options import OpenMPOptions
@@ -57,12 +58,12 @@ from offloadrt.runtime import (
 from offloadrt.runtime.mapping.map_item import Dimension
 
 __all__ = [
+    "INITIAL_DEVICE",
     "Construct",
     "Depend",
     "DeviceEnded",
     "DevicePointer",
     "Dimension",
-    "Extent",
     "FreedHostMemory",
     "GpuMemoryManager",
     "HostArray",
@@ -83,6 +84,7 @@ __all__ = [
     "OutsideArray",
     "PlacementError",
     "Section",
+    "SectionExtent",
     "TargetClauses",
     "UnifiedMemoryManager",
     "UnifiedMemoryUnavailable",
