@@ -11,7 +11,7 @@ from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import HostThread, LoweredItem, LoweredProgram, OpenMP
 from offloadrt.models.openmp.construct import Construct
-from offloadrt.recording.format.recording import NONE, Recording, Site, TaskKind
+from offloadrt.recording.format.recording import NONE, Recording, Site
 from offloadrt.recording.replay.changes import AS_RECORDED, ReplayRefused
 from offloadrt.recording.replay.kernels import RecordedKernels
 from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
@@ -186,8 +186,7 @@ async def replay(
     run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
     run.place_arrays()
     walk = TaskWalk(run)
-    roots = [task for task, kind in enumerate(recording.columns["task.kind"].tolist()) if kind == TaskKind.INITIAL]
-    roots = [task for task in roots if walk.works(task)]
+    roots = walk.roots()
 
     async def initial(t: HostThread) -> None:
         await walk.thread(t, roots[t.number])
