@@ -6,6 +6,7 @@ Errors are MappingError; what LLVM prints goes to `device.messages` as well.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import attrs
@@ -14,7 +15,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
-from offloadrt.runtime.mapping.map_item import Dimension, MapItem, MapItems
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
 from offloadrt.runtime.mapping.map_type import (
     ALWAYS,
     ATTACH,
@@ -272,25 +273,41 @@ async def target_data_update(
         if item.type & NOT_MAPPED:
             continue
         if item.type & NON_CONTIG:
-            for begin, size in strided_pieces(item.base, item.dimensions, specification):
+            for begin, size in strided_pieces(item, specification):
                 await _update_piece(device, item, begin, size, queue, call)
         else:
             await _update_piece(device, item, item.begin, item.size, queue, call)
 
 
-def strided_pieces(base: int, dimensions: Sequence[Dimension], specification: bool) -> list[tuple[int, int]]:
-    """Address and size of each contiguous piece of a strided section (`targetDataNonContiguous`).
+def strided_pieces(item: MapItem, specification: bool) -> list[tuple[int, int]]:
+    """Address and size of each contiguous piece of a section with gaps (`targetDataNonContiguous`).
 
-    >>> strided_pieces(0, [Dimension(1, 2, 8), Dimension(0, 1, 4)], specification=False)
+    LLVM 22 multiplies each lower bound by the stride; of the innermost dimension that is not merged with the next it
+    moves the first element only; and it counts from the begin of the array, without leading subscripts.
+
+    >>> from offloadrt.runtime.mapping.map_item import Dimension
+    >>> row = MapItem(None, 0, 4, 2, NON_CONTIG, (Dimension(1, 2, 8), Dimension(0, 1, 4)))
+    >>> strided_pieces(row, specification=False)
     [(8, 4), (16, 4)]
+    >>> strided_pieces(row, specification=True)
+    [(4, 4), (12, 4)]
     """
-    last = dimensions[-1]
-    size = last.count * last.stride
-    starts = [base]
-    for dimension in dimensions[:-1]:
-        first = dimension.offset * (last.stride if specification else dimension.stride)
-        starts = [start + first + i * dimension.stride for start in starts for i in range(dimension.count)]
-    return [(start + last.offset * last.stride, size) for start in starts]
+    dimensions = item.dimensions
+    size = dimensions[-1].count * dimensions[-1].stride
+    if specification:
+        starts = [item.begin]
+        for dimension in dimensions[:-1]:
+            starts = [start + i * dimension.stride for start in starts for i in range(dimension.count)]
+        return [(start, size) for start in starts]
+    merged = 0
+    for outer, inner in itertools.pairwise(dimensions):
+        merged += inner.count * inner.stride == outer.stride
+    starts = [item.base]
+    kept = dimensions[: len(dimensions) - merged]
+    for dimension in kept:
+        counted = 1 if dimension is kept[-1] else dimension.count
+        starts = [start + (dimension.offset + i) * dimension.stride for start in starts for i in range(counted)]
+    return [(start, size) for start in starts]
 
 
 async def _update_piece(
