@@ -15,7 +15,7 @@ from offloadrt.recording.format.memory import MemoryEvents
 from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, Site
 from offloadrt.recording.format.slots import CALLS, MAPPER_COMPONENT, RawProcess, Row, Slot, a_of, kind_of, signed
 from offloadrt.recording.format.tables import ListTable, TaskRow
-from offloadrt.runtime.mapping.map_type import LITERAL, NON_CONTIG
+from offloadrt.runtime.mapping.map_type import LITERAL, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
@@ -102,6 +102,10 @@ class RuntimeCalls:
             begin, size = item[1], 0
         if type_bits & LITERAL or not begin:
             return None
+        if type_bits & PTR_AND_OBJ and item[1] in self.memory.links:
+            link = self.memory.arrays.spanned(begin, size, self.memory.links[item[1]])
+            link.origin, link.pointer = "link", item[1]
+            return link
         if size > 0:
             return self.memory.arrays.spanned(begin, size, self._form(item).name.partition("[")[0])
         block = self.memory.arrays.at(begin)
