@@ -73,7 +73,8 @@ class HostLock:
         cancellation for instance, the caller does not hold the lock. RuntimeError if the caller holds it already.
         """
         sim, holds = self.sim, self._holds
-        me = sim.running or sim.current
+        if (me := sim.running) is None:
+            me = sim.current
         asked = dt, begin, nbytes, changes
         if holds or (self.waiting and self.policy.hands_over):
             return self._wait(me, asked)
@@ -102,7 +103,8 @@ class HostLock:
         if self._uncontended:
             return
         sim = self.sim
-        me = sim.running or sim.current
+        if (me := sim.running) is None:
+            me = sim.current
         try:
             del self._holds[me]
         except KeyError:

@@ -25,14 +25,15 @@ async def bind_arguments(
     table, lookup_s = device.table_lock, device.costs.lookup
     absent = unmapped(device)
     for position, item in enumerate(items):
-        if not item.type & TARGET_PARAM or item.array is None:
-            if item.type & LAMBDA == LAMBDA and item.type >= FIRST_MEMBER:
+        bits = item.type
+        if not bits & TARGET_PARAM or item.array is None:
+            if bits & LAMBDA == LAMBDA and bits >= FIRST_MEMBER:
                 await _capture(device, item, items[(item.type >> 48) - 1], private, queue)
             continue
-        if item.type & LITERAL:
+        if bits & LITERAL:
             bindings[item.array] = _in_hand(device, item.array)
             continue
-        if item.type & PRIVATE:
+        if bits & PRIVATE:
             following = items[position + 1].type if position + 1 < len(items) else 0
             await private.add(item, at_once=following >= FIRST_MEMBER)
             continue

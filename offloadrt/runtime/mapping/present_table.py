@@ -102,6 +102,11 @@ class Entry:
         total = self.dynamic + self.hold
         return total if total < INFINITE else INFINITE
 
+    @property
+    def is_unused(self) -> bool:
+        """Tell whether both counts are zero."""
+        return not (self.dynamic or self.hold)
+
     def device_address(self, host_address: int) -> int:
         return self.device_begin + (host_address - self.host_begin)
 
@@ -115,9 +120,9 @@ class Entry:
     def decrement(self, hold: bool) -> None:
         """Count one down, never below zero: a release of what was only held, or held by others, does nothing."""
         if hold:
-            if self.hold not in (INFINITE, 0):
+            if self.hold and self.hold != INFINITE:
                 self.hold -= 1
-        elif self.dynamic not in (INFINITE, 0):
+        elif self.dynamic and self.dynamic != INFINITE:
             self.dynamic -= 1
 
     def reset(self, hold: bool) -> None:

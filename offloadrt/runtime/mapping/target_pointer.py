@@ -11,6 +11,8 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
+import functools
+
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -26,6 +28,9 @@ from offloadrt.runtime.mapping.table_visits import (
     trace_lookup,
 )
 from offloadrt.runtime.mapping.unmapping import put_off_data_end
+
+_map_request = functools.lru_cache(4096)(MapRequest)
+"""A program asks the same again and again, and an object that cannot change need not be made anew for it."""
 
 
 async def get_target_pointer(
@@ -55,7 +60,8 @@ async def get_target_pointer(
             # A member is not counted; the block of its struct may be new in this directive.
             is_new = not counted and entry.total == 1
             copies = type_bits & TO and (type_bits & ALWAYS or is_new) and size
-            keeps = bool(copies or entry.lock.owner is not None or not release_table or device.is_pending(entry))
+            keeps = bool(copies or entry.lock.owner is not None or not release_table)
+            keeps = keeps or (entry.event is not None and device.is_pending(entry))
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, keeps, owned)
             if keeps or is_new:
@@ -113,7 +119,7 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
 def _placement(device: OffloadDevice, item: MapItem, size: int, type_bits: int) -> Placement:
     """Ask the memory configuration what becomes of a section of which nothing is mapped."""
     close, implicit = type_bits & CLOSE != 0, type_bits & IMPLICIT != 0
-    return device.place(MapRequest(size, close, implicit, device.number, device.mechanism(item.array)))
+    return device.place(_map_request(size, close, implicit, device.number, device.mechanism(item.array)))
 
 
 async def _create(

@@ -53,27 +53,31 @@ async def find_present(
     locks: the result keeps the entry's lock until it is released. ends: count the entry down for this item; the lock is
     kept if the item is to be copied back.
     """
-    pointer, is_last = ABSENT, False
+    pointer, is_last, hold = ABSENT, False, False
     try:
         lookup = device.table.lookup(begin, size)
         entry = lookup.entry if lookup.contained or (lookup.overlaps and not must_contain) else None
         if entry is None:
             locks = False
         elif ends is not None:
-            is_last = entry.would_be_last(ends.type & OMPX_HOLD != 0, ends.type & DELETE != 0)
-            locks = bool(ends.type & FROM and ends.size and (ends.type & ALWAYS or is_last))
+            bits = ends.type
+            hold = bits & OMPX_HOLD != 0
+            is_last = entry.would_be_last(hold, bits & DELETE != 0)
+            locks = bool(bits & FROM and ends.size and (bits & ALWAYS or is_last))
         if locks or not pass_visited(device, lookup):
             await lock_visited(device, lookup, locks)
-        if entry is not None:
-            pointer = lookup.pointer
-            if locks or is_last:
-                pointer = TargetPointer(pointer.address, entry, locks, is_last=is_last)
-        elif device.configuration.host_pointers:
-            pointer = TargetPointer(begin) if lookup.overlaps else lookup.pointer
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, lookup.contained)
-        if entry is not None and ends is not None:
-            _count_down(device, entry, ends, cause)
+        if entry is not None:
+            pointer = lookup.pointer
+            if ends is not None:
+                if locks or is_last:
+                    pointer = TargetPointer(pointer.address, entry, locks, is_last=is_last)
+                _count_down(device, entry, bits, hold, cause)
+            elif locks:
+                pointer = TargetPointer(pointer.address, entry, True)
+        elif device.configuration.host_pointers:
+            pointer = TargetPointer(begin) if lookup.overlaps else lookup.pointer
     except BaseException:
         device.release(pointer)
         raise
@@ -82,12 +86,11 @@ async def find_present(
     return pointer
 
 
-def _count_down(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
-    hold = item.type & OMPX_HOLD != 0
-    if item.type & DELETE:
+def _count_down(device: OffloadDevice, entry: Entry, bits: int, hold: bool, cause: int) -> None:
+    if bits & DELETE:
         entry.reset(hold)
     entry.data_end_users += 1
-    if item.type < FROM_MAPPER or (item.type & PTR_AND_OBJ and not item.type & FROM_MAPPER):
+    if bits < FROM_MAPPER or (bits & PTR_AND_OBJ and not bits & FROM_MAPPER):
         entry.decrement(hold)
     if device.trace is not None:
         trace_counts(device, cause, entry)
@@ -114,14 +117,14 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
                 await device.free(entry.block, item.array, entry.host_begin)
             ending.popleft()
             continue
-        await table.enter(0.0, entry.host_begin, item.size, entry.total == 0)
+        await table.enter(0.0, entry.host_begin, item.size, entry.is_unused)
         try:
             await device.pass_entry(entry)
             entry.data_end_users -= 1
             if item.type & FROM and entry.shadow_pointers:
                 restore_host_pointers(item.array, entry)
             removes = (
-                entry.total == 0
+                entry.is_unused
                 and entry.data_end_users == 0
                 and not (item.type >= FIRST_MEMBER and not item.type & PTR_AND_OBJ)
             )  # a member leaves the block to its struct
