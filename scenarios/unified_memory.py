@@ -6,6 +6,7 @@ from typing import Annotated
 
 from offloadrt import Range, Run, scenario
 from offloadrt.papers.figures import figures_of
+from offloadrt.papers.otm.measured_time import computing_and_moving_s
 from offloadrt.papers.otm.unified_memory import UmPlacement, UnifiedMemory
 
 FIGURES = figures_of("otm")
@@ -53,6 +54,7 @@ async def unified_memory(
     device = run.device()
     moved = device.bytes_moved()
     return {
+        "time_s": computing_and_moving_s(run.elapsed, run.measured.calls.table()),
         "size_over_memory": program.nbytes / device.memory.capacity,
         "to_device_gb": moved["h2d"] / 1e9,
         "to_host_gb": moved["d2h"] / 1e9,

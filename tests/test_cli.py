@@ -281,3 +281,23 @@ def test_an_interrupted_sweep_keeps_what_it_has(
     assert "interrupted: 3 of 6 runs are kept" in capsys.readouterr().err
     assert main(command) == 0
     assert "6 of 6 runs (3 from earlier)" in capsys.readouterr().out
+
+
+def test_names_in_brackets_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "brackets.py"
+    script.write_text(
+        "from offloadrt import Run, scenario\n"
+        "from offloadrt.sim import Lock\n\n"
+        "@scenario\n"
+        "async def brackets(run: Run) -> None:\n"
+        "    lock = Lock(run.sim, '[/my]')\n\n"
+        "    async def body(t):\n"
+        "        await lock.acquire()\n"
+        "        await run.sim.sleep(1e-6)\n"
+        "        lock.release()\n\n"
+        "    await run.parallel(body, num_threads=2)\n"
+    )
+    log = tmp_path / "log.jsonl"
+    assert main(["run", str(script), "--log", str(log)]) == 0
+    assert main(["stats", str(log)]) == 0
+    assert "[/my]" in capsys.readouterr().out

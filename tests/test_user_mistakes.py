@@ -113,6 +113,10 @@ REFUSED = [
     ("@scenario\nasync def s(run: Run, n=3) -> None: ...", "scenario s: parameter n has no type"),
     ("@scenario\nasync def s(run: Run) -> int:\n    return 3", "scenario s returned int; it returns a dict of figures"),
     (
+        "@scenario\nasync def s(run: Run) -> dict[str, float]:\n    return {'x': float('nan')}",
+        "scenario s returned 'x': nan; a figure is finite",
+    ),
+    (
         "@scenario(machine='nosuch')\nasync def s(run: Run) -> None: ...",
         "scenario s, machine='nosuch': nosuch: is neither",
     ),

@@ -133,7 +133,7 @@ def result(run: Result) -> Iterable[RenderableType]:
             total_s = engine.busy_s + engine.idle_s
             if engine.busy_s or engine.wait_s:
                 share = percent(engine.busy_s / total_s if total_s else 0.0)
-                table.add_row(name, seconds(engine.busy_s), share, seconds(round(engine.wait_s, 12)))
+                table.add_row(escape(name), seconds(engine.busy_s), share, seconds(round(engine.wait_s, 12)))
         yield table
         moved = [f"{direction} {size(n)}" for direction, n in _bytes(run) if n]
         if moved:
@@ -190,7 +190,9 @@ def where_time_went(run: Result) -> Table:
     table = table_of("\nwhere the host threads' time went", "", "time", "share", "", right=(1, 2))
     for name, part in run.where_time_went.items():
         if part.share >= 0.0005:
-            table.add_row(name, seconds(part.total_s), percent(part.share), HOST_TIME.get(name, "not accounted for"))
+            table.add_row(
+                escape(name), seconds(part.total_s), percent(part.share), HOST_TIME.get(name, "not accounted for")
+            )
     return table
 
 
@@ -201,7 +203,9 @@ def _contended(run: Result) -> Iterable[RenderableType]:
             "\nlocks that were waited for", "lock", "acquired", "contended", "waited", "held", right=(1, 2, 3, 4)
         )
         for name, lock in sorted(waited.items(), key=lambda item: -item[1].wait_s)[:8]:
-            table.add_row(name, str(lock.acquired), str(lock.contended), seconds(lock.wait_s), seconds(lock.hold_s))
+            table.add_row(
+                escape(name), str(lock.acquired), str(lock.contended), seconds(lock.wait_s), seconds(lock.hold_s)
+            )
         yield table
 
 
@@ -213,7 +217,7 @@ def _calls(calls: Mapping[str, tuple[int, float, float]]) -> Iterable[Renderable
         table = table_of("\ncalls", "name", "calls", "total", "mean", "of all calls", right=(1, 2, 3, 4))
         for name, (count, total, mean) in sorted(calls.items(), key=lambda item: -item[1][1])[:12]:
             table.add_row(
-                name, str(count), seconds(total), seconds(mean), percent(total / of_all_s if of_all_s else 0.0)
+                escape(name), str(count), seconds(total), seconds(mean), percent(total / of_all_s if of_all_s else 0.0)
             )
         yield table
 
@@ -232,22 +236,22 @@ def statistics(log: TraceStatistics) -> Iterable[RenderableType]:
     table = table_of("API calls", "name", "calls", "total", "mean", "min", "max", "share", right=(1, 2, 3, 4, 5, 6))
     for name, call in log.calls.table().items():
         times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
-        table.add_row(name, str(call.count), *times, f"{call.percent:.1f} %")
+        table.add_row(escape(name), str(call.count), *times, f"{call.percent:.1f} %")
     yield table
     table = table_of(
         "\nlocks", "lock", "acquired", "contended", "waited", "held", "longest wait", right=(1, 2, 3, 4, 5)
     )
     for name, lock in sorted(log.locks.items(), key=lambda item: -item[1].wait_s):
         times = map(seconds, (lock.wait_s, lock.hold_s, lock.longest_wait_s))
-        table.add_row(name, str(lock.acquired), str(lock.contended), *times)
+        table.add_row(escape(name), str(lock.acquired), str(lock.contended), *times)
     yield table
     table = table_of("\ncopy engines", "device", "engine", "copies", "bytes", "busy", right=(2, 3, 4))
     for (device, engine), use in log.engines.items():
-        table.add_row(str(device), engine, str(use.copies), size(use.bytes), seconds(use.busy_s))
+        table.add_row(str(device), escape(engine), str(use.copies), size(use.bytes), seconds(use.busy_s))
     yield table
     table = table_of("\nkernels", "device", "kernel", "launched", "resident", right=(2, 3))
     for (device, name), kernel in log.kernels.items():
-        table.add_row(str(device), name, str(kernel.launched), seconds(kernel.resident_s))
+        table.add_row(str(device), escape(name), str(kernel.launched), seconds(kernel.resident_s))
     yield table
     yield "\nbytes: " + (
         ", ".join(f"{direction} ({memory}) {size(n)}" for (direction, memory), n in log.bytes.items()) or "none"

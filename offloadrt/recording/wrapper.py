@@ -37,13 +37,14 @@ _DROPPED_PREFIXES = (
     "-ta=",
     "-acc",
     "-xHost",
+    "-mcpu=",  # clang has none for x86
     "-fopenmp-assume-no",
     "-flto=",
     "--cuda-path=",
     "--rocm-path=",
 )
 _DROPPED_WITH_NEXT = ("-Xopenmp-target", "-Xcuda-ptxas", "-Xarch_device")
-_GPUS = ("sm_", "gfx")
+_OTHER_PROCESSORS = ("sm_", "gfx", "pwr", "power")
 _NOT_LINKING = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"}
 _INPUTS = (".c", ".cc", ".cpp", ".cxx", ".C", ".f", ".F", ".f90", ".F90", ".f95", ".f03", ".f08", ".o", ".a", ".so")
 _HOST = "x86_64-pc-linux-gnu"
@@ -68,7 +69,7 @@ def _chooses_gpu(argument: str) -> bool:
     """Whether a flag chooses a GPU, or is of another compiler's OpenMP."""
     if argument in _DROPPED or argument.startswith(_DROPPED_PREFIXES):
         return True
-    return argument.startswith(("-march=", "-mcpu=")) and argument.partition("=")[2].startswith(_GPUS)
+    return argument.startswith(("-march=", "-mtune=")) and argument.partition("=")[2].startswith(_OTHER_PROCESSORS)
 
 
 def links(arguments: Sequence[str]) -> bool:

@@ -16,16 +16,16 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
-from offloadrt.runtime.lock_wait import no_work, take
+from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.entry_locks import EntryLocks
-from offloadrt.runtime.mapping.present_table import Entry, PresentTable
+from offloadrt.runtime.mapping.present_table import Entry, PresentTable, TargetPointer
 from offloadrt.runtime.mapping.table_arbiter import TableArbiter
 from offloadrt.runtime.objects.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
 from offloadrt.runtime.plugins.cuda import CudaPlugin
 from offloadrt.runtime.plugins.plugin import DevicePlugin
-from offloadrt.sim import LockStatistics, Signal
+from offloadrt.sim import PASSED, LockStatistics, Signal
 from offloadrt.trace import Trace, events
 
 if TYPE_CHECKING:
@@ -218,12 +218,12 @@ class OffloadDevice:
 
     def work(self, dt: float) -> Awaitable[None]:
         """Charge ``dt`` seconds of runtime work to the calling thread."""
-        return self._work(dt, "runtime") if dt else no_work()
+        return self._work(dt, "runtime") if dt else PASSED
 
     def lock_entry(self, entry: Entry) -> Awaitable[None]:
         """Wait for an entry's lock. The caller holds the table, or nobody else can know the entry."""
         if self.entries_uncontended:
-            return no_work()
+            return PASSED
         return take(entry.lock, self.machine.host_time, "entry lock")
 
     def pass_entry(self, entry: Entry) -> Awaitable[None]:
@@ -231,7 +231,7 @@ class OffloadDevice:
         if entry.lock.owner is not None:
             return self._pass_locked(entry)
         self.entry_locks.passed += 1
-        return no_work()
+        return PASSED
 
     async def _pass_locked(self, entry: Entry) -> None:
         await self.lock_entry(entry)
@@ -240,6 +240,12 @@ class OffloadDevice:
     def unlock_entry(self, entry: Entry) -> None:
         if not self.entries_uncontended:
             entry.lock.release()
+
+    def release(self, pointer: TargetPointer) -> None:
+        """Give back the lock of a pointer's entry, if it is the pointer's."""
+        if pointer.is_locked and pointer.entry is not None:
+            pointer.is_locked = False
+            self.unlock_entry(pointer.entry)
 
     def is_pending(self, entry: Entry) -> bool:
         """Tell whether a transfer to an entry's block is under way for which a queue has to wait."""

@@ -340,15 +340,15 @@ class Simulation(trio.abc.Clock):
         and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
         """
         self.timers_set = number = self.timers_set + 1
-        heap = self.heap
         # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
-        alone = self.running is actor and not self.ready and self.advances_left and actor.trap is None
-        if not alone or (heap and heap[0][0] <= due):  # of two timers for one time the older comes first
-            heappush(heap, (due, number, timer or actor))
-            return False
-        self.advances_left -= 1
-        self.now = due
-        return True
+        if self.running is actor and self.advances_left and not self.ready and actor.trap is None:
+            heap = self.heap
+            if not heap or heap[0][0] > due:  # of two timers for one time the older comes first
+                self.advances_left -= 1
+                self.now = due
+                return True
+        heappush(self.heap, (due, number, timer or actor))
+        return False
 
     @uninterrupted
     @types.coroutine

@@ -103,8 +103,8 @@ def _logger(logger: Any, processors: list[Any]) -> Any:
     ).bind()
 
 
-_Time = Annotated[int, msgspec.Meta(ge=0)]
-"""Whole nanoseconds; nothing happens before the start."""
+_Time = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""Whole nanoseconds; nothing happens before the start, nor after a hundred days."""
 
 
 def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:

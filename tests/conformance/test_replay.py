@@ -105,6 +105,10 @@ class TestUnreadableFiles:
             (put("z", "steps", 1, "body", 0, "arr"), "step 1: no array 'z'"),
             (put("h7", "steps", 3, "h"), "step 3: no block 'h7'"),
             (put(1, "steps", 5, "begin"), "step 5: no region began in step 1"),
+            (put(6, "steps", 2, "maps", 0, "off"), "step 2: off of . is 6, which is no multiple of 4"),
+            (put(1 << 32, "steps", 1, "body", 0, "len"), r"step 1: its body uses .\[\d+:4294967296\]"),
+            (put(-1, "steps", 1, "body", 0, "c"), "step 1: c is -1"),
+            (put(1 << 32, "arrays", "b", "init", 0), "array 'b' has an initial value"),
             (put([], "steps", 0, "truth"), r"Expected `object`, got `array` - at `\$\.steps\[0\]\.truth`"),
         ],
     )

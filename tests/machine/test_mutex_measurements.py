@@ -60,3 +60,27 @@ def test_the_mutex_of_a_runtime_and_that_of_a_driver_wake_up_alike() -> None:
     spec = load("alex-a100", runtime="llvm22")
     assert spec.text("table.handoff") == spec.text("driver.handoff") == "barging"
     assert spec.value("table.handover") == spec.value("driver.handover") == load("mi300a").value("driver.handover")
+
+
+def test_a_look_at_trio_does_not_make_a_thread_queue_for_a_free_mutex_that_barges() -> None:
+    sim = Simulation()
+    mutex = HostLock(
+        Machine(sim, load("mi300a")), "mutex", lock_policy("barging"), 1e-6, category="compute", wait_category="threads"
+    )
+
+    async def wait() -> None:
+        await mutex.enter(1e-9)
+        mutex.release()
+
+    async def main() -> None:
+        await mutex.enter(0.0)
+        waiter = sim.spawn(wait)
+        await sim.sleep(1e-6)
+        mutex.release()
+        released = sim.now
+        sim.operations_left = 0  # the next operation lets the scheduler look at Trio
+        await mutex.enter(0.0)
+        assert (sim.now, mutex.waiting[0].thread) == (released, waiter)
+        mutex.release()
+
+    sim.run(main)

@@ -128,6 +128,75 @@ def test_use_device_ptr_of_a_partly_mapped_array(rig: MakeRig, also_mapped: bool
     made.assert_clean()
 
 
+class Copies(Lowered):
+    """A tool that keeps the offsets and sizes of the copies to the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: list[tuple[int, int]] = []
+
+    def target_data_op(self, *given: Any) -> None:
+        _, op, array, address, _, nbytes = given
+        if op == "h2d":
+            self.copies.append((address - array.address, nbytes))
+
+
+PIECES: list[tuple[tuple[int, ...], tuple[Any, ...], list[tuple[int, int]], list[tuple[int, int]]]] = [
+    # shape, section, the copies of clang-22 and libomptarget 22.1.8, and those of the specification
+    ((4, 4), ((1, 2), (1, 2)), [(40, 8), (72, 8)], [(40, 8), (48, 8), (72, 8), (80, 8)]),
+    ((4, 4), ((0, 4), (1, 1)), [(8, 8), (40, 8), (72, 8), (104, 8)], [(8, 8), (40, 8), (72, 8), (104, 8)]),
+    ((4, 4), ((1, 2), (0, 4)), [(32, 64)], [(32, 64)]),
+    ((4, 4), ((1, 2), 2), [(48, 8), (80, 8)], [(48, 8), (80, 8)]),
+    ((3, 4, 5), ((1, 2), (1, 2), (0, 5)), [(200, 8), (360, 8)], []),
+    ((3, 4, 5), (1, (1, 2), (1, 2)), [(48, 8), (88, 8)], [(208, 8), (216, 8), (248, 8), (256, 8)]),
+    ((3, 4, 5), ((0, 2), (1, 3), (2, 2)), [(offset, 8) for offset in (56, 96, 136, 216, 256, 296)], []),
+]
+
+
+@pytest.mark.parametrize("strided_update", ["llvm", "specification"])
+@pytest.mark.parametrize(("shape", "section", "llvm", "specified"), PIECES)
+def test_updates_of_sections_in_several_dimensions(
+    rig: MakeRig, shape: Any, section: Any, llvm: Any, specified: Any, strided_update: str
+) -> None:
+    made = rig({"runtime.strided_update": strided_update})
+    tool = made.device.tool = Copies()
+
+    async def body(t: omp.HostThread) -> None:
+        b = t.array("b", shape)
+        await t.target_enter_data(omp.map(to=b))
+        tool.copies.clear()
+        await t.target_update(omp.to(omp.array_section(b, *section)))
+        copied = list(tool.copies)
+        if strided_update == "llvm":
+            assert copied == llvm
+            return
+        assert not specified or copied == specified
+        wanted = np.zeros(shape, bool)
+        wanted[tuple(one if isinstance(one, int) else slice(one[0], one[0] + one[1]) for one in section)] = True
+        elements = [offset // 8 + k for offset, nbytes in copied for k in range(nbytes // 8)]
+        assert elements == np.flatnonzero(wanted).tolist()
+
+    made.alone(body)
+
+
+def test_sections_in_several_dimensions_that_are_refused(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        b = t.array("b", (4, 4))
+        assert str(omp.array_section(b, 1, (0, 2))) == "b[1][0:2]"
+        await t.target_enter_data(omp.map(to=omp.array_section(b, 1, (1, 2))))
+        assert [(entry.offset, entry.size) for entry in made.device.table] == [(40, 16)]
+        with pytest.raises(ValueError, match=r"b\[0:2\]\[0:2\]\): the section is not contiguous storage"):
+            await t.target_enter_data(omp.map(to=omp.array_section(b, (0, 2), (0, 2))))
+        with pytest.raises(ValueError, match="beyond the 4 elements of the second dimension"):
+            omp.array_section(b, 0, (3, 2))
+        with pytest.raises(ValueError, match="is no array section"):
+            omp.array_section(b, 0, 0, 0)
+
+    made.alone(body)
+
+
 async def order_of(t: omp.HostThread, first: Any, second: Any) -> list[str]:
     order: list[str] = []
 
@@ -208,7 +277,7 @@ class TestRefused:
             a: Any = t.array("a", 4)
             with pytest.raises(TypeError, match=r"its size is 1\.5"):
                 await t.omp_target_alloc(1.5)  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="device is '0'"):
+            with pytest.raises(TypeError, match="device: its number is .0."):
                 await t.target(nothing, a, device="0")  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="src_offsets has 1"):
                 await t.omp_target_memcpy_rect(a, a, 8, (2, 2), (0, 0), (0,), (2, 2), (2, 2))

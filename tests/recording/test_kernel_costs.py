@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from raw_files import OP
 from recorded_programs import built, recorded
 
 N = 16 * 1024
@@ -83,3 +84,11 @@ def test_kernels_written_for_a_gpu_compute_what_they_do_on_one(folder, capfd):
     assert barriers.barriers == 24 * (2 + 6)
     assert (waiting.teams, waiting.threads, waiting.counts["atomics"]) == (24, 1, 24)
     assert (fetching.teams, fetching.threads, fetching.counts["atomics"]) == (1, 64, 1000)
+
+
+def test_under_unified_shared_memory_kernels_touch_the_hosts_own_arrays(folder, tmp_path):
+    _, raw = recorded(built("stencil.c", tmp_path, "-fopenmp-force-usm"), N, 1)
+    (launch,) = raw.launches()
+    assert len(raw.of(OP)) == 0
+    assert launch.moved() == (3 * 8 * (N - 2), 8 * (N - 2))
+    assert all(array.host == array.device for array in launch.arrays)

@@ -167,3 +167,12 @@ def test_stop_after_counts_directives_or_seconds():
     for wrong in ("0", "-3", "many", "s", "nans"):
         with pytest.raises(RecordingRefused, match=r"give a number of directives"):
             stop_wish(wrong)
+
+
+def test_without_a_device_the_directives_are_recorded_and_the_host_runs_the_kernels(folder, monkeypatch, capfd):
+    monkeypatch.setenv("OMP_TARGET_OFFLOAD", "DISABLED")
+    run, raw = recorded(built("stencil.c", folder), 4096, 2)
+    assert capfd.readouterr().out == "4.000000\n"
+    assert run.directives == 2
+    assert list(raw.of(RET, TARGET_KERNEL)[:, 3].astype(np.int64)) == [-1, -1]
+    assert len(raw.of(OP)) == 0 and not raw.launches()

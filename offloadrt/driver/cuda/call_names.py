@@ -12,6 +12,10 @@ from typing import Final
 from offloadrt.machine import MachineSpec
 
 _CALLS: Final = {
+    "cuInit": ("hipInit", "zeInit"),
+    "cuDevicePrimaryCtxRetain": ("hipDevicePrimaryCtxRetain", "zeContextCreate"),
+    "cuModuleLoadData": ("hipModuleLoadData", "zeModuleCreate"),
+    "cuModuleGetFunction": ("hipModuleGetFunction", "zeKernelCreate"),
     "cuMemAlloc": ("hipMalloc", "zeMemAllocDevice"),
     "cuMemFree": ("hipFree", "zeMemFree"),
     "cuMemAllocHost": ("hipHostMalloc", "zeMemAllocHost"),

@@ -15,6 +15,13 @@ class DriverCosts:
     the profile that the library reads.
     """
 
+    init: Annotated[float, "init.library"]
+    init_device: Annotated[float, "init.device"]
+    """Added for each device that the program sees."""
+    create_context: Annotated[float, "init.context"]
+    load_module: Annotated[float, "module.load"]
+    load_kernel: Annotated[float, "module.kernel"]
+    """The first use of a kernel of a module that is loaded lazily."""
     allocate: Annotated[float, "alloc.cudaMalloc_small"]
     """An allocation from memory that the driver holds already."""
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]

@@ -20,6 +20,7 @@ from offloadrt.driver.cuda.kernel_calls import KernelCalls
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
+from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
@@ -51,6 +52,12 @@ class Driver:
         self.costs = machine.spec.read(DriverCosts)
         self._context = context = Context(machine, device, self.costs)
         copies = Copies(context)
+
+        start = StartCalls(context)
+        self.init = start.init
+        self.device_primary_ctx_retain = start.device_primary_ctx_retain
+        self.module_load_data = start.module_load_data
+        self.module_get_function = start.module_get_function
 
         self._streams = streams = StreamCalls(context, copies)
         self.stream_create = streams.stream_create

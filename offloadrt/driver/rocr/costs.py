@@ -15,6 +15,11 @@ class RocrCosts:
     the profile that the library reads.
     """
 
+    init: Annotated[float, "init.library"]
+    init_device: Annotated[float, "init.device"]
+    """Added for each device that the program sees."""
+    load_module: Annotated[float, "module.load"]
+    """Loading the program's code object."""
     copy_submit: Annotated[float, "dma.submit"]
     """The submission of a copy to a DMA ring, under the ring's lock."""
     dispatch: Annotated[float, "hsa.dispatch"]

@@ -16,6 +16,7 @@ from offloadrt.driver.rocr.locks import RocrLocks
 from offloadrt.driver.rocr.pool_calls import PoolCalls
 from offloadrt.driver.rocr.queue_calls import QueueCalls
 from offloadrt.driver.rocr.signal_calls import SignalCalls
+from offloadrt.driver.rocr.start_calls import RocrStartCalls
 from offloadrt.machine import Device, Machine
 from offloadrt.sim import LockStatistics
 
@@ -38,6 +39,10 @@ class Rocr:
         self._started = False
         calls = CallAccounts(machine, device, {})
         locks = RocrLocks(machine, device, costs.handover)
+
+        start = RocrStartCalls(machine, costs, calls)
+        self.init = start.init
+        self.executable_load_agent_code_object = start.executable_load_agent_code_object
 
         pool = PoolCalls(machine, device, costs, calls, self.kfd)
         self.memory_pool_allocate = self.mem_alloc = pool.memory_pool_allocate

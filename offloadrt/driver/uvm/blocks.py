@@ -48,6 +48,10 @@ class UvmBlocks:
         self.locks = UvmLocks(machine.sim, f"uvm space lock{suffix}", contends=contends)
         self._kernels = kernels
         self._queues = QueueEviction(machine.sim, device, self.costs.restore)
+        # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
+        # predicted too fast, by at most the time of these steps.
+        self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._pay_roughly
+        """``await pay(dt)``: one of the driver's own threads works for ``dt`` seconds."""
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
 
@@ -135,10 +139,7 @@ class UvmBlocks:
                 usage.moved(direction, count * size)
         return nbytes
 
-    def pay(self, dt: float) -> Awaitable[None]:
-        """Let one of the driver's own threads work for ``dt`` seconds."""
-        # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
-        # predicted too fast, by at most the time of these steps.
+    def _pay_roughly(self, dt: float) -> Awaitable[None]:
         return self.sim.sleep(self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: int) -> float:

@@ -62,9 +62,13 @@ class Service:
     copies: list[Signal] = attrs.field(factory=list)
     """The copies that were submitted for them."""
 
-    def note(self, index: int, pages: int) -> None:
-        """Note that pages of a block have been served."""
-        self.served[index] = self.served.get(index, 0) | pages
+    def note(self, served: dict[int, int]) -> None:
+        """Note that pages have been served, by block."""
+        if not self.served:
+            self.served = served
+            return
+        for index, pages in served.items():
+            self.served[index] = self.served.get(index, 0) | pages
 
 
 class UvmFaultHandler:
@@ -134,13 +138,14 @@ class UvmFaultHandler:
             counters.duplicates += entries - different
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
-                took[index], put_off = await serve(
-                    index, served[index], entries_of[index], seen[0].cause, service.copies
-                )
-                self._block_s += took[index]
-                self._served += took[index] > 0.0
-                service.note(index, served[index] & ~put_off)
+                took_s, put_off = await serve(index, served[index], entries_of[index], seen[0].cause, service.copies)
+                took[index] = took_s
+                self._block_s += took_s
+                self._served += took_s > 0.0
+                if put_off:
+                    served[index] &= ~put_off
                 if policy.after == "block":
+                    service.served[index] = served[index]
                     await pay(costs.flush)
                     self._push(service)
         finally:
@@ -164,6 +169,8 @@ class UvmFaultHandler:
             for copy in service.copies:
                 if not copy.is_set:
                     await copy.wait()
+        if policy.after != "block":
+            service.note(served)
         if policy.after == "batch":
             self._push(service)
         return left

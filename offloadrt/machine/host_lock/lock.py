@@ -72,15 +72,30 @@ class HostLock:
         The other parameters tell the policy what for: see `LockRequest`. Await it at once. When it raises, a
         cancellation for instance, the caller does not hold the lock. RuntimeError if the caller holds it already.
         """
-        sim = self.sim
-        me = sim.running or sim.current
+        sim, holds = self.sim, self._holds
+        if (me := sim.running) is None:
+            me = sim.current
+        asked = dt, begin, nbytes, changes
+        if holds or (self.waiting and self.policy.hands_over):
+            return self._wait(me, asked)
         if self._uncontended:
             self._acquired += 1
             return self._work(dt, self._category) if dt else PASSED
-        if self._holds or not sim.operations_left or (self.waiting and self.policy.hands_over):
-            return self._wait(LockRequest(self, me, (dt, begin, nbytes, changes)))
-        sim.operations_left -= 1
-        return self._take(me, (dt, begin, nbytes, changes))
+        if not dt:  # an operation that takes no time; others are noticed by the time that they take
+            if not sim.operations_left:
+                return self._wait(me, asked)
+            sim.operations_left -= 1
+        holds[me] = asked
+        now = sim.now
+        self._hold_s -= now
+        self._acquired += 1
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+        if dt:
+            if not self._cores.begin(me, dt if self._noise is None else self._noise(dt)):
+                return self._at_work(me, now)
+            self._host_seconds[self._category] += sim.now - now  # done: nothing else was to happen before
+        return PASSED
 
     @uninterrupted
     def release(self) -> None:
@@ -88,13 +103,16 @@ class HostLock:
         if self._uncontended:
             return
         sim = self.sim
-        me = sim.running or sim.current
-        if self._holds.pop(me, None) is None:
-            raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
+        if (me := sim.running) is None:
+            me = sim.current
+        try:
+            del self._holds[me]
+        except KeyError:
+            raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold") from None
         self._hold_s += sim.now
         if sim.observer is not None:
             sim.observer.lock_released(self, me)
-        if self.waiting:
+        if self.waiting and self._woken is None:
             self.admit()
 
     def held_by_me(self) -> bool:
@@ -142,19 +160,6 @@ class HostLock:
 
     # ------------------------------------------------------------------ how a thread waits and works
 
-    def _take(self, me: Actor, asked: tuple[float, int, int, bool]) -> Awaitable[None]:
-        """Take the free lock, and do the first work; it is done already if nothing else is to happen before."""
-        self._grant(me, asked)
-        dt = asked[0]
-        if not dt:
-            return PASSED
-        sim = self.sim
-        begin = sim.now
-        if not self._cores.begin(me, dt if self._noise is None else self._noise(dt)):
-            return self._at_work(me, begin)
-        self._host_seconds[self._category] += sim.now - begin
-        return PASSED
-
     @uninterrupted
     @types.coroutine
     def _at_work(self, me: Actor, begin: float) -> Generator[Any, Any, None]:
@@ -170,18 +175,18 @@ class HostLock:
 
     @uninterrupted
     @types.coroutine
-    def _wait(self, request: LockRequest) -> Generator[Any, Any, None]:
+    def _wait(self, me: Actor, asked: tuple[float, int, int, bool]) -> Generator[Any, Any, None]:
         """Wait until the lock is granted and its first work done."""
-        sim, me = self.sim, request.thread
-        work: Any  # PASSED, or a generator
+        sim = self.sim
+        entered: Any  # PASSED, or a generator
         if me in self._holds:
             raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
         if not sim.operations_left:
             yield from sim.pause(me)
-            if not self._holds and not self.waiting:
-                work = self._take(me, request.asked)
-                yield from work
-                return
+            entered = self.enter(*asked)
+            yield from entered
+            return
+        request = LockRequest(self, me, asked)
         if sim.observer is not None:
             sim.observer.lock_waited(self, me)
         self._contended += 1
@@ -214,8 +219,8 @@ class HostLock:
             if me.interruption is not None:  # granted, and queued for a core or at work
                 self.release()
         elif me.interruption is None:  # woken, and fast enough
-            work = self._take(me, request.asked)
-            yield from work
+            entered = self.enter(*asked)
+            yield from entered
         elif not self._holds:  # another waiter can have what this one gives up
             self.admit()
         if me.interruption is not None:

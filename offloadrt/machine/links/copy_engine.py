@@ -71,6 +71,7 @@ class CopyEngines:
         self.trace = trace
         self.mailbox = Mailbox(sim, f"device {device} copy engine {spec.direction}")
         self._compute = compute
+        self._copy_name = f"a copy ({spec.direction})"
         self._pool = SharedPool(
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
         )
@@ -108,13 +109,13 @@ class CopyEngines:
         """
         if self._servers.claim():
             return self._transfer(number, _INTERNAL.queue.number, cause, nbytes, memory)
-        done = Signal(self.sim, f"copy {number} ({self.spec.direction})")
+        done = Signal(self.sim, self._copy_name)
         self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, None, done))
         return done.wait()
 
     def send(self, number: int, cause: int, nbytes: int, memory: str, move: Callable[[], None]) -> Signal:
         """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set."""
-        done = Signal(self.sim, f"copy {number} ({self.spec.direction})")
+        done = Signal(self.sim, self._copy_name)
         self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, move, done))
         return done
 

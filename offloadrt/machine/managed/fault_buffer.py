@@ -36,4 +36,4 @@ class FaultBuffer:
     def take_all(self) -> list[ManagedFault]:
         """Take what is in the buffer at this moment, in the order in which it came."""
         items = self.mailbox.items
-        return [self.took(items.popleft()) for _ in range(len(items))]
+        return [self.took(items.popleft()) for _ in range(len(items))] if items else []

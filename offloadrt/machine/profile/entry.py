@@ -27,8 +27,12 @@ FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
 
 _POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
 """Sizes by which other sizes are divided: 0 would be a division by zero."""
-_AT_MOST: dict[str, float] = {"jitter": 1.0}
-"""Upper limits of fractions of a whole."""
+_AT_MOST: dict[str, float] = {"jitter": 1.0, "runtime.hidden_helper_threads": 1024}
+"""Upper limits of fractions of a whole, and of what has an actor each."""
+_AT_MOST_UNITS: dict[str, float] = {"engines": 1024, "queues": 1024, "connections": 1024, "devices": 1024}
+"""Upper limits of counts of what has an actor each."""
+_MOST = 1 << 30
+"""Upper limit of every other count."""
 
 
 class EntryError(ValueError):
@@ -216,13 +220,19 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
         elif dimension != unit.dimension:
             raise EntryError(f"{given!r} is a quantity of {dimension}, this one of {unit.dimension} ({unit.text})")
     else:
-        value = given * unit.factor
+        try:
+            value = given * unit.factor
+        except OverflowError:
+            value = math.inf
     if not math.isfinite(value) or value < 0:
         raise EntryError(f"{given!r} must be finite and not negative")
     if value == 0 and (unit.is_count or unit.is_rate or key in _POSITIVE):
         raise EntryError(f"{given!r} must be positive ({unit.text})")
-    if value > _AT_MOST.get(key, math.inf):
-        raise EntryError(f"{given!r} must be at most {_AT_MOST[key]:g}")
+    most = _AT_MOST.get(key, _AT_MOST_UNITS.get(unit.text, _MOST) if unit.is_count else math.inf)
+    if value > most:
+        raise EntryError(f"{given!r} must be at most {most:.15g}")
+    if key in _POSITIVE and value != int(value):
+        raise EntryError(f"{given!r} must be a whole number of bytes")
     if unit.is_count and value != int(value):
         raise EntryError(f"{given!r} must be a whole number ({unit.text})")
     return float(value)

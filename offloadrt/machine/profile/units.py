@@ -7,6 +7,7 @@ nothing else, so that a unit of another field is an error at once.
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -118,9 +119,14 @@ def quantity(text: str) -> tuple[float, str]:
         return _convert(text, text)
 
 
+_QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?\s*([^\W\d_]+(\s*/\s*[^\W\d_]+)*|%)")
+
+
 def _convert(expression: str, shown: str) -> tuple[float, str]:
     """Return the SI value and the dimension of an expression, which error messages show as ``shown``."""
     try:
+        if not _QUANTITY.fullmatch(expression):  # pint would evaluate it, as Python does
+            raise ValueError("a quantity is one number and one unit")
         parsed: Any = _registry().Quantity(expression)
         base = parsed.to_base_units()
     except Exception as error:  # pint raises tokenize errors, assertion errors and its own, according to the text

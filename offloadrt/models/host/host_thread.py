@@ -69,8 +69,7 @@ class ProgramThread(ABC):
         """
         if not array.pointer_address:
             raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")
-        value = np.array([array.address], "<u8")
-        return HostArray(f"&{array.name}", array.pointer_address, (1,), value.dtype, "static", 0, value)
+        return array.pointer_variable
 
     def free(self, array: HostArray) -> Awaitable[object] | None:
         """Give the memory of a heap array back to the heap of the thread that allocated it.

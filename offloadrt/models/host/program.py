@@ -161,7 +161,7 @@ class OffloadProgram(ABC, Generic[T]):
         if not 0 <= number < len(self.devices):
             count = len(self.devices)
             is_host = self.counts_initial_device and number == count
-            why = "is the host, which runs no target regions here" if is_host else "is invalid"
+            why = "is the host" if is_host else "is invalid"
             raise InvalidDevice(
                 f"device number {number} {why}, only {count} {'device is' if count == 1 else 'devices are'} available",
                 call=call,

@@ -9,7 +9,7 @@
 ``Construct``                           a directive lowered once and run often: ``t.construct_target``, ``t.run``
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``LoweredProgram``, ``LoweredItem``     directives as a compiler lowered them: a recording's, for example
-``section``                             ``a[lower:length:stride]``
+``section``, ``array_section``          ``a[lower:length:stride]``, in one dimension and in several
 ``pointees``                            a kernel argument that follows stored pointers
 ``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program; ``UnifiedMemoryManager`` is
                                         one of managed memory
@@ -19,7 +19,7 @@
 `offloadrt.runtime`.
 """
 
-from offloadrt.models.host.section import Section, section
+from offloadrt.models.host.section import Section, SectionExtent, array_section, section
 from offloadrt.models.openmp.clauses import (
     Depend,
     Map,
@@ -36,6 +36,7 @@ from offloadrt.models.openmp.clauses import (
 )
 from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.lowered import LoweredItem, LoweredProgram
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.options import OpenMPOptions
@@ -57,6 +58,7 @@ from offloadrt.runtime import (
 from offloadrt.runtime.mapping.map_item import Dimension
 
 __all__ = [
+    "INITIAL_DEVICE",
     "Construct",
     "Depend",
     "DeviceEnded",
@@ -82,10 +84,12 @@ __all__ = [
     "OutsideArray",
     "PlacementError",
     "Section",
+    "SectionExtent",
     "TargetClauses",
     "UnifiedMemoryManager",
     "UnifiedMemoryUnavailable",
     "UseDevice",
+    "array_section",
     "depend",
     "from_",
     "map",

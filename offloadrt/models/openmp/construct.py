@@ -22,6 +22,7 @@ from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps, flatten
 from offloadrt.models.openmp.declarations import Declarations
+from offloadrt.models.openmp.initial_device import INITIAL_DEVICE, HostRegion
 from offloadrt.models.openmp.lowering import defaultmap_item, lower_data, lower_target, lower_update
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -42,6 +43,8 @@ class Construct:
     device: int | None = None
     nowait: bool = False
     depends: tuple[Depend, ...] = ()
+    on_host: HostRegion | None = None
+    """What it does on the initial device; None: nothing."""
 
 
 class TargetClauses(TypedDict, total=False):
@@ -53,7 +56,7 @@ class TargetClauses(TypedDict, total=False):
     is_device_ptr, has_device_addr: arguments that are device addresses already, as a managed array is. firstprivate,
     private: arrays of which the region gets its own copy. defaultmap: what implicit maps do (for
     ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number.
-    nowait, depend: as a deferred task.
+    nowait, depend: as a deferred task. if_: False runs it on the initial device.
     """
 
     maps: Map | Maps | Sequence[Map | Maps]
@@ -68,6 +71,7 @@ class TargetClauses(TypedDict, total=False):
     private: Any
     defaultmap: str | Mapping[str, str]
     device: int | None
+    if_: bool
 
 
 _TARGET_CLAUSES = tuple(TargetClauses.__annotations__)
@@ -99,6 +103,7 @@ def target_construct(
     private: Any = (),
     defaultmap: str | Mapping[str, str] = "default",
     device: int | None = None,
+    if_: bool = True,
 ) -> Construct:
     """Make a target region; the clauses are those of `TargetClauses`.
 
@@ -146,7 +151,9 @@ def target_construct(
 
         return target(where, launch, items, arguments, queue, "target", globals_of)
 
-    return Construct("target", region, device, nowait, _dependences(depend))
+    own = (*_as_sequence(firstprivate), *_as_sequence(private))
+    where = device if if_ else INITIAL_DEVICE
+    return Construct("target", region, where, nowait, _dependences(depend), HostRegion(launch, tuple(arguments), own))
 
 
 def enter_data_construct(

@@ -12,7 +12,7 @@ LLVM's entry points do: what is fatal there raises here.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,11 +21,10 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.directive import Work, in_directive, leave_region
+from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.models.host.region import Region
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.models.openmp import memory_copies, routines
 from offloadrt.models.openmp.clauses import Clause, Depend
@@ -33,22 +32,22 @@ from offloadrt.models.openmp.construct import (
     Construct,
     TargetClauses,
     check_clauses,
-    ending,
     enter_data_construct,
     exit_data_construct,
     target_construct,
     update_construct,
 )
 from offloadrt.models.openmp.declarations import Declarations
-from offloadrt.models.openmp.lowering import at_data_end, lower_data
+from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
+from offloadrt.models.openmp.lowering import lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
+from offloadrt.models.openmp.routine_caller import is_host
+from offloadrt.models.openmp.target_data import TargetData
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion, taskwait, wait_for
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
-from offloadrt.runtime.mapping.data_environment import target_data_begin
 
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
@@ -186,7 +185,7 @@ class HostThread(ProgramThread):
 
     # directives
 
-    def target_data(self, *clauses: Clause, device: int | None = None) -> TargetData:
+    def target_data(self, *clauses: Clause, device: int | None = None, if_: bool = True) -> TargetData:
         """Make a data region: ``async with t.target_data(…) as pointers:``.
 
         Gives the device pointers of use_device_ptr and use_device_addr by array.
@@ -194,19 +193,29 @@ class HostThread(ProgramThread):
         A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
         mappings end without being copied back.
         """
-        return TargetData(self, clauses, device)
+        items = lower_data(clauses, "target data", self.declarations.mappers)
+        return TargetData(self, items, device if if_ else INITIAL_DEVICE)
 
-    def target_enter_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
+    def target_enter_data(
+        self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
+    ) -> Running:
         """Run ``target enter data``."""
-        return self.run(enter_data_construct(self.declarations, clauses, device, nowait))
+        where = device if if_ else INITIAL_DEVICE
+        return self.run(enter_data_construct(self.declarations, clauses, where, nowait))
 
-    def target_exit_data(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
+    def target_exit_data(
+        self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
+    ) -> Running:
         """Run ``target exit data``."""
-        return self.run(exit_data_construct(self.declarations, clauses, device, nowait))
+        where = device if if_ else INITIAL_DEVICE
+        return self.run(exit_data_construct(self.declarations, clauses, where, nowait))
 
-    def target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Running:
+    def target_update(
+        self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
+    ) -> Running:
         """Run ``target update to(…) from(…)``."""
-        return self.run(self.construct_target_update(*clauses, device=device, nowait=nowait))
+        where = device if if_ else INITIAL_DEVICE
+        return self.run(self.construct_target_update(*clauses, device=where, nowait=nowait))
 
     def target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Running:
         """Run a kernel with these arguments on a device: ``target teams distribute parallel for``.
@@ -232,6 +241,8 @@ class HostThread(ProgramThread):
         """Run a construct."""
         name, work, depends = construct.name, construct.work, construct.depends
         device = self.default_device if construct.device is None else construct.device
+        if is_host(self, device):
+            return self._run_on_host(construct)
         if construct.nowait:
             return self._defer(name, device, work, depends)
         if depends:
@@ -250,54 +261,13 @@ class HostThread(ProgramThread):
 
         self.helpers.submit(self.tasks, name, run, depends)
 
+    async def _run_on_host(self, construct: Construct) -> None:
+        """Run a construct on the initial device at once, a deferred one too, when its predecessors are done."""
+        if construct.depends:
+            await wait_for(self.tasks.predecessors(construct.depends))
+        if construct.on_host is not None:
+            await construct.on_host.run(self, self.program.machine)
+
     async def _run_after(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
         await wait_for(self.tasks.predecessors(depends))
         await in_directive(self.program, name, device, work)
-
-
-class TargetData(Region[dict[HostArray, DevicePointer | None]]):
-    """A ``target data`` region. The pointers are None for arrays that are not mapped."""
-
-    directive = "target_data"
-
-    def __init__(self, thread: HostThread, clauses: Sequence[Clause], device: int | None) -> None:
-        self._thread = thread
-        self._device = device
-        self._items = lower_data(clauses, "target data", thread.declarations.mappers)
-        self.made()
-
-    @property
-    def _number(self) -> int:
-        """Look up the default device; as in LLVM, begin and end each do so."""
-        return self._thread.default_device if self._device is None else self._device
-
-    async def begin(self) -> dict[HostArray, DevicePointer | None]:
-        items = self._items
-        pointers: dict[HostArray, DevicePointer | None] = {}
-
-        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            addresses = await target_data_begin(where, items, queue, "target data")
-            for position, address in addresses.items():
-                array = items[position].array
-                if array is not None:
-                    pointers[array] = None if address is None else _pointer(array, address, where)
-
-        await in_directive(self._thread.program, "target data", self._number, begin)
-        return pointers
-
-    async def end(self) -> None:
-        items = at_data_end(self._items)
-        work = ending(items, "target data")
-        await in_directive(self._thread.program, "target data end", self._number, work, items)
-
-    def leave(self) -> None:
-        leave_region(self._thread.program, "target data end", self._number, at_data_end(self._items))
-
-
-def _pointer(array: HostArray, address: int, where: OffloadDevice) -> DevicePointer:
-    entry = where.table.lookup(array.address, 0).entry
-    whole = entry is None or (entry.host_begin <= array.address and array.address + array.nbytes <= entry.host_end)
-    part = None if entry is None or whole or entry.device_address(array.address) != address else entry.binding
-    return DevicePointer(
-        address, array.nbytes, where.number, array.phantom, array.dtype, array.shape, binding=part, array=array
-    )

@@ -229,6 +229,8 @@ def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
             if clause.kind not in _MAP_TYPES[construct]:
                 raise ValueError(f"map({clause.kind}: …) is not allowed on {construct}")
             for item in clause.items:
+                if isinstance(item, Section) and not item.is_contiguous and item.inner:
+                    raise ValueError(f"map({clause.kind}: {item}): the section is not contiguous storage")
                 if isinstance(item, Section) and item.stride != 1:
                     raise ValueError(f"map({clause.kind}: {item}): a stride is allowed on target update only")
         elif isinstance(clause, Motion) and construct != "target update":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable
 from typing import Any, Protocol, TypeGuard
 
@@ -11,6 +12,7 @@ from offloadrt.kernels.whole import is_whole as is_integer
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section
+from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -53,7 +55,14 @@ def is_host(t: Caller, device: int | None) -> bool:
 
 def chosen(t: Caller, device: int | None) -> int:
     """Return the device's number. Raises TypeError for what is no number."""
-    return t.default_device if device is None else whole(device, "device", "its number")
+    number = t.default_device if device is None else whole(device, "device", "its number")
+    return initial_device(t) if number == INITIAL_DEVICE else number
+
+
+def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:
+    """Return the pointer of the initial device to an array, which is where the host has it."""
+    nbytes = math.prod(shape) * array.itemsize
+    return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 
 
 def whole(value: int, call: str, what: str) -> int:

@@ -16,6 +16,7 @@ from offloadrt.models.openmp.routine_caller import (
     Caller,
     chosen,
     host_place,
+    in_place,
     in_routine,
     initial_device,
     is_host,
@@ -46,7 +47,7 @@ def omp_get_default_device(t: Caller) -> int:
 def omp_set_default_device(t: Caller, number: int) -> None:
     """Set the default device of this thread, as default-device-var is the task's own.
 
-    The initial device takes routines, but runs no target regions here. Raises InvalidDevice.
+    The initial device is the host. Raises InvalidDevice.
     """
     if not is_host(t, number):
         t.program.device(number, "omp_set_default_device")
@@ -134,10 +135,10 @@ async def omp_get_mapped_ptr(
     if place is None or isinstance(place, DevicePointer) or not 0 <= chosen(t, device) <= initial_device(t):
         return None
     array, begin = host_place(place)
-    shape = array.shape if isinstance(place, HostArray) else (place.length, *array.shape[1:])
+    named = () if isinstance(place, HostArray) else place.extents
+    shape = (*(extent.length for extent in named), *array.shape[len(named) :])
     if is_host(t, device):
-        initial = initial_device(t)
-        return DevicePointer(begin, place.nbytes, initial, array.phantom, array.dtype, shape, array)
+        return in_place(array, begin, initial_device(t), shape)
     address, where = await _find(t, "omp_get_mapped_ptr", place, 1, device)
     if address is None:
         return None
@@ -192,7 +193,7 @@ async def _find(
     addresses: list[int | None] = []
 
     async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        pointer = await get_present_pointer(where, array, begin, nbytes, cause=queue.cause)
+        pointer = await get_present_pointer(where, array, begin, nbytes, queue.cause)
         addresses.append(None if pointer.entry is None else pointer.address)
 
     where = await in_routine(t, name, device, look)

@@ -9,6 +9,10 @@ is asked; it decides anew only when enough operations and enough time have passe
 - the side that does not have the data now also pays for the transfer of what the operation uses;
 - sides that differ by less than the tolerance leave everything as it is.
 
+One measurement of an operation is enough, after the first of each run, which never counts. A new process does not know
+what follows what, so that its first decision is from its first operation alone. It keeps that for the least time or
+longer. So does the source.
+
 Follows AdaptiveCpp's ``should_offload`` (``offload.hpp``), one state for each thread. Not followed: in that source the
 least number of operations between decisions is the least time in nanoseconds, 10⁹, so that a run hardly ever
 decides twice; here it is what its configuration says, 128.

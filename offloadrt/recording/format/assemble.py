@@ -57,7 +57,6 @@ class Assembler:
     """The number of each parallel region's team."""
     locks: dict[tuple[int, int], int] = attrs.field(factory=dict)
     dependences: ListTable = attrs.field(factory=lambda: ListTable("dependences", "dependence", ("address", "kind")))
-    widest: int = 1
     _threads: dict[int, _Thread] = attrs.field(factory=dict)
     _by_identifier: dict[int, TaskRow] = attrs.field(factory=dict)
     _made: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
@@ -152,7 +151,6 @@ class Assembler:
         task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
         if not initial:
             task.team, task.number, task.size = self._team(row[2]), b_of(row), max(1, row[5])
-            self.widest = max(self.widest, task.size)
         thread.task = task
 
     def _leave(self, thread: _Thread) -> None:

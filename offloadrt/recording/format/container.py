@@ -8,8 +8,6 @@ RUN/columns/NAME.npy            one for each name of `recording.COLUMNS`
 from __future__ import annotations
 
 import io
-import shutil
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -132,11 +130,11 @@ def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mappi
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(part)
         return
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, part in parts.items():
-                archive.writestr(zipfile.ZipInfo(name), part, zipfile.ZIP_DEFLATED)  # the same bytes at any time
-    shutil.move(file.name, path)
+    partial = path.with_name(path.name + ".partial")
+    with zipfile.ZipFile(partial, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), part, zipfile.ZIP_DEFLATED)  # the same bytes at any time
+    partial.replace(path)
 
 
 @attrs.define

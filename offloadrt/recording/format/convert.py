@@ -17,6 +17,7 @@ from offloadrt.recording.format.container import RunSummary, write
 from offloadrt.recording.format.errors import NotARecording, RecordingTooNew
 from offloadrt.recording.format.events import events_of
 from offloadrt.recording.format.recording import NONE, Column, Dictionaries, Meta, Step
+from offloadrt.recording.format.roots import TaskTree
 from offloadrt.recording.format.slots import RAW_VERSION, RawProcess, processes_of
 from offloadrt.recording.format.tables import FIELDS, ListTable, row_columns, task_columns
 
@@ -73,7 +74,7 @@ def recorded(
     assembler = Assembler(process)
     memory, calls = assembler.memory, assembler.calls
     for line in _globals(process):
-        memory.arrays.allocate(int(line["at"]), int(line["size"]), "global", str(line["name"]))
+        memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
     for event in events_of(process):
         assembler.take(event)
     assembler.finish()
@@ -92,7 +93,9 @@ def recorded(
         **assembler.dependences.columns(),
         **row_columns("lock", ("kind",), locks),
     }
-    return Dictionaries(_meta(assembler, record, run), tuple(calls.sites), tuple(calls.kernels), arrays), columns
+    return Dictionaries(
+        _meta(assembler, record, run, TaskTree(columns).widest()), tuple(calls.sites), tuple(calls.kernels), arrays
+    ), columns
 
 
 def _globals(process: RawProcess) -> list[dict[str, Any]]:
@@ -120,14 +123,14 @@ def _place_allocations(assembler: Assembler, columns: dict[str, Column], numbers
             columns["record.subject"][record] = numbers[block.number]
 
 
-def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any]) -> Meta:
+def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int) -> Meta:
     process, memory, calls = assembler.process, assembler.memory, assembler.calls
     line, end = process.line("process"), process.line("end")
     return Meta(
         program=[str(word) for word in line.get("argv") or record.get("command", [])],
         pid=process.pid,
         rank=line.get("rank"),
-        threads=assembler.widest,
+        threads=threads,
         asked_threads=run.get("threads"),
         ended=str(end.get("how", "cut")),
         exit=run.get("exit"),

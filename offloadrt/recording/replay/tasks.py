@@ -16,6 +16,7 @@ from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.recording.format.recording import Recording, Step, TaskKind
+from offloadrt.recording.format.roots import TaskTree
 from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
 from offloadrt.sim import Lock
 
@@ -61,26 +62,11 @@ class TaskWalk:
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == _ORDERED}
-        self._members: dict[int, list[int]] = {}
-        for task, team in enumerate(self._columns["task.team"].tolist()):
-            if team >= 0:
-                self._members.setdefault(team, []).append(task)
-        numbers = self._columns["task.number"].tolist()
-        for members in self._members.values():
-            members.sort(key=lambda task: int(numbers[task]))
+        self._tree = TaskTree(self._columns)
 
-    def works(self, task: int) -> bool:
-        """Tell whether a task, or one that it forks, does more than wait: the hidden helpers' own team does not."""
-        first, count = int(self._columns["task.first"][task]), int(self._columns["task.count"][task])
-        steps = self._columns["record.step"][first : first + count]
-        for record, step in enumerate(steps.tolist(), first):
-            if step == Step.FORK:
-                members = self._members.get(int(self._columns["record.subject"][record]), ())
-                if any(self.works(member) for member in members):
-                    return True
-            elif step not in (Step.BARRIER, Step.REST):
-                return True
-        return False
+    def roots(self) -> list[int]:
+        """Return the initial tasks that do something of the program's."""
+        return self._tree.roots()
 
     async def thread(self, t: HostThread, task: int) -> None:
         """Walk an initial task, with a team of its own."""
@@ -148,7 +134,7 @@ class TaskWalk:
 
     async def _fork(self, team_number: int) -> None:
         """Run a parallel region; the thread that came to it waits, for member 0 is an actor of its own."""
-        members = self._members.get(team_number, [])
+        members = self._tree.members.get(team_number, [])
         if not members:
             return
         team = self._team(len(members))

@@ -25,19 +25,20 @@ async def bind_arguments(
     table, lookup_s = device.table_lock, device.costs.lookup
     absent = unmapped(device)
     for position, item in enumerate(items):
-        if not item.type & TARGET_PARAM or item.array is None:
-            if item.type & LAMBDA == LAMBDA and item.type >= FIRST_MEMBER:
+        bits = item.type
+        if not bits & TARGET_PARAM or item.array is None:
+            if bits & LAMBDA == LAMBDA and bits >= FIRST_MEMBER:
                 await _capture(device, item, items[(item.type >> 48) - 1], private, queue)
             continue
-        if item.type & LITERAL:
+        if bits & LITERAL:
             bindings[item.array] = _in_hand(device, item.array)
             continue
-        if item.type & PRIVATE:
+        if bits & PRIVATE:
             following = items[position + 1].type if position + 1 < len(items) else 0
             await private.add(item, at_once=following >= FIRST_MEMBER)
             continue
         await table.enter(lookup_s, item.begin, item.size, False)
-        entry = (await find_present(device, item.array, item.begin, item.size, cause=queue.cause)).entry
+        entry = (await find_present(device, item.array, item.begin, item.size, queue.cause)).entry
         bindings[item.array] = absent if entry is None else entry.binding
         if entry is None and item.array.managed:
             bindings[item.array] = ON_HOST
@@ -56,7 +57,7 @@ async def _capture(
     device: OffloadDevice, item: MapItem, parent: MapItem, private: PrivateArguments, queue: DirectiveQueue
 ) -> None:
     """Write the device address of a variable into the device's copy of the lambda that captured it by reference."""
-    captured = await get_present_pointer(device, item.array, item.begin, item.size, cause=queue.cause)
+    captured = await get_present_pointer(device, item.array, item.begin, item.size, queue.cause)
     into = private.addresses.get(parent.array) if parent.array is not None else None
     if into is None and (entry := device.table.lookup(parent.begin, parent.size).entry) is not None:
         into = entry.device_address(parent.begin)

@@ -6,6 +6,7 @@ Errors are MappingError; what LLVM prints goes to `device.messages` as well.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import attrs
@@ -14,7 +15,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
-from offloadrt.runtime.mapping.map_item import Dimension, MapItem, MapItems
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
 from offloadrt.runtime.mapping.map_type import (
     ALWAYS,
     ATTACH,
@@ -30,8 +31,7 @@ from offloadrt.runtime.mapping.map_type import (
     RETURN_PARAM,
     TO,
 )
-from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer
-from offloadrt.runtime.mapping.table_visits import TargetPointer
+from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer, TargetPointer
 from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
 from offloadrt.runtime.mapping.unmapping import (
     find_present,
@@ -43,6 +43,7 @@ from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.trace import events
 
 NOT_MAPPED = LITERAL | PRIVATE
+SKIPPED = NOT_MAPPED | ATTACH
 
 
 @attrs.define(eq=False)
@@ -73,29 +74,29 @@ async def target_data_begin(
     attachments = Attachments()
     returned: dict[int, int | None] = {}
     table, lookup_s = device.table_lock, device.costs.lookup
+    acts_in_place = device.prefaults or device.objects is not None
     for position, item in enumerate(items):
-        if item.type & NOT_MAPPED:
-            continue
-        if item.type & ATTACH:
-            attachments.items.append(item)
+        bits, base = item.type, item.base
+        if bits & SKIPPED:
+            if not bits & NOT_MAPPED:
+                attachments.items.append(item)
             continue
         if item.array is not None and item.array.freed:
             raise _freed(device, item, call)
-        base = item.base
-        if item.type & PTR_AND_OBJ:
+        if bits & PTR_AND_OBJ:
             base = item.pointee_base
             pointer = await _begin_pointer_and_object(device, item, base, queue, attachments, call)
         else:
             await table.enter(lookup_s, item.begin, item.size)
-            pointer = await get_target_pointer(
-                device, item, queue, begin=item.begin, base=base, size=item.size, type_bits=item.type
-            )
-            pointer.release(device)
-            _note_mapped(device, item, pointer, attachments, call)
-        if pointer.entry is None:
+            pointer = await get_target_pointer(device, item, queue, item.begin, base, item.size, bits)
+            if pointer.is_locked:
+                device.release(pointer)
+            if pointer.is_new or pointer.address is None:
+                _note_mapped(device, item, pointer, attachments, call)
+        if pointer.entry is None and acts_in_place:
             await _use_in_place(device, item, queue)
         queue.mapped = position + 1
-        if item.type & RETURN_PARAM:
+        if bits & RETURN_PARAM:
             returned[position] = None if pointer.address is None else pointer.address - (item.begin - base)
     for item in attachments.items:
         if item.type & ALWAYS or attachments.is_new(item.begin) or attachments.is_new(item.base):
@@ -133,9 +134,8 @@ async def _begin_pointer_and_object(
     lookup_s = device.costs.lookup
     await device.table_lock.enter(lookup_s, item.base, POINTER_BYTES)
     owner = await get_target_pointer(
-        device, item, queue, begin=item.base, base=item.base, size=POINTER_BYTES,
-        type_bits=item.type & ~(TO | ALWAYS), release_table=False,
-    )  # fmt: skip
+        device, item, queue, item.base, item.base, POINTER_BYTES, item.type & ~(TO | ALWAYS), release_table=False
+    )
     try:
         try:
             if owner.address is None:
@@ -147,23 +147,16 @@ async def _begin_pointer_and_object(
             device.table_lock.release()
             raise
         pointer = await get_target_pointer(
-            device,
-            item,
-            queue,
-            begin=item.begin,
-            base=base,
-            size=item.size,
-            type_bits=item.type & ~MEMBER_OF,
-            owned=owner.entry,
+            device, item, queue, item.begin, base, item.size, item.type & ~MEMBER_OF, owned=owner.entry
         )
         try:
             _note_mapped(device, item, pointer, attachments, call)
             if pointer.entry is not None:
                 await _attach(device, item, owner, base, pointer.entry, queue)
         finally:
-            pointer.release(device)
+            device.release(pointer)
     finally:
-        owner.release(device)
+        device.release(owner)
     return pointer
 
 
@@ -202,18 +195,16 @@ def pointer_span(shadow: ShadowPointer) -> HostSpan:
 
 async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
     """Attach if pointer and pointee are present; one of them is new in this construct (`processAttachEntries`)."""
-    pointee = await get_present_pointer(device, item.array, item.begin, 0, must_contain=True, cause=queue.cause)
+    pointee = await get_present_pointer(device, item.array, item.begin, 0, queue.cause, must_contain=True)
     if pointee.entry is None:
         return
-    owner = await get_present_pointer(
-        device, None, item.base, item.size, must_contain=True, locks=True, cause=queue.cause
-    )
+    owner = await get_present_pointer(device, None, item.base, item.size, queue.cause, must_contain=True, locks=True)
     try:
         if owner.entry is None or item.array is None:
             return
         await _attach(device, item, owner, item.pointee_base, pointee.entry, queue)
     finally:
-        owner.release(device)
+        device.release(owner)
 
 
 async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
@@ -224,29 +215,30 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         items = items.mapped
     queue.items, queue.mapped = items, len(items)
     table, lookup_s = device.table_lock, device.costs.lookup
+    objects = device.objects if queue.placed is None else None
     for position in reversed(range(len(items))):
         item = items[position]
-        if item.type & (NOT_MAPPED | ATTACH):
+        bits = item.type
+        if bits & SKIPPED:
             continue
         await table.enter(lookup_s, item.begin, item.size)
         pointer = await find_present(
-            device, item.array, item.begin, item.size,
-            must_contain=not item.type & IMPLICIT, ends=item, cause=queue.cause,
-        )  # fmt: skip
+            device, item.array, item.begin, item.size, queue.cause, not bits & IMPLICIT, False, item
+        )
         queue.mapped = position
         entry = pointer.entry
-        if device.objects is not None and queue.placed is None:
-            deletes = item.type & DELETE != 0
-            if deletes or entry is None or (entry.total == 0 and not pointer.is_last):
-                device.objects.drop(item, deletes)  # without a block, or with one that was on its way out before
+        if objects is not None:
+            deletes = bits & DELETE != 0
+            if deletes or entry is None or (entry.is_unused and not pointer.is_last):
+                objects.drop(item, deletes)  # without a block, or with one that was on its way out before
         if entry is not None:
             put_off_data_end(device, entry, item, queue)
             if pointer.is_locked:
                 await _copy_back(device, item, entry, pointer, queue, call)
-        elif item.type & PRESENT and pointer.address is None:
+        elif bits & PRESENT and pointer.address is None:
             raise _absent(device, item, item.begin, item.size, call, "map type")
-    if device.objects is not None and queue.placed is None:
-        put_off_data_ended(device, device.objects, items, queue)
+    if objects is not None:
+        put_off_data_ended(device, objects, items, queue)
 
 
 async def _copy_back(
@@ -264,7 +256,7 @@ async def _copy_back(
         if pointer.is_last:
             entry.event = await device.plugin.record_event(queue)
     finally:
-        pointer.release(device)
+        device.release(pointer)
 
 
 async def target_data_update(
@@ -281,33 +273,47 @@ async def target_data_update(
         if item.type & NOT_MAPPED:
             continue
         if item.type & NON_CONTIG:
-            for begin, size in strided_pieces(item.base, item.dimensions, specification):
+            for begin, size in strided_pieces(item, specification):
                 await _update_piece(device, item, begin, size, queue, call)
         else:
             await _update_piece(device, item, item.begin, item.size, queue, call)
 
 
-def strided_pieces(base: int, dimensions: Sequence[Dimension], specification: bool) -> list[tuple[int, int]]:
-    """Address and size of each contiguous piece of a strided section (`targetDataNonContiguous`).
+def strided_pieces(item: MapItem, specification: bool) -> list[tuple[int, int]]:
+    """Address and size of each contiguous piece of a section with gaps (`targetDataNonContiguous`).
 
-    >>> strided_pieces(0, [Dimension(1, 2, 8), Dimension(0, 1, 4)], specification=False)
+    LLVM 22 multiplies each lower bound by the stride; of the innermost dimension that is not merged with the next it
+    moves the first element only; and it counts from the begin of the array, without leading subscripts.
+
+    >>> from offloadrt.runtime.mapping.map_item import Dimension
+    >>> row = MapItem(None, 0, 4, 2, NON_CONTIG, (Dimension(1, 2, 8), Dimension(0, 1, 4)))
+    >>> strided_pieces(row, specification=False)
     [(8, 4), (16, 4)]
+    >>> strided_pieces(row, specification=True)
+    [(4, 4), (12, 4)]
     """
-    last = dimensions[-1]
-    size = last.count * last.stride
-    starts = [base]
-    for dimension in dimensions[:-1]:
-        first = dimension.offset * (last.stride if specification else dimension.stride)
-        starts = [start + first + i * dimension.stride for start in starts for i in range(dimension.count)]
-    return [(start + last.offset * last.stride, size) for start in starts]
+    dimensions = item.dimensions
+    size = dimensions[-1].count * dimensions[-1].stride
+    if specification:
+        starts = [item.begin]
+        for dimension in dimensions[:-1]:
+            starts = [start + i * dimension.stride for start in starts for i in range(dimension.count)]
+        return [(start, size) for start in starts]
+    merged = 0
+    for outer, inner in itertools.pairwise(dimensions):
+        merged += inner.count * inner.stride == outer.stride
+    starts = [item.base]
+    kept = dimensions[: len(dimensions) - merged]
+    for dimension in kept:
+        counted = 1 if dimension is kept[-1] else dimension.count
+        starts = [start + (dimension.offset + i) * dimension.stride for start in starts for i in range(counted)]
+    return [(start, size) for start in starts]
 
 
 async def _update_piece(
     device: OffloadDevice, item: MapItem, begin: int, size: int, queue: DirectiveQueue, call: str
 ) -> None:
-    pointer = await get_present_pointer(
-        device, item.array, begin, size, must_contain=True, locks=True, cause=queue.cause
-    )
+    pointer = await get_present_pointer(device, item.array, begin, size, queue.cause, must_contain=True, locks=True)
     try:
         if pointer.entry is None and item.type & PRESENT:
             raise _absent(device, item, begin, size, call, "motion")
@@ -333,7 +339,7 @@ async def _update_piece(
 
                 queue.post_processing.append(restore)
     finally:
-        pointer.release(device)
+        device.release(pointer)
 
 
 def _absent(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str, kind: str) -> MappingError:

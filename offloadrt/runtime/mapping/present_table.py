@@ -102,6 +102,11 @@ class Entry:
         total = self.dynamic + self.hold
         return total if total < INFINITE else INFINITE
 
+    @property
+    def is_unused(self) -> bool:
+        """Tell whether both counts are zero."""
+        return not (self.dynamic or self.hold)
+
     def device_address(self, host_address: int) -> int:
         return self.device_begin + (host_address - self.host_begin)
 
@@ -115,9 +120,9 @@ class Entry:
     def decrement(self, hold: bool) -> None:
         """Count one down, never below zero: a release of what was only held, or held by others, does nothing."""
         if hold:
-            if self.hold not in (INFINITE, 0):
+            if self.hold and self.hold != INFINITE:
                 self.hold -= 1
-        elif self.dynamic not in (INFINITE, 0):
+        elif self.dynamic and self.dynamic != INFINITE:
             self.dynamic -= 1
 
     def reset(self, hold: bool) -> None:
@@ -142,26 +147,60 @@ class Entry:
         return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
 
 
-@attrs.frozen
-class Lookup:
-    """Where a section lies relative to the table. `visited` are the entries that the search locks, in order.
+@attrs.define(eq=False)
+class TargetPointer:
+    """What the runtime goes on with after a look-up (LLVM's `TargetPointerResultTy`): a device address and an entry.
 
-    The last visited entry is the one the flags speak of; it may be a mere neighbour by address.
+    It may own the lock of its entry (`OffloadDevice.release`). One that owns none is shared by all who find the same.
     """
 
+    address: int | None = None
+    """None: there is nothing to use (an illegal mapping, or a section of absent memory)."""
+    entry: Entry | None = None
+    """None: nothing of the section is mapped; if there is an address, the device uses the host's memory."""
+    is_locked: bool = False
+    """Whether the lock of the entry is this pointer's."""
+    is_new: bool = False
+    is_last: bool = False
+    """Whether the count-down was that of the last reference."""
+
+    @property
+    def is_host(self) -> bool:
+        """Tell whether the device uses the host's memory."""
+        return self.entry is None and self.address is not None
+
+
+ABSENT: Final = TargetPointer()
+
+
+@attrs.frozen
+class Lookup:
+    """Where a section that starts at `begin` lies relative to the table.
+
+    `visited` are the entries that the search locks, in order. The last one, `entry`, is the one the flags speak of; it
+    may be a mere neighbour by address. `pointer` is the section's counterpart in it, or where nothing overlaps, the
+    section on the host.
+    """
+
+    begin: int
     visited: tuple[Entry, ...]
     contained: bool = False
     extends_before: bool = False
     extends_after: bool = False
     entry: Entry | None = attrs.field(init=False)
     overlaps: bool = attrs.field(init=False)
+    pointer: TargetPointer = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "entry", self.visited[-1] if self.visited else None)
-        object.__setattr__(self, "overlaps", self.contained or self.extends_before or self.extends_after)
-
-
-_NOTHING = Lookup(())
+        entry = self.visited[-1] if self.visited else None
+        overlaps = self.contained or self.extends_before or self.extends_after
+        if entry is not None and overlaps:
+            pointer = TargetPointer(entry.device_address(self.begin), entry)
+        else:
+            pointer = TargetPointer(self.begin)
+        object.__setattr__(self, "entry", entry)
+        object.__setattr__(self, "overlaps", overlaps)
+        object.__setattr__(self, "pointer", pointer)
 
 
 class PresentTable:
@@ -223,7 +262,7 @@ class PresentTable:
     def _search(self, begin: int, size: int) -> Lookup:
         entries = self._entries
         if not entries:
-            return _NOTHING
+            return Lookup(begin, ())
         upper = bisect_right(self._begins, begin)
         visited: tuple[Entry, ...] = ()
         end = begin + size
@@ -232,12 +271,12 @@ class PresentTable:
             visited = (before,)
             if begin < before.host_end:
                 if end <= before.host_end:
-                    return Lookup(visited, contained=True)
-                return Lookup(visited, extends_after=True)
+                    return Lookup(begin, visited, contained=True)
+                return Lookup(begin, visited, extends_after=True)
         if upper < len(entries):
             after = entries[upper]
             visited = (*visited, after)
             if size == 0:
-                return Lookup(visited, contained=begin >= after.host_base)
-            return Lookup(visited, extends_before=end > after.host_begin, extends_after=end > after.host_end)
-        return Lookup(visited)
+                return Lookup(begin, visited, contained=begin >= after.host_base)
+            return Lookup(begin, visited, extends_before=end > after.host_begin, extends_after=end > after.host_end)
+        return Lookup(begin, visited)

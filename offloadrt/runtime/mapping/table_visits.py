@@ -1,11 +1,6 @@
-"""Visits of the present table: what a look-up finds, with the lock of its entry, and what the trace tells of it.
-
-A `TargetPointer` owns the lock of its entry until `release`.
-"""
+"""Visits of the present table: the locks of the entries that a look-up meets, and what the trace tells of it."""
 
 from __future__ import annotations
-
-import attrs
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
@@ -13,50 +8,19 @@ from offloadrt.runtime.mapping.present_table import Entry, Lookup
 from offloadrt.trace import events
 
 
-@attrs.define(eq=False)
-class TargetPointer:
-    """What a look-up found (LLVM's `TargetPointerResultTy`): a device address and an entry.
-
-    The entry may stay locked until `release`.
-    """
-
-    address: int | None = None
-    """None: there is nothing to use (an illegal mapping, or a section of absent memory)."""
-    entry: Entry | None = None
-    """None: nothing of the section is mapped; if there is an address, the device uses the host's memory."""
-    is_locked: bool = False
-    """Whether the lock of the entry is this pointer's."""
-    is_new: bool = False
-    is_last: bool = False
-    """Whether the count-down was that of the last reference."""
-
-    @property
-    def is_host(self) -> bool:
-        """Tell whether the device uses the host's memory."""
-        return self.entry is None and self.address is not None
-
-    def release(self, device: OffloadDevice) -> None:
-        if self.is_locked and self.entry is not None:
-            device.unlock_entry(self.entry)
-        self.is_locked = False
-
-
-async def lock_visited(
-    device: OffloadDevice, pointer: TargetPointer, lookup: Lookup, keeps: bool, owned: Entry | None = None
-) -> None:
+async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned: Entry | None = None) -> None:
     """Lock the entries that a search has visited, one after the other as `lookupMapping` does.
 
     The caller holds the table, and waits with it for an entry that is being copied. LLVM keeps the last lock while the
-    directive goes on with that entry. Here `pointer` keeps it only if `keeps`, that is if something is awaited under
-    it: a lock that would be given back at the same instant is only waited for (`pass_visited`, where none is taken).
-    owned: the caller has this one already.
+    directive goes on with that entry. Here it is kept only if `keeps`, that is if something is awaited under it: a lock
+    that would be given back at the same instant is only waited for (`pass_visited`, where none is taken). When this
+    raises, no lock is kept. owned: the caller has this one already.
     """
     for entry in lookup.visited:
         if entry is owned:
             continue
         if keeps and entry is lookup.entry:
             await device.lock_entry(entry)
-            pointer.entry, pointer.is_locked = entry, True
         else:
             await device.pass_entry(entry)
 

@@ -11,15 +11,16 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
+import functools
+
 from offloadrt.runtime.configurations import MapRequest, Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import ALWAYS, CLOSE, FROM_MAPPER, IMPLICIT, OMPX_HOLD, PRESENT, TO
-from offloadrt.runtime.mapping.present_table import Entry, Lookup
+from offloadrt.runtime.mapping.present_table import ABSENT, Entry, Lookup, TargetPointer
 from offloadrt.runtime.mapping.table_visits import (
-    TargetPointer,
     enter_entry,
     lock_visited,
     pass_visited,
@@ -28,12 +29,14 @@ from offloadrt.runtime.mapping.table_visits import (
 )
 from offloadrt.runtime.mapping.unmapping import put_off_data_end
 
+_map_request = functools.lru_cache(4096)(MapRequest)
+"""A program asks the same again and again, and an object that cannot change need not be made anew for it."""
+
 
 async def get_target_pointer(
     device: OffloadDevice,
     item: MapItem,
     queue: DirectiveQueue,
-    *,
     begin: int,
     base: int,
     size: int,
@@ -47,47 +50,49 @@ async def get_target_pointer(
     raises; unless release_table is False, when it is kept and the pointer keeps the lock of its entry. owned: the
     entry whose lock the caller has already.
     """
-    pointer = TargetPointer()
-    keeps = False
+    pointer, keeps = ABSENT, False
     try:
         lookup = device.table.lookup(begin, size)
         entry = lookup.entry
-        present = type_bits & PRESENT != 0
-        if entry is not None and (lookup.contained or (type_bits & IMPLICIT and lookup.overlaps)):
+        if entry is not None and (lookup.contained or (lookup.overlaps and type_bits & IMPLICIT)):
+            pointer = lookup.pointer
             counted = type_bits < FROM_MAPPER
             # A member is not counted; the block of its struct may be new in this directive.
-            pointer.is_new = not counted and entry.total == 1
-            copies = type_bits & TO and (type_bits & ALWAYS or pointer.is_new) and size
-            keeps = bool(copies or device.is_pending(entry) or entry.lock.owner is not None or not release_table)
+            is_new = not counted and entry.total == 1
+            copies = type_bits & TO and (type_bits & ALWAYS or is_new) and size
+            keeps = bool(copies or entry.lock.owner is not None or not release_table)
+            keeps = keeps or (entry.event is not None and device.is_pending(entry))
             if keeps or not pass_visited(device, lookup):
-                await lock_visited(device, pointer, lookup, keeps, owned)
-            pointer.entry, pointer.address = entry, entry.device_address(begin)
+                await lock_visited(device, lookup, keeps, owned)
+            if keeps or is_new:
+                pointer = TargetPointer(pointer.address, entry, keeps and entry is not owned, is_new)
             if counted:
                 entry.increment(type_bits & OMPX_HOLD != 0)
             if device.trace is not None:
                 trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
                 trace_counts(device, queue.cause, entry)
         else:
+            present = type_bits & PRESENT != 0
             placement = Placement.HOST_POINTER if lookup.overlaps else _placement(device, item, size, type_bits)
             inserts = placement is Placement.DEVICE_COPY and size > 0 and not present
             if inserts:
                 await device.work(device.costs.insert)
             if not pass_visited(device, lookup):
-                await lock_visited(device, pointer, lookup, False, owned)
+                await lock_visited(device, lookup, False, owned)
             if device.trace is not None:
                 trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
             if inserts:
-                await _create(device, pointer, item, begin, base, size, type_bits, queue)
+                pointer = await _create(device, item, begin, base, size, type_bits, queue)
                 keeps = True
             elif lookup.overlaps:
                 _report_extension(device, item, begin, size, lookup, present)
             elif placement is Placement.HOST_POINTER:
                 if size:
-                    pointer.address = begin
+                    pointer = lookup.pointer
             elif present:
                 _report_absent(device, item, begin, size)
     except BaseException:
-        pointer.release(device)
+        device.release(pointer)
         device.table_lock.release()
         raise
     if release_table:
@@ -114,21 +119,19 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
 def _placement(device: OffloadDevice, item: MapItem, size: int, type_bits: int) -> Placement:
     """Ask the memory configuration what becomes of a section of which nothing is mapped."""
     close, implicit = type_bits & CLOSE != 0, type_bits & IMPLICIT != 0
-    return device.place(MapRequest(size, close, implicit, device.number, device.mechanism(item.array)))
+    return device.place(_map_request(size, close, implicit, device.number, device.mechanism(item.array)))
 
 
 async def _create(
     device: OffloadDevice,
-    pointer: TargetPointer,
     item: MapItem,
     begin: int,
     base: int,
     size: int,
     type_bits: int,
     queue: DirectiveQueue,
-) -> None:
+) -> TargetPointer:
     """Allocate a block and enter it, under the table lock; its entry is locked until it has been copied to."""
-    pointer.is_new = True
     array, hold = item.array, type_bits & OMPX_HOLD != 0
     phantom = array is not None and array.phantom
     padding = item.padding if begin == item.begin else 0
@@ -148,8 +151,7 @@ async def _create(
     )
     enter_entry(device, queue.cause, entry)
     await device.lock_entry(entry)
-    pointer.entry, pointer.is_locked = entry, True
-    pointer.address = address
+    return TargetPointer(address, entry, is_locked=True, is_new=True)
 
 
 def _report_extension(
@@ -209,5 +211,5 @@ async def _transfer_to(
     except BaseException:
         if type_bits < FROM_MAPPER:
             _undo_count_up(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
-        pointer.release(device)
+        device.release(pointer)
         raise

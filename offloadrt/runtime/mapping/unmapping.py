@@ -14,9 +14,8 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import ALWAYS, DELETE, FIRST_MEMBER, FROM, FROM_MAPPER, OMPX_HOLD, PTR_AND_OBJ
-from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.mapping.present_table import ABSENT, Entry, TargetPointer
 from offloadrt.runtime.mapping.table_visits import (
-    TargetPointer,
     lock_visited,
     pass_visited,
     remove_entry,
@@ -30,14 +29,13 @@ async def get_present_pointer(
     array: HostArray | None,
     begin: int,
     size: int,
-    *,
+    cause: int,
     must_contain: bool = False,
     locks: bool = False,
-    cause: int = 0,
 ) -> TargetPointer:
     """Take the table, and find the counterpart of what is mapped already, as `find_present` does."""
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
-    return await find_present(device, array, begin, size, must_contain=must_contain, locks=locks, cause=cause)
+    return await find_present(device, array, begin, size, cause, must_contain, locks)
 
 
 async def find_present(
@@ -45,50 +43,54 @@ async def find_present(
     array: HostArray | None,
     begin: int,
     size: int,
-    *,
+    cause: int,
     must_contain: bool = False,
     locks: bool = False,
     ends: MapItem | None = None,
-    cause: int = 0,
 ) -> TargetPointer:
     """Find the counterpart of what is mapped already (`getTgtPtrBegin`); the table is released here.
 
     locks: the result keeps the entry's lock until it is released. ends: count the entry down for this item; the lock is
     kept if the item is to be copied back.
     """
-    pointer = TargetPointer()
+    pointer, is_last, hold = ABSENT, False, False
     try:
         lookup = device.table.lookup(begin, size)
         entry = lookup.entry if lookup.contained or (lookup.overlaps and not must_contain) else None
         if entry is None:
             locks = False
         elif ends is not None:
-            pointer.is_last = entry.would_be_last(ends.type & OMPX_HOLD != 0, ends.type & DELETE != 0)
-            locks = bool(ends.type & FROM and ends.size and (ends.type & ALWAYS or pointer.is_last))
+            bits = ends.type
+            hold = bits & OMPX_HOLD != 0
+            is_last = entry.would_be_last(hold, bits & DELETE != 0)
+            locks = bool(bits & FROM and ends.size and (bits & ALWAYS or is_last))
         if locks or not pass_visited(device, lookup):
-            await lock_visited(device, pointer, lookup, locks)
+            await lock_visited(device, lookup, locks)
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, lookup.contained)
         if entry is not None:
-            pointer.entry, pointer.address = entry, entry.device_address(begin)
+            pointer = lookup.pointer
             if ends is not None:
-                _count_down(device, entry, ends, cause)
+                if locks or is_last:
+                    pointer = TargetPointer(pointer.address, entry, locks, is_last=is_last)
+                _count_down(device, entry, bits, hold, cause)
+            elif locks:
+                pointer = TargetPointer(pointer.address, entry, True)
         elif device.configuration.host_pointers:
-            pointer.address = begin
+            pointer = TargetPointer(begin) if lookup.overlaps else lookup.pointer
     except BaseException:
-        pointer.release(device)
+        device.release(pointer)
         raise
     finally:
         device.table_lock.release()
     return pointer
 
 
-def _count_down(device: OffloadDevice, entry: Entry, item: MapItem, cause: int) -> None:
-    hold = item.type & OMPX_HOLD != 0
-    if item.type & DELETE:
+def _count_down(device: OffloadDevice, entry: Entry, bits: int, hold: bool, cause: int) -> None:
+    if bits & DELETE:
         entry.reset(hold)
     entry.data_end_users += 1
-    if item.type < FROM_MAPPER or (item.type & PTR_AND_OBJ and not item.type & FROM_MAPPER):
+    if bits < FROM_MAPPER or (bits & PTR_AND_OBJ and not bits & FROM_MAPPER):
         entry.decrement(hold)
     if device.trace is not None:
         trace_counts(device, cause, entry)
@@ -115,14 +117,14 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
                 await device.free(entry.block, item.array, entry.host_begin)
             ending.popleft()
             continue
-        await table.enter(0.0, entry.host_begin, item.size, entry.total == 0)
+        await table.enter(0.0, entry.host_begin, item.size, entry.is_unused)
         try:
             await device.pass_entry(entry)
             entry.data_end_users -= 1
             if item.type & FROM and entry.shadow_pointers:
                 restore_host_pointers(item.array, entry)
             removes = (
-                entry.total == 0
+                entry.is_unused
                 and entry.data_end_users == 0
                 and not (item.type >= FIRST_MEMBER and not item.type & PTR_AND_OBJ)
             )  # a member leaves the block to its struct

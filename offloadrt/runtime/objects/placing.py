@@ -207,9 +207,7 @@ async def _carry_out(
             except BaseException:
                 device.table_lock.release()
                 raise
-            pointer = await get_target_pointer(
-                device, item, queue, begin=item.begin, base=item.base, size=item.size, type_bits=bits
-            )
+            pointer = await get_target_pointer(device, item, queue, item.begin, item.base, item.size, bits)
         except BaseException:
             table.put_back(item)
             raise
@@ -217,4 +215,4 @@ async def _carry_out(
             if pointer.address is None:
                 raise null_pointer(device, item, call)
         finally:
-            pointer.release(device)
+            device.release(pointer)

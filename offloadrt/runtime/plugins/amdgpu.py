@@ -47,6 +47,8 @@ class AmdgpuPlugin:
         self._memory = machine.devices[number].memory
         self._resources = AmdgpuResources(machine, rocr, number)
         self.global_indirection = spec.value("usm.global_indirection")
+        self._start = spec.text("runtime.start")
+        self._is_first = number == 0
         self._image = spec.count("runtime.image_allocations"), spec.count("runtime.image_copies")
         self._synchronous = machine.devices[number].hsa_queues.open_stream()
         """The stream of copies that go through none of the plugin's own."""
@@ -64,6 +66,10 @@ class AmdgpuPlugin:
     async def load_image(self, cause: int) -> None:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False
+        if self._start == "cold" and self._is_first:
+            await self.driver.init()
+        if self._start != "warm":
+            await self.driver.executable_load_agent_code_object()
         blocks, copies = self._image
         resources = self._resources
         if self._image_block is None:

@@ -62,11 +62,14 @@ class CudaPlugin:
     kernels_die = False
     global_indirection = 0.0
     illegal_access = "CUDA error: an illegal memory access was encountered"
-    image_pending = False
     shared_streams = True
 
     def __init__(self, machine: Machine, driver: Driver, number: int, migrates: bool = False) -> None:
         self.driver = driver
+        self._start = machine.spec.text("runtime.start")
+        self.image_pending = self._start != "warm"
+        self._found: set[str] | None = set() if self.image_pending else None
+        """Kernels that the module's loading or a launch has loaded; None when all are there from the start."""
         self.managed: Uvm | None = driver.manage() if migrates else None
         self.kernels_fault = migrates
         suffix = f" {number}" if number else ""
@@ -89,7 +92,17 @@ class CudaPlugin:
         return {lock.name: lock.statistics() for lock in locks}
 
     async def load_image(self, cause: int) -> None:
-        """Do nothing: loading an image costs no time here."""
+        """Load the program on the device, after what else a cold start needs; done by the first thread that reaches it.
+
+        The driver is initialized once in the process. LLVM finds all kernels of the image here, other runtimes each at
+        its first launch, as `launch_kernel` does for all of them.
+        """
+        self.image_pending = False
+        if self._start == "cold":
+            if self._number == 0:
+                await self.driver.init()
+            await self.driver.device_primary_ctx_retain()
+        await self.driver.module_load_data()
 
     async def unload(self) -> None:
         """Do nothing: unloading an image costs no time here."""
@@ -157,6 +170,10 @@ class CudaPlugin:
         if launch.kernel.body is not run:
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=run))
         stream = queue.stream or await self.stream_of(queue)
+        if self._found is not None and launch.kernel.name not in self._found:
+            # Another thread that launches it meanwhile waits for the context lock, which the driver holds to load it.
+            self._found.add(launch.kernel.name)
+            await self.driver.module_get_function()
         await self.driver.launch_kernel(launch, (), stream, queue.cause, touching)
 
     async def record_event(self, queue: QueueLike) -> Any:

@@ -209,20 +209,33 @@ class RecordedProgram(msgspec.Struct, frozen=True):
         if not 0 <= self.device_fill <= 255:
             raise ValueError(f"device_fill {self.device_fill} is no byte")
         for name, array in self.arrays.items():
+            if any(not 0 <= value < 1 << 32 for value in array.init):
+                raise ValueError(f"array {name!r} has an initial value that is no unsigned integer of 4 bytes")
             if array.bytes != self.ELEMENT_BYTES * len(array.init):
                 raise ValueError(f"array {name!r} has {array.bytes} bytes and {len(array.init)} initial values")
-        blocks: set[str] = set()
+        blocks: dict[str, int] = {}
         regions: set[int] = set()
         for number, step in enumerate(self.steps):
             for name in _arrays_of(step):
                 if name not in self.arrays:
                     raise ValueError(f"step {number}: no array {name!r}")
+            for what, value in _sizes_of(step):
+                if value % self.ELEMENT_BYTES:
+                    raise ValueError(f"step {number}: {what} is {value}, which is no multiple of {self.ELEMENT_BYTES}")
             if isinstance(step, AllocStep):
-                blocks.add(step.h)
+                blocks[step.h] = step.bytes
             elif isinstance(step, (FreeStep, MemcpyStep, AssociateStep, DeviceTargetStep)) and step.h not in blocks:
                 raise ValueError(f"step {number}: no block {step.h!r}")
+            for statement in step.body if isinstance(step, HostStep | TargetStep | DeviceTargetStep) else ():
+                within = blocks[step.h] if isinstance(step, DeviceTargetStep) else self.arrays[statement.arr].bytes
+                end = (statement.lo + statement.len) * self.ELEMENT_BYTES
+                if statement.lo < 0 or statement.len < 0 or end > within:
+                    last = f"{statement.arr}[{statement.lo}:{statement.len}]"
+                    raise ValueError(f"step {number}: its body uses {last}, but there are {within} bytes")
+                if not 0 <= statement.c < 1 << 32:
+                    raise ValueError(f"step {number}: c is {statement.c}, which is no unsigned integer of 4 bytes")
             if isinstance(step, FreeStep):
-                blocks.remove(step.h)
+                del blocks[step.h]
             elif isinstance(step, DataBeginStep):
                 regions.add(number)
             elif isinstance(step, DataEndStep):
@@ -240,3 +253,13 @@ def _arrays_of(step: Step) -> Iterable[str]:
     elif isinstance(step, (AssociateStep, DisassociateStep, MemcpyStep)):
         yield step.arr
     yield from (name for names in (step.truth.host, step.truth.device) for name in names)
+
+
+def _sizes_of(step: Step) -> Iterable[tuple[str, int]]:
+    """Yield the offsets and lengths of a step that count whole elements, by name."""
+    if isinstance(step, (EnterStep, ExitStep, UpdateStep, DataBeginStep, TargetStep)):
+        for item in step.maps:
+            yield from ((f"off of {item.arr}", item.off), (f"len of {item.arr}", item.len))
+            yield f"stride of {item.arr}", item.stride or 0
+    elif isinstance(step, (AssociateStep, DisassociateStep)):
+        yield f"off of {step.arr}", step.off

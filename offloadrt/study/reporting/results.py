@@ -256,5 +256,7 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
             raise ScenarioRefused(
                 f"scenario {scenario} returned {name!r}: {value!r}; figures are numbers, texts, true, false or None"
             )
+        if isinstance(plain, float) and not math.isfinite(plain):
+            raise ScenarioRefused(f"scenario {scenario} returned {name!r}: {value!r}; a figure is finite, or None")
         measured[name] = plain
     return measured

@@ -40,14 +40,14 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
         assert isinstance(found, float)
         return found
 
-    assert over_memory("ends", 14.0) == pytest.approx(14e9 / (16e9 - (450 << 20)), rel=5e-3)
+    assert over_memory("ends", 14.0) == pytest.approx(14e9 / (17071734784 - (307 << 20)), rel=5e-3)
     assert over_memory("ends", 18.0) == pytest.approx(over_memory("quick", 18.0), rel=5e-3)
 
 
 def test_smaller_grids_divide_what_is_changed_of_the_memory_as_well() -> None:
     grid = PAPER.grid("ends", Options(overrides={"otm.reserve": "512 MiB"}))
     overrides = grid.point({"benchmark": "bfs", "placement": "otm", "size_gb": 1.0}).options.overrides
-    assert overrides["otm.reserve"] == f"{32 << 20} B" and overrides["mem.size"] == "1000000000 B"
+    assert overrides["otm.reserve"] == f"{32 << 20} B" and overrides["mem.size"] == f"{17071734784 // 16} B"
 
 
 def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:

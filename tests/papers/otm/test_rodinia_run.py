@@ -48,6 +48,21 @@ def test_what_fits_comes_once_and_only_the_result_goes_back() -> None:
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_time_is_without_allocations_and_frees(benchmark: str) -> None:
+    """Dearer ones do not matter to what the paper measures, nor do they go on beside anything."""
+    dear = {"alloc.cudaMalloc_small": "5 ms", "alloc.cudaFree": "7 ms"}
+    usual, slow = (rodinia(costs, benchmark=benchmark, size_gb=0.1, placement="explicit") for costs in ({}, dear))
+    assert number(slow, "time_s") == pytest.approx(number(usual, "time_s"), rel=1e-9)
+    assert slow.elapsed_s - usual.elapsed_s > 5e-3
+
+
+def test_bounds_are_read_before_each_trip_so_that_nodes_rank_before_edges() -> None:
+    placed = rodinia(SMALL, benchmark="bfs", size_gb=0.3, placement="otm").placements
+    ranks = {name: placed[name].rank for name in ("nodes", "edges", "cost")}
+    assert ranks["nodes"] == 1 and placed["edges"].place == "cpu"
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
 def test_explicit_copies_move_what_the_clauses_say(benchmark: str) -> None:
     explicit, um = (rodinia(benchmark=benchmark, size_gb=0.2, placement=one) for one in ("explicit", "um"))
     name = {"bfs": "cost", "cfd": "variables", "srad": "J"}[benchmark]
@@ -58,7 +73,10 @@ def test_explicit_copies_move_what_the_clauses_say(benchmark: str) -> None:
     if benchmark == "bfs":
         result += number(explicit, "steps")  # the flag
     assert number(explicit, "to_host_gb") * 1e9 == result
-    assert number(explicit, "to_device_gb") == pytest.approx(number(um, "to_device_gb"), rel=0.1)
+    # What CFD copies to the device unwritten, as the clauses of its source say, managed memory need not move.
+    unwritten = sum(number(explicit, f"{one}_bytes") for one in ("fluxes", "step_factors")) if benchmark == "cfd" else 0
+    brought = number(explicit, "to_device_gb") - unwritten / 1e9
+    assert brought == pytest.approx(number(um, "to_device_gb"), rel=0.1)
     assert number(explicit, "steps") == number(um, "steps")
 
 
@@ -72,7 +90,7 @@ def test_what_does_not_fit_is_evicted(benchmark: str) -> None:
     assert number(over, "time_s") > 2 * 1.5 * number(fitting, "time_s")
 
 
-@pytest.mark.parametrize(("benchmark", "array"), [("bfs", "edges"), ("cfd", "old_variables"), ("srad", "dW")])
+@pytest.mark.parametrize(("benchmark", "array"), [("bfs", "edges"), ("cfd", "fluxes"), ("srad", "dW")])
 def test_explicit_copies_that_do_not_fit_name_the_array(benchmark: str, array: str) -> None:
     with pytest.raises(ParameterError, match=f"size_gb: 0.35 GB do not fit .*OUT_OF_MEMORY: array '{array}'"):
         rodinia(SMALL, benchmark=benchmark, size_gb=0.35, placement="explicit")

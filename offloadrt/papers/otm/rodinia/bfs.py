@@ -39,10 +39,12 @@ def expand(
         if expect(mask[node], probability=active):
             mask[node] = False
             for e in expect(range(nodes[node, 0], nodes[node, 0] + nodes[node, 1]), trips=degree, near=1):
-                neighbour = edges[e]
-                if expect(not visited[neighbour], probability=fresh):
-                    cost[neighbour] = cost[node] + 1
-                    updating[neighbour] = True
+                # The loop of the C source looks at the bounds again before each trip, as `range` does not.
+                if expect(e < nodes[node, 0] + nodes[node, 1], probability=1):
+                    neighbour = edges[e]
+                    if expect(not visited[neighbour], probability=fresh):
+                        cost[neighbour] = cost[node] + 1
+                        updating[neighbour] = True
 
 
 @kernel(threads_per_team=THREADS)

@@ -195,9 +195,9 @@ class Cfd:
         around_all = t.array("far_field", 6, np.float32, fill=far_field())
         around = t.target_data(
             omp.map(
-                to=[areas, neighbours, normals, around_all],
+                to=[areas, step_factors, neighbours, normals, fluxes, around_all],
                 tofrom=variables,
-                alloc=[old, fluxes, step_factors],
+                alloc=old,
             )
         )
         async with around if self.structure == "data" else nullcontext():

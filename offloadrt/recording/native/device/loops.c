@@ -27,7 +27,7 @@ static uint64_t trips_of(int64_t lower, int64_t upper, int64_t step) {
  * loop and nothing else, and on a GPU its threads take neighbouring iterations. Code for a host has each thread run a block
  * of them instead; so that warps access what they do on a GPU, each iteration is played as a thread of its own. */
 static bool is_combined(const team_t *team, const part_t *part) {
-  return this_grid()->teams && !this_grid()->shortened && team->argument_count >= 2 &&
+  return this_grid()->launch->traced && this_grid()->teams && team->argument_count >= 2 &&
          (int64_t)team->arguments[0] == part->lower && (int64_t)team->arguments[1] == part->upper &&
          team->range[0] == part->lower && team->range[1] == part->upper;
 }

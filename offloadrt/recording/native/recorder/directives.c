@@ -41,7 +41,7 @@ typedef struct {
   void *entries, *entries_end;
 } library_t;
 
-enum { RETURN_PARAM = 0x40, LITERAL = 0x100, SMALLEST_TRACKED = 4096 };
+enum { RETURN_PARAM = 0x40, LITERAL = 0x100, REGISTERS_REQUIRES = 0x10, SMALLEST_TRACKED = 4096 };
 
 call_t call_begin(enum function function, const char *location, int64_t device, uint32_t slots) {
   thread_t *thread = this_thread();
@@ -60,8 +60,8 @@ call_t call_begin(enum function function, const char *location, int64_t device, 
   slot->word[4] = where;
   slot->word[5] = (uint64_t)device;
   slot->word[6] = thread->task;
-  slot->word[3] = thread_cpu();
   slot->word[0] = now();
+  slot->word[3] = thread_cpu(slot->word[0]);
   end_slot(slot, SLOT_CALL, function, slots);
   thread->call = call.id;
   return call;
@@ -75,7 +75,7 @@ void call_end(call_t call, uint64_t result) {
   slot->word[0] = now();
   slot->word[1] = call.id;
   slot->word[2] = result;
-  slot->word[3] = thread_cpu();
+  slot->word[3] = thread_cpu(slot->word[0]);
   end_slot(slot, SLOT_RET, call.function, 0);
 }
 
@@ -203,14 +203,21 @@ EXPORT void __tgt_push_mapper_component(void *handle, void *base, void *begin, i
   real(handle, base, begin, size, type, name);
 }
 
+enum { UNIFIED_SHARED_MEMORY = 8 };
+
+static void note_requires(int64_t flags) {
+  line_begin("requires");
+  line_number("flags", flags);
+  line_end();
+  if (flags & UNIFIED_SHARED_MEMORY)
+    heap_is_shared();
+}
+
 EXPORT void __tgt_register_requires(int64_t flags) {
   REAL(__tgt_register_requires);
   start_recording();
-  if (recording()) {
-    line_begin("requires");
-    line_number("flags", flags);
-    line_end();
-  }
+  if (recording())
+    note_requires(flags);
   real(flags);
 }
 
@@ -230,8 +237,12 @@ EXPORT void __tgt_register_lib(library_t *library) {
   start_recording();
   if (recording() && library->entries != library->entries_end) {
     if (((entry_t *)library->entries)->reserved == 0)
-      for (entry_t *entry = library->entries; entry < (entry_t *)library->entries_end; entry++)
-        note_entry(entry->address, entry->name, entry->size, entry->flags, entry->kind);
+      for (entry_t *entry = library->entries; entry < (entry_t *)library->entries_end; entry++) {
+        if (entry->flags & REGISTERS_REQUIRES)
+          note_requires((int64_t)entry->data);
+        else
+          note_entry(entry->address, entry->name, entry->size, entry->flags, entry->kind);
+      }
     else
       for (old_entry_t *entry = library->entries; entry < (old_entry_t *)library->entries_end; entry++)
         note_entry(entry->address, entry->name, entry->size, entry->flags, 0);

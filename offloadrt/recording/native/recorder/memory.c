@@ -16,6 +16,10 @@ extern void __libc_free(void *);
 
 enum { SMALLEST = 4096, MALLOC = 1, CALLOC, REALLOC, ALIGNED };
 
+static bool shared;
+
+void heap_is_shared(void) { shared = true; }
+
 /* What the offloading runtime allocates inside a directive is not the program's, as is what the recorder allocates. */
 static bool is_programs(void) { return recording() && !this_thread()->inside && !this_thread()->call; }
 
@@ -30,6 +34,8 @@ static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
   slot->word[4] = (uint64_t)caller;
   end_slot(slot, SLOT_ALLOC, how, 0);
   track((uint64_t)block, bytes);
+  if (shared)
+    array_allocated((uint64_t)block, (uint64_t)block, bytes);
   this_thread()->inside = false;
   return block;
 }
@@ -47,6 +53,8 @@ static void freed(void *block) {
   slot->word[2] = bytes;
   end_slot(slot, SLOT_FREE, 0, 0);
   forget((uint64_t)block, bytes);
+  if (shared)
+    array_freed((uint64_t)block);
   this_thread()->inside = false;
 }
 

@@ -15,7 +15,7 @@ static slot_t *host_slot(uint64_t second, uint64_t third) {
   slot->word[0] = now();
   slot->word[1] = second;
   slot->word[2] = third;
-  slot->word[3] = thread_cpu();
+  slot->word[3] = thread_cpu(slot->word[0]);
   slot->word[4] = slot->word[5] = slot->word[6] = 0;
   return slot;
 }
@@ -61,7 +61,7 @@ static void on_submit(ompt_scope_endpoint_t at, ompt_data_t *target, ompt_id_t *
   (void)target, (void)id;
   if (at == ompt_scope_begin) {
     submit_begin_at = now();
-    submit_cpu = thread_cpu();
+    submit_cpu = thread_cpu(submit_begin_at);
     submit_begin();
     return;
   }

@@ -26,7 +26,7 @@ typedef struct {
 } thread_t;
 
 uint64_t now(void);
-uint64_t thread_cpu(void);
+uint64_t thread_cpu(uint64_t now); /* CPU time of the calling thread */
 bool recording(void);              /* whether this process records: it offloads, and was not stopped */
 void start_recording(void);        /* called by whatever shows that the process offloads */
 thread_t *this_thread(void);
@@ -49,6 +49,9 @@ const char *recording_folder(void);
 void track(uint64_t address, uint64_t bytes);
 void forget(uint64_t address, uint64_t bytes);
 void end_interval(void); /* writes what this thread touched since its last event */
+
+/* ---- memory.c ---- */
+void heap_is_shared(void); /* the program requires unified shared memory: its kernels use the heap itself */
 
 /* ---- launches.c: kernel costs ---- */
 void array_allocated(uint64_t device, uint64_t host, uint64_t size);

@@ -1,0 +1,45 @@
+"""Records the programs of `programs/` into `stored/`: `python tests/recording/store.py [NAME ...]`; needs clang 22."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+STORED = HERE / "stored"
+PROGRAMS = {
+    "stencil": ("cc", "stencil.c", "1"),
+    "five_kernels": ("cc", "five_kernels.c", "1"),
+    "patches": ("cc", "patches.c", "1,2,4"),
+    "order": ("cc", "order.c", "4"),
+    "blocks": ("cc", "blocks.c", "1"),
+    "deferred": ("cc", "deferred.c", "4"),
+    "globals": ("cc", "globals.c", "1"),
+    "members": ("cxx", "members.cpp", "1"),
+    "axpy": ("fc", "axpy.f90", "1"),
+}
+"""Language, source, and the numbers of threads that it is recorded with."""
+
+
+def store(name: str, folder: Path) -> None:
+    language, source, threads = PROGRAMS[name]
+    offloadrt = sys.executable, "-m", "offloadrt"
+    program = folder / name
+    subprocess.run(
+        [*offloadrt, language, "-g", "-O2", "-fopenmp", source, "-o", str(program)], cwd=HERE / "programs", check=True
+    )
+    out = STORED / f"{name}.rec"
+    subprocess.run([*offloadrt, "record", "--threads", threads, "-o", str(out), f"./{name}"], cwd=folder, check=True)
+
+
+def main() -> None:
+    STORED.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sys.argv[1:] or PROGRAMS:
+            store(name, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
