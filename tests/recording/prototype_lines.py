@@ -46,7 +46,8 @@ class Writer:
         return self.strings.setdefault(text, len(self.strings) + 1) if text else 0
 
     def entry(self, line):
-        self.rare.append({"k": "entry", "at": number(line["addr"]), "name": line["name"], "size": line["size"]})
+        found = {"k": "entry", "at": number(line["addr"]), "name": line["name"], "size": line["size"]}
+        self.rare.append({**found, "flags": line.get("flags", 0)})
 
     def call(self, line):
         function = FUNCTIONS[line["fn"]]

@@ -1,4 +1,4 @@
-"""Records the programs of `programs/` anew into `stored/`: `python tests/recording/store.py`. Needs clang 22."""
+"""Records the programs of `programs/` into `stored/`: `python tests/recording/store.py [NAME ...]`; needs clang 22."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ PROGRAMS = {
     "order": ("cc", "order.c", "4"),
     "blocks": ("cc", "blocks.c", "1"),
     "deferred": ("cc", "deferred.c", "4"),
+    "globals": ("cc", "globals.c", "1"),
     "members": ("cxx", "members.cpp", "1"),
     "axpy": ("fc", "axpy.f90", "1"),
 }
@@ -36,7 +37,7 @@ def store(name: str, folder: Path) -> None:
 def main() -> None:
     STORED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        for name in PROGRAMS:
+        for name in sys.argv[1:] or PROGRAMS:
             store(name, Path(folder))
 
 

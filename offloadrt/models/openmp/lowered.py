@@ -25,7 +25,7 @@ from offloadrt.models.openmp.construct import Construct, ending
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
 from offloadrt.runtime.launch.private_arguments import required_alignment
 from offloadrt.runtime.launch.target import target
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_update
@@ -136,7 +136,7 @@ class LoweredProgram:
                     item.type | FROM_MAPPER * (from_mapper and not position),
                     item.dimensions,
                     item.base if item.type & LITERAL else None,
-                    self.at(item.base) if item.type & (ATTACH | PTR_AND_OBJ) else None,
+                    self._owner_of(item) if item.type & (ATTACH | PTR_AND_OBJ) else None,
                     pointee,
                     _padding(item, given[position + 1].type >> 48 == position + 1)
                     if position + 1 < len(given) and item.type < FIRST_MEMBER
@@ -145,6 +145,11 @@ class LoweredProgram:
                 )
             )
         return items
+
+    def _owner_of(self, item: LoweredItem) -> HostArray | None:
+        """Return the array that holds the pointer of an item."""
+        array = self.at(item.base)
+        return array if array is not None and array.holds(item.base, POINTER_BYTES) else None
 
     def _array_of(self, item: LoweredItem) -> HostArray | None:
         captures = item.type & LITERAL and item.type >= FIRST_MEMBER

@@ -17,6 +17,8 @@ class HostBlock:
     origin: str
     name: str = ""
     number: int = NONE
+    pointer: int = 0
+    """Of a `declare target link` global: where the pointer to it is."""
 
     def holds(self, address: int, nbytes: int) -> bool:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
@@ -106,7 +108,7 @@ class HostArrays:
             if id(block) not in places:
                 places[id(block)] = len(arrays)
                 name = block.name or f"{block.origin} {block.nbytes} B"
-                arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin))
+                arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer))
             numbers.append(places[id(block)])
         return tuple(arrays), numbers
 

@@ -15,9 +15,10 @@ from offloadrt.recording.format.memory import MemoryEvents
 from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, Site
 from offloadrt.recording.format.slots import CALLS, MAPPER_COMPONENT, RawProcess, Row, Slot, a_of, kind_of, signed
 from offloadrt.recording.format.tables import ListTable, TaskRow
-from offloadrt.runtime.mapping.map_type import LITERAL, NON_CONTIG
+from offloadrt.runtime.mapping.map_type import LITERAL, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
+_COPIES: Final = ("omp_target_memcpy", "omp_target_memcpy_async")
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
 _FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
 _ASYNC: Final = 16
@@ -61,9 +62,17 @@ class RuntimeCalls:
     _roots: dict[int, int] = attrs.field(factory=dict)
     """The outermost call that a nested one belongs to."""
     _entries: dict[int, str] = attrs.field(factory=dict)
+    _forms: dict[tuple[int, int], ItemForm] = attrs.field(factory=dict)
+    """By type bits and the address of the text."""
+    _numbers: dict[tuple[object, ...], int] = attrs.field(factory=dict)
+    """Numbers of sites, by the words of the slots that describe them."""
     _touched: dict[tuple[int, ...], list[tuple[int, HostBlock, int, Run]]] = attrs.field(factory=dict)
 
+    _devices: int = attrs.field(init=False)
+    """The number of the initial device, which comes after all others."""
+
     def __attrs_post_init__(self) -> None:
+        self._devices = sum(line["k"] == "device" for line in self.process.lines)
         self.launches = LaunchTables(self.memory.arrays, self.memory.device)
         self._entries = {int(line["at"]): str(line["name"]) for line in self.process.lines if line["k"] == "entry"}
 
@@ -90,11 +99,26 @@ class RuntimeCalls:
         arguments = [word for part in parts if kind_of(part) == Slot.ARG for word in part[1:]]
         function = a_of(event.row)
         blocks = [self._block_of(item) for item in items]
+        for address, nbytes in self._host_memory(function, arguments):
+            self.memory.arrays.spanned(address, nbytes, "")
         call = _OpenCall(function, event.row, kernel, items, arguments, blocks, task, place)
         for part in parts:
             if kind_of(part) == Slot.DIMENSION:
                 call.dimensions.setdefault(id(items[a_of(part)]), []).append((part[1], part[2], part[3]))
         self._open[event.row[2]] = call
+
+    def _host_memory(self, function: int, arguments: Sequence[int]) -> list[tuple[int, int]]:
+        """List the host memory that a routine reads, writes or associates: address and bytes."""
+        if CALLS.get(function) in _COPIES:
+            dst, src, length, dst_offset, src_offset, into, out_of = arguments[:7]
+            ends = (dst + dst_offset, into), (src + src_offset, out_of)
+            return [(address, length) for address, device in ends if self._is_host(device) and length]
+        if CALLS.get(function) == "omp_target_associate_ptr":
+            return [(arguments[0], arguments[2])]
+        return []
+
+    def _is_host(self, device: int) -> bool:
+        return device >> 63 != 0 or device == self._devices
 
     def _block_of(self, item: Row) -> HostBlock | None:
         begin, size, type_bits = item[2], signed(item[3]), item[4]
@@ -102,12 +126,22 @@ class RuntimeCalls:
             begin, size = item[1], 0
         if type_bits & LITERAL or not begin:
             return None
+        if type_bits & PTR_AND_OBJ and item[1] in self.memory.links:
+            link = self.memory.arrays.spanned(begin, size, self.memory.links[item[1]])
+            link.origin, link.pointer = "link", item[1]
+            return link
         if size > 0:
             return self.memory.arrays.spanned(begin, size, self._form(item).name.partition("[")[0])
         block = self.memory.arrays.at(begin)
         return None if block is None else self.memory.arrays.use(block, self._form(item).name.partition("[")[0])
 
     def _form(self, item: Row) -> ItemForm:
+        found = self._forms.get((item[4], item[5]))
+        if found is None:
+            found = self._forms[item[4], item[5]] = self._read_form(item)
+        return found
+
+    def _read_form(self, item: Row) -> ItemForm:
         text = self.process.strings.get(item[5], "")
         _, name, file, line, *_ = (text + ";;;;;").split(";")
         if name.lower().endswith(_FORTRAN):  # flang puts the file first
@@ -191,6 +225,8 @@ class RuntimeCalls:
 
         A target region calls a mapper twice, to map and to unmap; the first time counts.
         """
+        if not call.components:
+            return call.items, call.blocks, [0] * len(call.items)
         items: list[Row] = []
         blocks: list[HostBlock | None] = []
         behind: list[int] = []
@@ -205,10 +241,24 @@ class RuntimeCalls:
         return items, blocks, behind
 
     def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> int:
+        """Find the number of a call's site; looked up by the slots' words, as most calls come again."""
+        plain = not (call.dimensions or call.components)
+        kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
+        forms = tuple([(item[4], item[5]) for item in items])
+        key = call.function, call.row[5], call.row[6], kernel, forms
+        number = self._numbers.get(key) if plain else None
+        if number is None:
+            site = self._read_site(call, items, behind)
+            number = self.sites.setdefault(site, len(self.sites))
+            if plain:
+                self._numbers[key] = number
+        return number
+
+    def _read_site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> Site:
         text = self.process.strings.get(call.row[5], "")
         _, file, function, line, column, *_ = (text + ";;;;;").split(";")
         kernel = call.kernel
-        site = Site(
+        return Site(
             call=CALLS.get(call.function, f"call {call.function}"),
             file=file if file != "unknown" else "",
             function=function if function != "unknown" else "",
@@ -226,4 +276,3 @@ class RuntimeCalls:
                 for item, after in zip(items, behind, strict=True)
             ),
         )
-        return self.sites.setdefault(site, len(self.sites))

@@ -74,7 +74,7 @@ def recorded(
     assembler = Assembler(process)
     memory, calls = assembler.memory, assembler.calls
     for line in _globals(process):
-        memory.arrays.allocate(int(line["at"]), int(line["size"]), "global", str(line["name"]))
+        memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
     for event in events_of(process):
         assembler.take(event)
     assembler.finish()

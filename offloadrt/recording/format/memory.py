@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 import numpy as np
@@ -13,6 +14,8 @@ from offloadrt.recording.format.separate_copies import SeparateCopies
 from offloadrt.recording.format.slots import Row, a_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
+_LINK: Final = 1
+"""OMP_DECLARE_TARGET_LINK among the flags of an entry."""
 Touch = tuple[HostBlock, int, int, int]
 """Array, offset, bytes, loads (1) or stores (2)."""
 
@@ -27,8 +30,17 @@ class MemoryEvents:
     allocated: list[tuple[TaskRow, int, HostBlock]] = attrs.field(factory=list)
     """The records of allocations and frees."""
     has_host_touches: bool = False
+    links: dict[int, str] = attrs.field(factory=dict)
+    """Names of `declare target link` globals by the address of the pointer through which the device finds each."""
     _pending: dict[int, list[Touch]] = attrs.field(factory=dict)
     _taken: list[list[Touch]] = attrs.field(factory=list)
+
+    def add_global(self, address: int, nbytes: int, name: str, flags: int) -> None:
+        """Add an entry of the program's image that is no kernel."""
+        if flags & _LINK:
+            self.links[address] = name.removesuffix("_decl_tgt_ref_ptr")
+        else:
+            self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
 
     def touched(self, thread: int, row: Row) -> None:
         """Note that the host has touched some stretches since the thread's last record."""

@@ -116,7 +116,9 @@ class RecordedArray(msgspec.Struct, frozen=True):
     address: int
     nbytes: int
     origin: str
-    """malloc (ALLOCATE and FREE say when), global, or mapped: of unknown origin, there from the beginning."""
+    """malloc (ALLOCATE and FREE say when), global, link, or mapped: of unknown origin, there from the beginning."""
+    pointer: int = 0
+    """Of a link: the address of the pointer through which the device finds it."""
 
 
 class Meta(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from offloadrt.recording.replay.kernels import RecordedKernels
 from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
 from offloadrt.recording.replay.routines import Routines
 from offloadrt.recording.replay.tasks import TaskWalk
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.mapping.map_item import MapItems
 from offloadrt.runtime.mapping.map_type import NON_CONTIG
 
@@ -29,6 +29,7 @@ _DATA: Final[Mapping[str, Literal["begin", "end", "update"]]] = {
     "__tgt_target_data_update_mapper": "update",
     "__tgt_target_data_update_nowait_mapper": "update",
 }
+_KINDS: Final[Mapping[str, Kind]] = {"global": "global", "link": "link"}
 _KERNELS: Final = ("__tgt_target_kernel", "__tgt_target_kernel_nowait")
 
 
@@ -77,8 +78,10 @@ class ReplayedProgram:
         """Place an array. Its pages are there when the program has written it, or nobody recorded when it does."""
         array = self.recording.dictionaries.arrays[number]
         populated = written or not self.recording.meta.host_touches
-        kind: Literal["heap", "global"] = "global" if array.origin == "global" else "heap"
-        self.arrays[number] = self._lowered.array(array.name, array.address, array.nbytes, kind, written=populated)
+        kind = _KINDS.get(array.origin, "heap")
+        self.arrays[number] = self._lowered.array(
+            array.name, array.address, array.nbytes, kind, written=populated, pointer=array.pointer
+        )
 
     def free(self, number: int) -> None:
         """Forget an array, and whatever was prepared with it."""
