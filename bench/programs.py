@@ -1,6 +1,6 @@
 """Real, public programs: builds, records and replays them, and prints what came of each.
 
-    python bench/programs.py TABLE.toml FOLDER [--work FOLDER] [--only WORD] [--plain] [--limit SECONDS]
+    python bench/programs.py TABLE.toml FOLDER [--work FOLDER] [--only WORD] [--missing] [--plain] [--limit SECONDS]
 
 TABLE.toml is one of `bench/programs/`; it names the programs, where each is to lie in FOLDER, and how to build and run
 it. FOLDER has the checked-out sources; nothing is fetched, and nothing is written into it: a copy in --work is built.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import multiprocessing
 import os
@@ -136,32 +137,26 @@ def recorded(program: Program, folder: Path, target: Path, limit: float, samples
 
 
 def replayed(program: Program, target: Path) -> Answer:
-    """Replay a recording. Called in a child process."""
-    from offloadrt import Run
+    """Replay a recording by `offloadrt run`, which says what is equal, and count. Called in a child process."""
+    from offloadrt.cli import main
     from offloadrt.recording.format import RecordingFile, summary
-    from offloadrt.recording.replay import Outcome, replay
 
     file = RecordingFile.read(target)
-    answer: Answer = {"equal": 0, "moved": 0, "different": 0, "costs": True, "differences": [], "counts": []}
-    kernels = []
+    answer: Answer = {"equal": 0, "moved": 0, "different": 0, "differences": []}
     for part in file.runs:  # one for each process
-        recording = file.load(part)
-        kernels += summary.kernels_of(recording)
-        answer["costs"] &= recording.meta.costs
-        run = Run()
-        run.configure(phantom=True, requires_unified_shared_memory=bool(recording.meta.requires & 8))
-        outcomes: list[Outcome] = []
-
-        async def main(recording: Any = recording, run: Run = run, outcomes: list[Outcome] = outcomes) -> None:
-            outcomes.append(await replay(recording, run.openmp))
-            await run.finish()
-
-        run.sim.run(main)
-        (outcome,) = outcomes
-        answer["equal"] += outcome.equal
-        answer["moved"] += outcome.moved
-        answer["different"] += outcome.compared - outcome.equal - outcome.moved
-        answer["differences"] += [str(difference) for difference in outcome.differences]
+        process = [other for other in file.runs if other.threads == part.threads].index(part)
+        said = io.TextIOWrapper(io.BytesIO(), write_through=True)
+        with contextlib.redirect_stdout(said):
+            code = main(["run", str(target), f"threads={part.threads}", f"process={process}", "--json"])
+        if code:
+            return {"error": "not replayed"}
+        measured = json.loads(said.buffer.getvalue())["measured"]
+        for name in ("equal", "moved", "different"):
+            answer[name] += measured.get(f"operations_{name}", 0)
+        answer["differences"] += [text for name, text in measured.items() if name.startswith("difference_")]
+    recordings = [file.load(part) for part in file.runs]
+    kernels = [kernel for recording in recordings for kernel in summary.kernels_of(recording)]
+    answer |= {"costs": all(recording.meta.costs for recording in recordings), "counts": []}
     answer["launches"] = sum(kernel.launches for kernel in kernels)
     for expected in program.counts:
         of_name = [kernel for kernel in kernels if re.search(expected["kernel"], kernel.name)]
@@ -300,6 +295,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, default=Path("/tmp/offloadrt-programs"))
     parser.add_argument("--only", default="", help="run only programs with this regular expression in their name")
+    parser.add_argument("--missing", action="store_true", help="run only programs without a result in --work")
     parser.add_argument("--plain", action="store_true", help="also time them as the compiler alone builds them")
     parser.add_argument("--limit", type=float, default=60, help="seconds that a run may take")
     given = parser.parse_args()
@@ -311,10 +307,15 @@ def main() -> None:
     work = given.work.resolve()
     for kind in ("recorded", "plain"):
         shutil.copytree(given.folder, work / kind, dirs_exist_ok=True, symlinks=True)
+    import offloadrt.cli.running
+    import offloadrt.recording.recorder
+    import offloadrt.recording.replay
+    import offloadrt.study.scripts.recordings  # noqa: F401 -- once here, not in each child
+
     kept = work / f"{given.table.stem}.json"
     answers: dict[str, Answer] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     for number, program in enumerate(programs, 1):
-        if re.search(given.only, program.name):
+        if re.search(given.only, program.name) and not (given.missing and program.name in answers):
             print(f"{number} of {len(programs)}: {program.name}", file=sys.stderr, flush=True)
             answers[program.name] = judged(program, work, given.limit, given.plain)
             kept.write_text(json.dumps(answers, indent=1), encoding="utf-8")

@@ -210,6 +210,12 @@ class Recording:
         """Count directives and routines."""
         return int(np.count_nonzero(self.columns["record.step"] == Step.DIRECTIVE))
 
+    @property
+    def devices_used(self) -> int:
+        """Count the devices up to the last that a directive names; the initial device is none of them."""
+        named = [site.device for site in self.dictionaries.sites if site.device < self.meta.devices]
+        return 1 + max([0, *named])
+
     def range_of(self, table: str, number: int) -> range:
         """Return the places of list `number` of a table: ``items``, ``operations``, ``touches``, ``dependences``."""
         if number < 0:

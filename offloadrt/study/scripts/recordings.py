@@ -72,7 +72,7 @@ def scenario_of(path: Path) -> Scenario:
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
     unified = bool(recording.meta.requires & _UNIFIED_SHARED_MEMORY)
-    run.configure(phantom=True, requires_unified_shared_memory=unified)
+    run.configure(phantom=True, requires_unified_shared_memory=unified, num_devices=recording.devices_used)
     program = run.openmp
     check_configuration(recording, program.devices[0].configuration.name)
     outcome = await replay(
