@@ -61,7 +61,7 @@ def hardware(
     return sim, Machine(sim, load(profile, overrides), trace if record else None, calls, devices), trace
 
 
-def rigs_of(rig: Callable[..., R], program: Callable[..., Any]) -> Callable[..., R]:
+def rigs_of(rig: Callable[..., R], program: Callable[..., Any], options_of: Callable[..., Any]) -> Callable[..., R]:
     """Makes rigs of a programming model's program, with the options that this takes."""
 
     def make(
@@ -76,6 +76,6 @@ def rigs_of(rig: Callable[..., R], program: Callable[..., Any]) -> Callable[...,
         calls = Calls()
         sim, machine, trace = hardware(machine_name, overrides, gear, devices, calls, strategy=strategy)
         drivers = [open_driver(machine, number) for number in range(devices)]
-        return rig(sim, machine, program(machine, drivers, trace=trace, **options), trace, calls)
+        return rig(sim, machine, program(machine, drivers, options_of(**options), trace), trace, calls)
 
     return make

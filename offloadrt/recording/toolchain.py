@@ -103,13 +103,13 @@ def recorder_library(compiler: Compiler) -> Path:
         *_sources("recorder", "c"),
         "-ldl",
     ]
-    return _compiled(compiler, "recorder.so", command)
+    return _compiled(compiler, "recorder", "recorder.so", command)
 
 
 def device_runtime(compiler: Compiler) -> Path:
     """Return the object that is linked into device images: it plays the grid. Raises ToolchainMissing."""
     command = ["-std=gnu17", "-O2", "-g", "-fPIC", "-r", "-nostdlib", *_WARNINGS, *_sources("device", "c")]
-    return _compiled(compiler, "device.o", command)
+    return _compiled(compiler, "device", "device.o", command)
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
@@ -119,7 +119,7 @@ def compiler_plugin(compiler: Compiler) -> Path | None:
         return None
     flags = ["-std=c++17", "-O1", "-fPIC", "-fno-rtti", "-shared", "-D__STDC_CONSTANT_MACROS", "-D__STDC_LIMIT_MACROS"]
     command = [*flags, *_WARNINGS, "-isystem", str(headers), *_sources("plugin", "cpp")]
-    return _compiled(find_compiler("cxx"), f"plugin-{compiler.major}.so", command)
+    return _compiled(find_compiler("cxx"), "plugin", "plugin.so", command)
 
 
 def headers_package(compiler: Compiler) -> str:
@@ -153,14 +153,13 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offloadrt"
 
 
-def _compiled(compiler: Compiler, name: str, arguments: list[str]) -> Path:
+def _compiled(compiler: Compiler, sources: str, name: str, arguments: list[str]) -> Path:
     """Return the part of that name from the cache, compiled if it is not there."""
     digest = hashlib.blake2b(digest_size=8)
     for part in (str(compiler.path), compiler.version, *arguments):
         digest.update(part.encode() + b"\0")
-    for path in sorted(_NATIVE.rglob("*")):
-        if path.is_file():
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in sorted([*_NATIVE.glob("*.h"), *(_NATIVE / sources).iterdir()]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
     folder = cache_folder() / f"llvm-{compiler.version}-{digest.hexdigest()}"
     target = folder / name
     if target.exists():

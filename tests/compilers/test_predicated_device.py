@@ -37,7 +37,7 @@ def seconds(made: Kernel, arguments: list[Any], phantom: bool = True) -> tuple[f
     """Virtual time of one launch whose arrays are on the device; and the arrays as they come back."""
     sim = Simulation(gear="turbo")
     machine = Machine(sim, load("alex-a100", {}))
-    program = omp.OpenMP(machine, [Driver.of(machine, 0)], configuration="copy", phantom=phantom)
+    program = omp.OpenMP(machine, [Driver.of(machine, 0)], omp.OpenMPOptions(phantom=phantom))
     taken: list[float] = []
     results: list[Any] = []
 

@@ -157,7 +157,7 @@ def on_a_device(gear: Any, made: Kernel, configuration: str) -> tuple[list[bytes
     """Breadth-first levels of a small graph, computed on an emulated device; and the virtual time."""
     sim = Simulation(gear=gear)
     machine = Machine(sim, load("alex-a100", {}))
-    program = omp.OpenMP(machine, [Driver.of(machine, 0)], configuration=configuration)
+    program = omp.OpenMP(machine, [Driver.of(machine, 0)], omp.OpenMPOptions(configuration=configuration))
     results: list[bytes] = []
 
     async def main() -> None:

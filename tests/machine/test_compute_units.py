@@ -135,6 +135,14 @@ def test_small_kernels_run_side_by_side(device):
     assert ends == pytest.approx([LATENCY + device.compute.spec.seconds_on_idle_device(small)] * 8)
 
 
+def test_kernels_that_wait_for_dependent_accesses_leave_the_memory_to_others(rig):
+    device = Device(rig({"mem.latency": "0.5 us", "launch.latency": "0 s"}))
+    chained = Kernel("chained", None, 1.0, 64.0, 256, dependent_accesses=100.0).launch(80)
+    alone = device.compute.spec.seconds_on_idle_device(chained)
+    assert chained.bytes / BANDWIDTH < alone / 20, "a twentieth of the bandwidth over all of its time"
+    assert device.rig.together(*[lambda: device.run(chained)] * 10) == pytest.approx([alone] * 10)
+
+
 def test_a_small_kernel_is_not_slowed_by_a_large_one(device):
     small, large = FLOPS.launch(FULL // 16), FLOPS.launch(FULL)
     spec = device.compute.spec

@@ -11,4 +11,4 @@ from offloadrt import openacc as acc
 
 @pytest.fixture
 def acc_rig() -> MakeRig:
-    return rigs_of(Rig, acc.OpenACC)
+    return rigs_of(Rig, acc.OpenACC, acc.OpenACCOptions)

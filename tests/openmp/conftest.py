@@ -11,4 +11,4 @@ from offloadrt import openmp as omp
 
 @pytest.fixture
 def rig() -> MakeRig:
-    return rigs_of(Rig, omp.OpenMP)
+    return rigs_of(Rig, omp.OpenMP, omp.OpenMPOptions)

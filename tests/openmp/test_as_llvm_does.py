@@ -277,7 +277,7 @@ class TestRefused:
             a: Any = t.array("a", 4)
             with pytest.raises(TypeError, match=r"its size is 1\.5"):
                 await t.omp_target_alloc(1.5)  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="device: its number is .0."):
+            with pytest.raises(TypeError, match=r"device: its number is .0."):
                 await t.target(nothing, a, device="0")  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="src_offsets has 1"):
                 await t.omp_target_memcpy_rect(a, a, 8, (2, 2), (0, 0), (0,), (2, 2), (2, 2))

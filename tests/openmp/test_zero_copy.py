@@ -261,7 +261,7 @@ def test_a_device_without_unified_memory_refuses(configuration: str) -> None:
 def test_the_program_itself_gets_an_error_of_that_name() -> None:
     machine = Run(machine="mi300a", overrides={"gpu.unified_memory": "false"}).machine
     with pytest.raises(omp.UnifiedMemoryUnavailable):
-        omp.OpenMP(machine, [open_driver(machine)], configuration="usm")
+        omp.OpenMP(machine, [open_driver(machine)], omp.OpenMPOptions(configuration="usm"))
 
 
 def test_eager_maps_need_a_page_table_to_fill() -> None:

@@ -92,3 +92,12 @@ def test_under_unified_shared_memory_kernels_touch_the_hosts_own_arrays(folder, 
     assert len(raw.of(OP)) == 0
     assert launch.moved() == (3 * 8 * (N - 2), 8 * (N - 2))
     assert all(array.host == array.device for array in launch.arrays)
+
+
+@pytest.mark.parametrize(("samples", "traced"), [(1, [0, 5]), (3, [0, 1, 2, 5]), (0, [5])])
+def test_a_launch_is_traced_anew_when_the_kernel_does_other_work_than_before(folder, samples, traced):
+    """Four launches of eight rounds, then four of 32: the first of these tells, the next is traced."""
+    _, raw = recorded(built("growing.c", folder), samples=samples)
+    launches = raw.launches()
+    assert [number for number, launch in enumerate(launches) if launch.traced] == traced
+    assert [launch.counts["f64"] for launch in launches] == [2 * 1024 * 8] * 4 + [2 * 1024 * 32] * 4

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import shutil
 import signal
+import subprocess
 
 import numpy as np
 import pytest
@@ -22,8 +24,9 @@ from raw_files import (
     TARGET_KERNEL,
     TASK_CREATE,
     TOUCH,
+    Raw,
 )
-from recorded_programs import built, recorded
+from recorded_programs import PROGRAMS, built, recorded
 
 from offloadrt.recording.errors import RecordingRefused
 from offloadrt.recording.recorder import Wishes, record, stop_wish
@@ -176,3 +179,21 @@ def test_without_a_device_the_directives_are_recorded_and_the_host_runs_the_kern
     assert run.directives == 2
     assert list(raw.of(RET, TARGET_KERNEL)[:, 3].astype(np.int64)) == [-1, -1]
     assert len(raw.of(OP)) == 0 and not raw.launches()
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_programs_of_gcc_make_the_same_directives_as_those_of_clang(folder, tmp_path):
+    _, of_clang = recorded(built("patches.c", folder), 12, threads=2)
+    program = tmp_path / "patches"
+    subprocess.run(["gcc", "-O2", "-fopenmp", PROGRAMS / "patches.c", "-o", program], check=True)
+    run, of_gcc = recorded(program, 12, threads=2)
+    assert run.directives == 12 * 6
+
+    def moves(raw: Raw) -> collections.Counter[tuple[int, int]]:
+        """The sizes of items with what they copy to and from the device."""
+        items = raw.of(ITEM)
+        return collections.Counter((int(row[3]), int(row[4]) & 3) for row in items if row[3] >= 4096)
+
+    assert moves(of_gcc) == moves(of_clang)
+    for function in (DATA_BEGIN, TARGET_KERNEL, DATA_END):
+        assert len(of_gcc.of(CALL, function)) == len(of_clang.of(CALL, function))

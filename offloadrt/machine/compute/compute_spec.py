@@ -44,10 +44,10 @@ class ComputeSpec:
     def demand(self, launch: Launch) -> float:
         """Return the SMs' worth of the device that a launch takes, at most all.
 
-        It takes that part of the places for teams, or of the rate that limits a full device, whichever is more.  Raises
-        LaunchOutOfResources.
+        It takes that part of the places for teams, or of the rate that limits a full device over all of its time,
+        whichever is more: while it waits for dependent accesses, others have the memory.  Raises LaunchOutOfResources.
         """
-        taken = self._roofline(launch)
+        taken = self.seconds_on_idle_device(launch)
         if not taken:
             return self._filled(launch, launch.teams)
         full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)

@@ -79,6 +79,7 @@ def _registry() -> pint.UnitRegistry[Any]:
 
 COMMON: dict[str, tuple[float, str]] = {
     "s": (1.0, "time"),
+    "ms": (1e-3, "time"),
     "us": (1e-6, "time"),
     "ns": (1e-9, "time"),
     "B": (1.0, "data"),

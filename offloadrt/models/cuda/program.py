@@ -8,6 +8,7 @@ from typing import TypeVar
 from offloadrt.driver import Driver
 from offloadrt.machine import Machine, Stream
 from offloadrt.models.cuda.host_thread import HostThread
+from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
@@ -19,19 +20,13 @@ R = TypeVar("R")
 class CUDA(OffloadProgram[HostThread]):
     """The program's view of the machine.
 
-    phantom: are arrays made without values unless they say otherwise? ValueError on a machine whose driver library is
-    not CUDA's.
+    ValueError on a machine whose driver library is not CUDA's.
     """
 
     def __init__(
-        self,
-        machine: Machine,
-        drivers: Drivers,
-        *,
-        trace: Trace | None = None,
-        phantom: bool = False,
+        self, machine: Machine, drivers: Drivers, options: CUDAOptions | None = None, trace: Trace | None = None
     ) -> None:
-        super().__init__(machine, drivers, trace=trace, configuration="copy", allocator="direct", phantom=phantom)
+        super().__init__(machine, drivers, options or CUDAOptions(), trace)
         (driver,) = drivers
         if not isinstance(driver, Driver):
             raise ValueError(f"{machine.spec.name} has ROCr, and a CUDA program needs CUDA's driver library")

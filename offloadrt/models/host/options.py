@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, Self
 
 import attrs
 
 from offloadrt.kernels.whole import is_whole
-from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.program import Drivers, OffloadProgram
-from offloadrt.trace import Trace
-
-Variables: TypeAlias = Mapping[str, str]
-"""The environment variables of a program, by name."""
+from offloadrt.machine import MachineSpec
 
 
 @attrs.frozen(kw_only=True)
-class ProgramOptions(ABC):
+class ProgramOptions:
     """The options that programs of every model have. Fixed once the machine is built."""
 
     model: ClassVar[str]
@@ -37,11 +31,6 @@ class ProgramOptions(ABC):
         """Return how many devices the program finds on this machine."""
         return self.num_devices
 
-    @abstractmethod
-    def make_program(
-        self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables
-    ) -> OffloadProgram[Any]:
-        """Make the program on a machine, with a driver for each device and the environment variables that it sees.
-
-        Raises ValueError for options that do not go with one another or with the machine.
-        """
+    def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
+        """Return the options with what the program's environment chooses on this machine. Raises ValueError."""
+        return self

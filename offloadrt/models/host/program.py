@@ -15,6 +15,7 @@ from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.program_arrays import ProgramArrays
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
@@ -43,8 +44,8 @@ class OffloadProgram(ABC, Generic[T]):
     """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
 
     configuration, allocator, table_policy: names, or objects of one's own, for every device; without a policy that of
-    the profile's `table.handoff` says who enters the device table next. phantom: are arrays made without values
-    unless they say otherwise? host_program: what a compiler knows of it, for a configuration that places objects.
+    the profile's `table.handoff` says who enters the device table next. host_program: what a compiler knows of it, for
+    a configuration that places objects.
     ValueError for a name that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what
     the configuration asks for.
 
@@ -60,18 +61,18 @@ class OffloadProgram(ABC, Generic[T]):
         self,
         machine: Machine,
         drivers: Drivers,
-        *,
+        options: ProgramOptions,
         trace: Trace | None,
-        configuration: str | MemoryConfiguration,
-        allocator: str | MakeAllocator,
-        phantom: bool,
+        *,
+        configuration: str | MemoryConfiguration = "copy",
+        allocator: str | MakeAllocator = "direct",
         host_program: HostProgram | None = None,
         table_policy: str | LockPolicy | None = None,
     ) -> None:
         self.machine = machine
         self.sim = machine.sim
         self.trace = trace
-        self.phantom = phantom
+        self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
         self.devices = [
             OffloadDevice(
@@ -92,7 +93,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Gives the number of the next directive."""
         self._threads = 0
         self._started = False
-        self.arrays = ProgramArrays(machine, self.devices, phantom)
+        self.arrays = ProgramArrays(machine, self.devices, options.phantom)
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""

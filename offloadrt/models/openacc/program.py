@@ -11,6 +11,7 @@ from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.jacc.code_cache import CodeCache
 from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
+from offloadrt.models.openacc.options import OpenACCOptions
 from offloadrt.models.openacc.runtime_library import RuntimeLibrary
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.sim import LockStatistics
@@ -20,26 +21,17 @@ from offloadrt.trace import Trace
 class OpenACC(OffloadProgram[HostThread]):
     """The program's view of the machine.
 
-    compiler: whose run-time library it is linked with (`pgi`, `gcc`); pools: GCC with JACC's two pools. phantom: are
-    arrays made without values unless they say otherwise? ValueError for a compiler that does not exist.
+    ValueError for a compiler that does not exist.
 
     A program ends with `finish`: the async queues complete, pooled device memory is returned.
     """
 
     def __init__(
-        self,
-        machine: Machine,
-        drivers: Drivers,
-        *,
-        trace: Trace | None = None,
-        compiler: str = "pgi",
-        pools: bool = False,
-        phantom: bool = False,
+        self, machine: Machine, drivers: Drivers, options: OpenACCOptions | None = None, trace: Trace | None = None
     ) -> None:
-        self.compiler = compiler_model(compiler, pools)
-        super().__init__(
-            machine, drivers, trace=trace, configuration="copy", allocator=self.compiler.allocator, phantom=phantom
-        )
+        options = options or OpenACCOptions()
+        self.compiler = compiler_model(options.compiler, options.pools)
+        super().__init__(machine, drivers, options, trace, allocator=self.compiler.allocator)
         if (arguments := self.compiler.arguments) is not None:
             for device in self.devices:
                 device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site), device.memory)

@@ -8,17 +8,14 @@ from typing import ClassVar
 import attrs
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.machine import Machine, MachineSpec
+from offloadrt.machine import MachineSpec
 from offloadrt.machine.host_lock import LockPolicy, lock_policy
-from offloadrt.models.host.options import ProgramOptions, Variables
-from offloadrt.models.host.program import Drivers
-from offloadrt.models.openmp.program import OpenMP
+from offloadrt.models.host.options import ProgramOptions
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.environment import is_on, select_configuration
-from offloadrt.trace import Trace
 
 
 @attrs.frozen(kw_only=True)
@@ -50,23 +47,12 @@ class OpenMPOptions(ProgramOptions):
         if self.table_policy is not None:
             lock_policy(self.table_policy)
 
-    def make_program(self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables) -> OpenMP:
-        """Make the program. Raises ValueError, and UnifiedMemoryUnavailable where the machine lacks it."""
-        return OpenMP(
-            machine,
-            drivers,
-            trace=trace,
-            configuration=self._chosen(machine.spec, environment),
-            allocator=self.allocator,
-            phantom=self.phantom,
-            host_program=self.host_program,
-            table_policy=self.table_policy,
-        )
-
-    def _chosen(self, spec: MachineSpec, environment: Mapping[str, str]) -> str | MemoryConfiguration:
+    def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
+        """Return the options with the memory configuration that the runtime takes. Raises ValueError."""
         if self.configuration != "environment":
-            return self.configuration
+            return self
         apu = spec.flag("machine.apu")
         xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(environment, "HSA_XNACK")
         unified = spec.flag("gpu.unified_memory")
-        return select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, environment)
+        chosen = select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, environment)
+        return attrs.evolve(self, configuration=chosen)

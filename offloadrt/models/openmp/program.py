@@ -7,18 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.machine import Machine
-from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
+from offloadrt.models.openmp.options import OpenMPOptions
 from offloadrt.models.openmp.tasks import HiddenHelpers
-from offloadrt.runtime.allocators import MakeAllocator
-from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
@@ -27,14 +24,9 @@ from offloadrt.trace import Trace
 class OpenMP(OffloadProgram[HostThread]):
     """The program's view of the machine.
 
-    configuration: memory configuration (`copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`,
-    `managed+prefetch`, `otm`). host_program: what a compiler knows of the program, for `otm`. allocator: of device
-    blocks (`llvm`, `direct`, `malloc`). table_policy: who enters the device table next (`fifo`, `barging`; None: as the
-    profile's `table.handoff` says). All three may be objects of one's own. phantom: are arrays made without values
-    unless they say otherwise? What LLVM's environment variables set is in the machine's profile:
-    `memory_manager.threshold`, `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name
-    that does not exist, and for `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what
-    the configuration asks for.
+    What LLVM's environment variables set is in the machine's profile: `memory_manager.threshold`,
+    `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name that does not exist, and for
+    `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
@@ -42,26 +34,18 @@ class OpenMP(OffloadProgram[HostThread]):
     counts_initial_device = True
 
     def __init__(
-        self,
-        machine: Machine,
-        drivers: Drivers,
-        *,
-        trace: Trace | None = None,
-        configuration: str | MemoryConfiguration = "copy",
-        allocator: str | MakeAllocator = "llvm",
-        phantom: bool = False,
-        host_program: HostProgram | None = None,
-        table_policy: str | LockPolicy | None = None,
+        self, machine: Machine, drivers: Drivers, options: OpenMPOptions | None = None, trace: Trace | None = None
     ) -> None:
+        options = options or OpenMPOptions()
         super().__init__(
             machine,
             drivers,
-            trace=trace,
-            configuration=configuration,
-            allocator=allocator,
-            phantom=phantom,
-            host_program=host_program,
-            table_policy=table_policy,
+            options,
+            trace,
+            configuration=options.configuration,
+            allocator=options.allocator,
+            host_program=options.host_program,
+            table_policy=options.table_policy,
         )
         self.declarations = Declarations(self.globals, machine.spec.text("runtime.strided_update"))
         self.helpers = HiddenHelpers(

@@ -7,13 +7,10 @@ from typing import ClassVar
 
 import attrs
 
-from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.options import ProgramOptions, Variables
-from offloadrt.models.host.program import Drivers
+from offloadrt.machine import MachineSpec
+from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.stdpar.heuristic import HeuristicRules
 from offloadrt.models.stdpar.implementations import Implementation, implementation
-from offloadrt.models.stdpar.program import StdPar
-from offloadrt.trace import Trace
 
 
 @attrs.frozen(kw_only=True)
@@ -46,16 +43,8 @@ class StdParOptions(ProgramOptions):
         """Return 1, or 0 where the machine has no device, so that algorithms run on the host."""
         return 0 if spec.text("usm.shared") == "no_device" else 1
 
-    def make_program(self, machine: Machine, drivers: Drivers, trace: Trace | None, environment: Variables) -> StdPar:
-        """Make the program. Raises ValueError, and HeuristicDatabaseError for a file that cannot be read."""
-        return StdPar(
-            machine,
-            drivers,
-            trace=trace,
-            implementation=self.implementation,
-            pool_gb=self.pool_gb,
-            system_usm=self.system_usm,
-            heuristic=self.heuristic,
-            database=self.heuristic_file,
-            phantom=self.phantom,
-        )
+    @property
+    def chosen(self) -> Implementation:
+        """Return the implementation. Raises ValueError for one that does not exist."""
+        named = self.implementation
+        return named if isinstance(named, Implementation) else implementation(named)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import attrs
 
 from offloadrt.compilers.stdpar.captures import refuse_captures
-from offloadrt.compilers.stdpar.elision import Decision, Elided, Window, table
+from offloadrt.compilers.stdpar.elision import Decision, Elided, table
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.stdpar.heap import Heap
-from offloadrt.models.stdpar.heuristic import HeuristicRules
-from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
 from offloadrt.models.stdpar.host_thread import HostThread
-from offloadrt.models.stdpar.implementations import HostPointer, Implementation, implementation
+from offloadrt.models.stdpar.implementations import HostPointer
+from offloadrt.models.stdpar.options import StdParOptions
 from offloadrt.models.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
@@ -29,46 +27,21 @@ R = TypeVar("R")
 class StdPar(OffloadProgram[HostThread]):
     """The program's view of the machine, and of its default device.
 
-    implementation: a name of `IMPLEMENTATIONS`, or one made of such by `attrs.evolve`. pool_gb: the pool's size in GiB
-    (``ACPP_STDPAR_MEM_POOL_SIZE``). system_usm: the device uses all memory of the host as it is, so that nothing is
-    taken over, validated or prefetched. heuristic: the rules of the offload heuristic, for an implementation that has
-    one; database: the file with the runtimes that it knows, written at the end. make_window: which barriers stay, by
-    default as the implementation has it. phantom: are arrays made without values unless they say otherwise?
-
     ValueError for an implementation that does not exist, and for system USM where the device cannot have it;
     HeuristicDatabaseError for a file that cannot be read.
     """
 
     def __init__(
-        self,
-        machine: Machine,
-        drivers: Drivers,
-        *,
-        trace: Trace | None = None,
-        implementation: str | Implementation = "acpp",
-        pool_gb: float | None = None,
-        system_usm: bool = False,
-        heuristic: HeuristicRules | None = None,
-        database: Path | None = None,
-        make_window: Callable[[], Window] | None = None,
-        phantom: bool = False,
+        self, machine: Machine, drivers: Drivers, options: StdParOptions | None = None, trace: Trace | None = None
     ) -> None:
-        super().__init__(machine, drivers, trace=trace, configuration="copy", allocator="direct", phantom=phantom)
+        options = options or StdParOptions()
+        super().__init__(machine, drivers, options, trace)
         self.runtime = StdParRuntime(
-            machine,
-            self.devices[0] if self.devices else None,
-            trace,
-            _named(implementation),
-            system_usm=system_usm,
-            rules=heuristic or HeuristicRules(),
-            database=HeuristicDatabase() if database is None else HeuristicDatabase.read(database),
-            make_window=make_window,
-            next_directive=self.next_directive,
-            phantom=phantom,
+            machine, self.devices[0] if self.devices else None, trace, options, self.next_directive
         )
         self.implementation, self.usm, self.counts = self.runtime.implementation, self.runtime.usm, self.runtime.counts
-        self.heap = Heap(self.runtime, self, pool_gb)
-        self._database_file = database
+        self.heap = Heap(self.runtime, self, options.pool_gb)
+        self._database_file = options.heuristic_file
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts."""
@@ -116,7 +89,3 @@ class StdPar(OffloadProgram[HostThread]):
         await super().shutdown()
         if self._database_file is not None:
             self.runtime.database.write(self._database_file)
-
-
-def _named(given: str | Implementation) -> Implementation:
-    return given if isinstance(given, Implementation) else implementation(given)

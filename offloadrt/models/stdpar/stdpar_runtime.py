@@ -14,8 +14,9 @@ from offloadrt.models.stdpar.arrays import Memory, UsmArray
 from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
-from offloadrt.models.stdpar.implementations import DataMemory, Implementation, SubmitPath
+from offloadrt.models.stdpar.implementations import DataMemory, SubmitPath
 from offloadrt.models.stdpar.launches import Launches
+from offloadrt.models.stdpar.options import StdParOptions
 from offloadrt.models.stdpar.usm import Usm
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import element_of, make_values, shape_of
@@ -27,9 +28,8 @@ _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", S
 class StdParRuntime:
     """The runtime of one program, which all of its threads share.
 
-    system_usm: does the device use all memory of the host as it is? rules, database: of the offload heuristic.
     next_directive: gives the numbers by which a trace tells the program's calls apart. ValueError for system USM where
-    the device cannot have it.
+    the device cannot have it; HeuristicDatabaseError for a file that cannot be read.
 
     Wide because it holds what the threads' executors share; most fields are objects with a job of their own.
     """
@@ -39,19 +39,13 @@ class StdParRuntime:
         machine: Machine,
         device: OffloadDevice | None,
         trace: Trace | None,
-        implementation: Implementation,
-        *,
-        system_usm: bool,
-        rules: HeuristicRules,
-        database: HeuristicDatabase,
-        make_window: Callable[[], Window] | None,
+        options: StdParOptions,
         next_directive: Callable[[], int],
-        phantom: bool,
     ) -> None:
+        self.implementation = implementation = options.chosen
         self.machine = machine
         self.sim = machine.sim
-        self.implementation = implementation
-        self.system_usm = system_usm and device is not None
+        self.system_usm = options.system_usm and device is not None
         self.is_explicit = implementation.memory is DataMemory.DEVICE
         """Whether the program has device memory, copies and waits of its own, where it needs them."""
         self.usm = Usm(machine, device, self.system_usm)
@@ -59,12 +53,13 @@ class StdParRuntime:
         self.counts = Counts()
         self.decisions: dict[Decision, int] = {}
         """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
-        self.make_window = make_window or functools.partial(
+        self.make_window: Callable[[], Window] = functools.partial(
             Window, implementation.elision or self.is_explicit, self.system_usm
         )
         """Makes what decides about the barriers of a thread."""
-        self.rules = rules
-        self.database = database
+        self.rules = options.heuristic or HeuristicRules()
+        file = options.heuristic_file
+        self.database = HeuristicDatabase() if file is None else HeuristicDatabase.read(file)
         """Runtimes of operations, as the heuristic knows them."""
         self.heuristics: list[OffloadHeuristic] = []
         """The heuristic of each thread, with what it decided, in the order in which the threads were made."""
@@ -78,7 +73,7 @@ class StdParRuntime:
         self.lookup_s = spec.value("stdpar.lookup")
         self.independent_progress = spec.flag("gpu.independent_progress")
         self._next_directive = next_directive
-        self._phantom = phantom
+        self._phantom = options.phantom
         self._trace = trace
 
     def make_heuristic(self) -> OffloadHeuristic | None:

@@ -16,6 +16,7 @@ from offloadrt.machine import Machine, load
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.clauses import Clause
 from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.options import OpenMPOptions
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.models.openmp.target_data import TargetData
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -98,7 +99,7 @@ class Replay:
         self.differences: list[ReplayDifference] = []
         self.machine = Machine(sim, load(machine))
         driver = open_driver(self.machine)
-        self.program = OpenMP(self.machine, [driver], configuration=case.mode, allocator="malloc")
+        self.program = OpenMP(self.machine, [driver], OpenMPOptions(configuration=case.mode, allocator="malloc"))
         self.device = self.program.devices[0]
         self.record = _Record(self.device.memory, case.device_fill)
         self.device.tool = self.record

@@ -15,6 +15,7 @@ from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
+from offloadrt.study.running.options import program_of
 from offloadrt.trace import Calls, Trace
 
 
@@ -46,7 +47,8 @@ def build(
         devices = options.devices_on(spec)
         machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices)
         drivers = [open_driver(machine, number) for number in range(devices)]
-        return Built(spec, machine, drivers, options.make_program(machine, drivers, trace, environment))
+        program = program_of(options.chosen_on(spec, environment), machine, drivers, trace)
+        return Built(spec, machine, drivers, program)
     except ValueError as error:
         raise UserError(str(error)) from None
 
