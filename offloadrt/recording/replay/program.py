@@ -106,16 +106,14 @@ class ReplayedProgram:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""
         site = self.recording.dictionaries.sites[site_number]
         done = None if self._log is None else self._log.begin()
-        if 0 < self.recording.meta.devices <= site.device:
-            pass  # the initial device: what the region did there is work of the host
-        elif site.call in _DATA or site.call in _KERNELS:
+        if site.call not in _DATA and site.call not in _KERNELS:
+            await self._routines.run(t, site, items)
+        elif not 0 < self.recording.meta.devices <= site.device:  # what the initial device did is work of the host
             key = site_number, items, launch
             construct = self._constructs.get(key)
             if construct is None:
                 construct = self._constructs[key] = self._construct(site, items, launch)
             await t.run(construct)
-        else:
-            await self._routines.run(t, site, items)
         self.oracle.directives += 1
         if done is not None:
             self.oracle.compare(site_number, operations, done)
