@@ -154,3 +154,17 @@ def test_a_recording_that_was_cut_off_says_so(tmp_path: Path, capsys) -> None:
     measured = json.loads(output(capsys, "run", path, "--json")[1])["measured"]
     assert measured["recording"] == "cut off: the program crashed or was killed"
     assert "cut off" in output(capsys, "show", path)[1]
+
+
+def test_a_program_that_requires_one_memory_gets_it(tmp_path: Path, capsys) -> None:
+    made = program()
+    made.rare.append({"k": "requires", "flags": 8})
+    code, _, err = output(capsys, "run", made.recorded(tmp_path), "--machine", "mi300a")
+    assert code == 2 and "configuration=copy: the program requires unified shared memory" in err
+
+
+def test_kernels_that_were_never_traced_allow_no_other_configuration(tmp_path: Path, capsys) -> None:
+    made = program()
+    made.directive(KERNEL, (X, SIZE, TO | PARAM), line=30, tripcount=77, cost={"trip": 77})
+    code, _, err = output(capsys, "run", made.recorded(tmp_path), "configuration=managed")
+    assert code == 2 and "of 1 launches" in err and "which pages they touch" in err

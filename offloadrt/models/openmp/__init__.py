@@ -10,6 +10,7 @@
 ``map``, ``to``, ``from_``, ``depend``  clauses; ``use_device_ptr``, ``use_device_addr``
 ``LoweredProgram``, ``LoweredItem``     directives as a compiler lowered them: a recording's, for example
 ``section``, ``array_section``          ``a[lower:length:stride]``, in one dimension and in several
+``member``, ``pointee``                 a member of a struct, and what its pointer leads to
 ``pointees``                            a kernel argument that follows stored pointers
 ``GpuMemoryManager``                    ExaHyPE's pool of device blocks, for any program; ``UnifiedMemoryManager`` is
                                         one of managed memory
@@ -41,6 +42,7 @@ from offloadrt.models.openmp.lowered import LoweredItem, LoweredProgram
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
 from offloadrt.models.openmp.options import OpenMPOptions
 from offloadrt.models.openmp.program import OpenMP
+from offloadrt.models.openmp.structs import Member, StructPointee, member, pointee
 from offloadrt.runtime import (
     DeviceEnded,
     DevicePointer,
@@ -77,6 +79,7 @@ __all__ = [
     "Map",
     "MappingError",
     "Maps",
+    "Member",
     "Motion",
     "OffloadError",
     "OpenMP",
@@ -85,6 +88,7 @@ __all__ = [
     "PlacementError",
     "Section",
     "SectionExtent",
+    "StructPointee",
     "TargetClauses",
     "UnifiedMemoryManager",
     "UnifiedMemoryUnavailable",
@@ -93,6 +97,8 @@ __all__ = [
     "depend",
     "from_",
     "map",
+    "member",
+    "pointee",
     "pointees",
     "section",
     "to",

@@ -150,13 +150,14 @@ def _address(item: Any) -> Any:
     return item.begin if isinstance(item, Section) else item
 
 
-def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any) -> Pointees:
+def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any, member: str = "", lower: int = 0) -> Pointees:
     """Make a kernel argument that follows the pointers in the mapped array `pointers`, each to an array of this shape.
 
-    They are device pointers, or host addresses where the device uses host memory in place.
+    They are device pointers, or host addresses where the device uses host memory in place. member: of an array of
+    structs the member that holds the pointer. lower: the first element behind each pointer that the kernel sees.
     """
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-    return Pointees(pointers, lengths, np.dtype(dtype))
+    return Pointees(pointers, lengths, np.dtype(dtype), member, lower)
 
 
 def flatten(clauses: Iterable[Clause]) -> list[Map | Motion | UseDevice | Depend]:

@@ -17,9 +17,11 @@ import attrs
 from offloadrt.models.host.section import Section, begin_of, map_item
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevice, flatten
 from offloadrt.models.openmp.mapper import Mapper, expand
+from offloadrt.models.openmp.structs import Member, StructPointee
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.launch.private_arguments import required_alignment
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import (
     ALLOC,
@@ -27,6 +29,7 @@ from offloadrt.runtime.mapping.map_type import (
     FROM,
     IMPLICIT,
     LITERAL,
+    OMPX_HOLD,
     PRESENT,
     PRIVATE,
     RETURN_PARAM,
@@ -39,13 +42,29 @@ Construct = Literal["target", "target data", "target enter data", "target exit d
 
 @attrs.define(eq=False)
 class _Variable:
-    """All list items of one array in one construct, each with its bits and its rank: 0 present, 1 alloc, 2 other."""
+    """All list items of one array in one construct, each with its bits and its rank: 0 present, 1 alloc, 2 other.
+
+    members: those that are members of it as a struct; pointees: what its pointers lead to.
+    """
 
     array: HostArray
     components: list[tuple[int, HostArray | Section, int]] = attrs.field(factory=list)
+    members: list[tuple[int, Member, int]] = attrs.field(factory=list)
+    pointees: list[tuple[int, StructPointee, int]] = attrs.field(factory=list)
 
-    def lower(self, attach: bool, first: int = 0) -> list[MapItem]:
-        """first: bits for the first of the items."""
+    def add(self, rank: int, listed: HostArray | Section | Member | StructPointee, bits: int) -> None:
+        if isinstance(listed, Member):
+            self.members.append((rank, listed, bits))
+        elif isinstance(listed, StructPointee):
+            self.pointees.append((rank, listed, bits))
+        else:
+            self.components.append((rank, listed, bits))
+
+    def lower(self, attach: bool, first: int = 0, position: int = 0) -> list[MapItem]:
+        """first: bits for the first of the items. position: how many items of the construct come before.
+
+        Raises ValueError for a struct that is listed together with members of it.
+        """
         array, components = self.array, self.components
         if len(components) > 1:
             components.sort(key=_rank)
@@ -53,13 +72,40 @@ class _Variable:
         for _, place, bits in components:
             items.append(map_item(place, bits | first))
             first = 0
-        if attach and array.kind == "heap":
+        if attach and array.kind == "heap" and components:
             begin = begin_of(components[-1][1])
             items.append(MapItem(array, array.pointer_address, begin, POINTER_BYTES, ATTACH))
+        if self.members:
+            if components:
+                raise ValueError(f"struct {array.name!r} and members of it are listed in one construct")
+            items.extend(self._lower_members(first, position))
+        for _, pointed, bits in self.pointees:
+            items.append(map_item(pointed.place, bits))
+            if attach:
+                pointer, begin = pointed.pointer, begin_of(pointed.place)
+                items.append(MapItem(pointed.array, pointer.begin, begin, POINTER_BYTES, ATTACH, owner=array))
         return items
 
+    def _lower_members(self, first: int, position: int) -> list[MapItem]:
+        """Return one item for a single member; of several, one for the part of the struct that spans them as well."""
+        array, members = self.array, sorted(self.members, key=_rank)
+        if len(members) == 1:
+            ((_, only, bits),) = members
+            return [MapItem(array, array.address, only.begin, only.nbytes, bits | first)]
+        begin = min(member.begin for _, member, _ in members)
+        end = max(member.begin + member.nbytes for _, member, _ in members)
+        for _, _, bits in members:
+            first |= bits & (PRESENT | OMPX_HOLD)
+        padding = begin % required_alignment(array.address)
+        span = MapItem(array, array.address, begin, end - begin, first, padding=padding)
+        belongs = (position + 1) << 48
+        parts = [
+            MapItem(array, array.address, member.begin, member.nbytes, bits | belongs) for _, member, bits in members
+        ]
+        return [span, *parts]
 
-def _rank(component: tuple[int, HostArray | Section, int]) -> int:
+
+def _rank(component: tuple[int, Any, int]) -> int:
     return component[0]
 
 
@@ -70,12 +116,18 @@ def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> 
         for listed in clause.items:
             for place, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
                 rank = 0 if bits & PRESENT else 1 if kind == "alloc" else 2
-                array = place.array if isinstance(place, Section) else place
+                array = _variable_of(place)
                 variable = variables.get(array)
                 if variable is None:
                     variable = variables[array] = _Variable(array)
-                variable.components.append((rank, place, bits))
+                variable.add(rank, place, bits)
     return variables
+
+
+def _variable_of(place: HostArray | Section | Member | StructPointee) -> HostArray:
+    if isinstance(place, HostArray):
+        return place
+    return place.pointer.array if isinstance(place, StructPointee) else place.array
 
 
 def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[type, Mapper]) -> list[MapItem]:
@@ -90,7 +142,7 @@ def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[ty
     attach = construct in ("target data", "target enter data")
     items: list[MapItem] = []
     for variable in variables.values():
-        items.extend(variable.lower(attach, RETURN_PARAM if variable.array in returned else 0))
+        items.extend(variable.lower(attach, RETURN_PARAM if variable.array in returned else 0, len(items)))
     items.extend(
         MapItem(array, array.address, array.address, 0, RETURN_PARAM) for array in returned if array not in variables
     )
@@ -112,7 +164,7 @@ def lower_update(clauses: Sequence[Clause], mappers: dict[type, Mapper]) -> list
     ]
     items: list[MapItem] = []
     for variable in _variables(ordered, mappers).values():
-        items.extend(variable.lower(attach=False))
+        items.extend(variable.lower(attach=False, position=len(items)))
     return items
 
 
@@ -150,7 +202,7 @@ def lower_target(
             elif array in on_device:
                 items.append(MapItem(array, array.address, array.address, POINTER_BYTES, LITERAL | TARGET_PARAM))
             elif array in variables:
-                items.extend(variables[array].lower(attach=True, first=TARGET_PARAM))
+                items.extend(variables[array].lower(attach=True, first=TARGET_PARAM, position=len(items)))
             else:
                 items.append(implicit(array))
         elif isinstance(argument, DevicePointer):
@@ -160,7 +212,7 @@ def lower_target(
             items.append(MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=argument))
     for array, variable in variables.items():
         if array not in captured:
-            items.extend(variable.lower(attach=True))
+            items.extend(variable.lower(attach=True, position=len(items)))
     linked = [argument for argument in arguments if isinstance(argument, HostArray) and argument.kind == "link"]
     items.extend(map_item(array, TO | FROM | IMPLICIT) for array in dict.fromkeys(linked) if array not in variables)
     return items

@@ -14,6 +14,7 @@ import numpy as np
 
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Map, Maps, flatten
+from offloadrt.models.openmp.structs import Member, StructPointee
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_type import DELETE, FROM, TO
 
@@ -22,19 +23,19 @@ Mapper = Callable[[Any], Iterable[Any]]
 
 def expand(
     item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
-) -> Iterable[tuple[HostArray | Section, int, str]]:
+) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
     """Return the arrays or sections that an item stands for, each with its map-type bits and kind.
 
     Raises TypeError for an object that has no mapper.
     """
-    if mapper is None and isinstance(item, (HostArray, Section)):
+    if mapper is None and isinstance(item, HostArray | Section | Member | StructPointee):
         return ((item, bits, kind),)
     return _expand(item, bits, kind, mapper, declared)
 
 
 def _expand(
     item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
-) -> Iterable[tuple[HostArray | Section, int, str]]:
+) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
     chosen = mapper or declared.get(type(item))
     if chosen is None:
         raise TypeError(_why_not(item))

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from offloadrt.recording.format.container import RunSummary
 from offloadrt.recording.format.errors import RecordingError
-from offloadrt.recording.format.recording import Recording
+from offloadrt.recording.format.recording import NONE, Recording
 
-AS_RECORDED: Final = "copy"
-"""The configuration in which host and device have copies of their own, as every program may rely on."""
+_UNIFIED_SHARED_MEMORY: Final = 0x8
+"""OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
 _SHOWN: Final = 3
 
 
 class ReplayRefused(RecordingError):
     """A recording does not say enough for what is asked of its replay."""
+
+
+def requires_unified_shared_memory(recording: Recording) -> bool:
+    """Tell whether the program says `requires unified_shared_memory`."""
+    return bool(recording.meta.requires & _UNIFIED_SHARED_MEMORY)
+
+
+def as_recorded(recording: Recording) -> str:
+    """Return the configuration that the program was recorded in: with copies, unless it requires one memory."""
+    return "usm" if requires_unified_shared_memory(recording) else "copy"
 
 
 def check_configuration(recording: Recording, configuration: str) -> None:
@@ -24,13 +36,23 @@ def check_configuration(recording: Recording, configuration: str) -> None:
     Host and device must not need copies of their own (`format/separate_copies.py` watched for that), and what the host
     touches between directives must have been recorded, as pages come back to it then.
     """
-    meta = recording.meta
-    if configuration == AS_RECORDED:
+    meta, recorded = recording.meta, as_recorded(recording)
+    if configuration == recorded:
         return
+    if recorded == "usm" and configuration == "copy":
+        raise ReplayRefused(
+            "configuration=copy: the program requires unified shared memory, so it need not map what its kernels use"
+        )
     if not meta.costs:
         raise ReplayRefused(
             f"configuration={configuration}: {recording.name} has no costs of kernels, so it is not known what these "
             "touch; build the program with `offloadrt cc`, `cxx` or `fc`, and record it again"
+        )
+    launches, traces = recording.columns["launch.teams"], recording.columns["launch.trace"]
+    if untraced := int(np.count_nonzero((launches > 0) & (traces == NONE))):
+        raise ReplayRefused(
+            f"configuration={configuration}: of {untraced} launches in {recording.name} it was not recorded which "
+            "pages they touch; record the program again with `--samples 1` or more"
         )
     if not meta.host_touches:
         raise ReplayRefused(

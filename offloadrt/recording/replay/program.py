@@ -12,7 +12,7 @@ from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import HostThread, LoweredItem, LoweredProgram, OpenMP
 from offloadrt.models.openmp.construct import Construct
 from offloadrt.recording.format.recording import NONE, Recording, Site
-from offloadrt.recording.replay.changes import AS_RECORDED, ReplayRefused
+from offloadrt.recording.replay.changes import ReplayRefused, as_recorded
 from offloadrt.recording.replay.kernels import RecordedKernels
 from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
 from offloadrt.recording.replay.routines import Routines
@@ -61,7 +61,8 @@ class ReplayedProgram:
         self._kernels = RecordedKernels(self.recording, self.declared)
         self._routines = Routines(self.recording, self._lowered)
         self._total = self.recording.directives
-        compares = self.recording.meta.oracle and self.openmp.devices[0].configuration.name == AS_RECORDED
+        configuration = self.openmp.devices[0].configuration.name
+        compares = self.recording.meta.oracle and configuration == as_recorded(self.recording)
         self._log = OperationLog(self.openmp.sim) if compares else None
         for device in self.openmp.devices:
             device.tool = self._log

@@ -28,6 +28,17 @@ class Pointees:
     pointers: HostArray
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    member: str = ""
+    """Of an array of structs: the member that holds the pointer."""
+    lower: int = 0
+    """The first element behind each pointer that the kernel sees."""
+
+    def addresses(self, view: Any) -> list[int]:
+        """Return where what the kernel sees begins, behind each pointer in a view of the array."""
+        held = np.asarray(view)
+        for part in self.member.split(".") if self.member else ():
+            held = held[part]
+        return [int(address) + self.lower * self.dtype.itemsize for address in held.ravel()]
 
     @property
     def nbytes(self) -> int:
@@ -39,6 +50,8 @@ def section_view(array: HostArray, host_begin: int, host_end: int, view: Callabl
 
     ``view(address)`` returns the bytes from that host address' counterpart to the end of the mapped part of the array.
     """
+    if array.dtype.names and array.shape == (1,) and host_end - host_begin < array.nbytes:
+        return _part_of_struct(array, host_begin, host_end, view)
     row = array.itemsize
     for length in array.shape[1:]:
         row *= length
@@ -53,6 +66,25 @@ def section_view(array: HostArray, host_begin: int, host_end: int, view: Callabl
     if lower == 0 and upper == array.shape[0]:
         return values
     return MappedSection(array.name, array.shape, lower, values)
+
+
+def _part_of_struct(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
+    """Show a kernel the members of a struct that are mapped."""
+    first, last = host_begin - array.address, host_end - array.address
+    inside = {
+        name: (dtype, offset - first)
+        for name, (dtype, offset, *_) in (array.dtype.fields or {}).items()
+        if first <= offset and offset + dtype.itemsize <= last
+    }
+    part = np.dtype(
+        {
+            "names": list(inside),
+            "formats": [dtype for dtype, _ in inside.values()],
+            "offsets": [offset for _, offset in inside.values()],
+            "itemsize": last - first,
+        }
+    )
+    return view(host_begin)[: last - first].view(part)
 
 
 def no_view(array: HostArray) -> MappedSection:

@@ -97,8 +97,8 @@ def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any
 def _follow(device: OffloadDevice, argument: Pointees, binding: Binding) -> list[Any]:
     pointers, reachable = array_view(device, argument.pointers, binding), Reachable(device)
     return [
-        reachable.view(int(address), argument.nbytes).view(argument.dtype).reshape(argument.shape)
-        for address in np.asarray(pointers).ravel()
+        reachable.view(address, argument.nbytes).view(argument.dtype).reshape(argument.shape)
+        for address in argument.addresses(pointers)
     ]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
-import numpy as np
 
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.device import OffloadDevice
@@ -46,7 +45,7 @@ def pointed_to(device: OffloadDevice, arguments: Iterable[object]) -> tuple[tupl
         if isinstance(argument, DevicePointer) and find(argument.address) is not None:
             ranges[argument.address, argument.nbytes] = None
         elif isinstance(argument, Pointees) and not argument.pointers.phantom:
-            for address in np.asarray(argument.pointers.data).ravel().tolist():
+            for address in argument.addresses(argument.pointers.data):
                 if find(address) is not None:
                     ranges[address, argument.nbytes] = None
     return tuple(ranges)

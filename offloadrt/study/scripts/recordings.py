@@ -13,7 +13,7 @@ from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.recording.format.container import RunSummary
 from offloadrt.recording.replay import Outcome, check_configuration, replay
-from offloadrt.recording.replay.changes import run_of
+from offloadrt.recording.replay.changes import requires_unified_shared_memory, run_of
 from offloadrt.recording.replay.declared import read_declared
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import UserError
@@ -24,8 +24,6 @@ from offloadrt.study.scripts.tracebacks import innermost
 
 _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
 """Errors that end a replay with a message: the recording, or what was asked of it, is then wrong."""
-_UNIFIED_SHARED_MEMORY = 0x8
-"""OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
 
 
 def scenario_of(path: Path) -> Scenario:
@@ -71,7 +69,7 @@ def scenario_of(path: Path) -> Scenario:
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
-    unified = bool(recording.meta.requires & _UNIFIED_SHARED_MEMORY)
+    unified = requires_unified_shared_memory(recording)
     run.configure(phantom=True, requires_unified_shared_memory=unified, num_devices=recording.devices_used)
     program = run.openmp
     check_configuration(recording, program.devices[0].configuration.name)
