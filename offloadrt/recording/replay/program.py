@@ -109,7 +109,7 @@ class ReplayedProgram:
         done = None if self._log is None else self._log.begin()
         if site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
-        elif not 0 < self.recording.meta.devices <= site.device:  # what the initial device did is work of the host
+        elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
             key = site_number, items, launch
             construct = self._constructs.get(key)
             if construct is None:
@@ -180,7 +180,7 @@ async def replay(
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
-        if site.kernel != NONE and not recording.meta.costs
+        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site)
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(

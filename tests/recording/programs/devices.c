@@ -12,5 +12,7 @@ int main(void) {
 #pragma omp target exit data map(from : x)
 #pragma omp target map(tofrom : x) device(omp_get_initial_device())
   x[0] = 1;
+#pragma omp target map(tofrom : x)
+  x[1] = 1;
   return x[0] != 1;
 }
