@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.recording.errors import ToolchainMissing
+from offloadrt.recording.toolchain import find_compiler
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+COMMANDS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_its_program_is_the_scenario_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +30,23 @@ def test_its_program_is_the_scenario_and_runs(tmp_path: Path, capsys: pytest.Cap
     script.write_text(program)
     assert main(["run", str(script), "threads=2", "n=64"]) == 0
     assert "per_thread_s" in capsys.readouterr().out
+
+
+def test_its_commands_record_and_replay_a_binary(tmp_path: Path) -> None:
+    try:
+        find_compiler("cc")
+    except ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    (block,) = (block for block in COMMANDS if "offloadrt record" in block)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    commands = [shlex.split(line, comments=True) for line in block.splitlines()]
+    for words in commands:
+        assert words[:3] == ["uv", "run", "offloadrt"]
+        done = subprocess.run(
+            [sys.executable, "-m", "offloadrt", *words[3:]], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+    assert [words[3] for words in commands] == ["cc", "record", "show", "run", "compare"]
 
 
 def test_its_tests_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,8 +100,15 @@ def kernels(scenario: str, /, *, predicated: Predicated = False) -> None:
     Parameters
     ----------
     scenario:
-        A scenario's name, a script, or SCRIPT.py:NAME.
+        A scenario's name, a script, SCRIPT.py:NAME, or a recording, whose kernels are shown with their counted costs.
     """
+    from offloadrt.study.scripts.registry import is_recording
+
+    if is_recording(scenario):
+        from offloadrt.cli import recordings
+
+        console().print(*recordings.kernels(Path(scenario)), sep="\n")
+        return
     from offloadrt.cli.kernels import kernels_of, predicated_kernels_of
 
     if predicated:

@@ -44,6 +44,13 @@ def statistics(path: Path) -> Iterable[RenderableType]:
         yield _threads(run)
 
 
+def kernels(path: Path) -> Iterable[RenderableType]:
+    """Show the kernels of each run of a recording. Raises UserError."""
+    for run in _loaded(path):
+        yield f"[bold]{escape(run.name)}[/]"
+        yield _kernels(run)
+
+
 def _loaded(path: Path) -> list[Recording]:
     try:
         file = RecordingFile.read(path)

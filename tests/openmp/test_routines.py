@@ -201,3 +201,37 @@ def test_association(rig: MakeRig) -> None:
     made.alone(body)
     made.assert_clean()
     assert len(made.device.messages) == 3
+
+
+def test_deferred_copies_and_settings(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", (4, 4), fill=np.arange(16.0).reshape(4, 4)), t.array("b", (4, 4))
+        pointer = await t.omp_target_alloc(128)
+        assert pointer is not None
+        assert await t.omp_target_memset_async(pointer, 0, 128, omp.depend(out=pointer)) == pointer
+        box = ((2, 2), (1, 1), (1, 1), (4, 4), (4, 4))
+        assert await t.omp_target_memcpy_rect_async(pointer, a, 8, *box, omp.depend(inout=pointer)) == 0
+        assert await t.omp_target_memcpy_async(b, pointer, 128, depend=omp.depend(in_=pointer)) == 0
+        await t.taskwait()
+        assert b.data.tolist() == [[0, 0, 0, 0], [0, 5, 6, 0], [0, 9, 10, 0], [0, 0, 0, 0]]
+        await t.omp_target_free(pointer)
+
+    made.alone(body)
+    made.assert_clean()
+
+
+def test_a_device_is_not_paused(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 4)
+        await t.target_enter_data(omp.map(to=a))
+        assert [t.omp_pause_resource(kind) for kind in ("soft", "hard")] == [1, 1]
+        assert t.omp_pause_resource("soft", t.omp_get_initial_device()) == 0
+        assert await t.omp_target_is_present(a)
+        with pytest.raises(ValueError, match="there are soft and hard"):
+            t.omp_pause_resource("medium")
+
+    made.alone(body)

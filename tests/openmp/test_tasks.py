@@ -9,6 +9,7 @@ from openmp_rig import MakeRig
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
+from offloadrt.trace import events
 
 SLOW_LAUNCH = {"driver.launch": "1 ms", "driver.context.uncontended": True}
 
@@ -150,3 +151,57 @@ def test_barrier(rig: MakeRig) -> None:
     results = made.run(body, 4)
     assert results[0] == results[1] == results[2] == results[3]
     assert results[0] == pytest.approx([3e-3, 6e-3, 9e-3])
+
+
+def running(log: list[str], name: str, flops: float = 1e10) -> Any:
+    """A kernel that takes its time, and says when it has run."""
+
+    @kernel(name=name, flops_per_iteration=flops)
+    def body(a: Any) -> None:
+        log.append(name)
+
+    return body
+
+
+class TestSets:
+    """Sets of tasks, as libomp orders them: among themselves not, against others like one task."""
+
+    @pytest.mark.parametrize(("kind", "at_most"), [("mutexinoutset", 1), ("inoutset", 3)])
+    def test_members_of_a_set(self, rig: MakeRig, kind: str, at_most: int) -> None:
+        made = rig({"driver.context.uncontended": True})
+        log: list[str] = []
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 4)
+
+            def step(name: str, **depend: Any) -> Any:
+                return t.target(running(log, name), a, nowait=True, depend=omp.depend(**depend))
+
+            await step("before", out=a)
+            for name in ("one", "two", "three"):
+                await step(name, **{kind: a})
+            await step("after", in_=a)
+            await t.taskwait()
+
+        made.alone(body)
+        assert (log[0], log[-1], sorted(log[1:-1])) == ("before", "after", ["one", "three", "two"])
+        kernels = [event for event in made.trace.events if isinstance(event, events.KernelStart | events.KernelEnd)]
+        at_once = most = 0
+        for event in kernels:
+            at_once += 1 if isinstance(event, events.KernelStart) else -1
+            most = max(most, at_once)
+        assert most == at_most
+        made.assert_clean()
+
+    def test_one_that_is_not_deferred_takes_its_turn(self, rig: MakeRig) -> None:
+        made = rig()
+        log: list[str] = []
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 4)
+            depend = omp.depend(mutexinoutset=a)
+            await t.target(running(log, "deferred"), a, nowait=True, depend=depend)
+            await t.target(running(log, "waited for", 1.0), a, depend=depend)
+            assert log == ["deferred", "waited for"]
+
+        made.alone(body)

@@ -93,6 +93,11 @@ def test_stats_says_what_the_real_runtime_did(tmp_path: Path, capsys) -> None:
     assert code == 0 and "h2d 5 5 MiB" in lines and "submit 5" in lines
 
 
+def test_kernels_have_their_counted_costs(tmp_path: Path, capsys) -> None:
+    code, out, _ = output(capsys, "kernels", program().recorded(tmp_path))
+    assert code == 0 and "saxpy 1 1 8 x 128 1,000 2,000 0 0 B 2 MiB 0.000954" in " ".join(out.split())
+
+
 def test_runs_with_other_threads_are_chosen_and_compared(tmp_path: Path, capsys) -> None:
     for number, times in enumerate((1, 2)):
         program(times=times).write(tmp_path / "raw" / f"run-{number}")

@@ -94,6 +94,14 @@ def test_under_unified_shared_memory_kernels_touch_the_hosts_own_arrays(folder, 
     assert all(array.host == array.device for array in launch.arrays)
 
 
+def test_threads_that_wait_for_one_another_are_counted_the_same_traced_or_not(folder):
+    """A counter that a compiler keeps in a register across a barrier would lose what other threads count."""
+    program = built("blocks.c", folder)
+    traced, counted = (recorded(program, samples=samples)[1].launches()[0] for samples in (1, 0))
+    assert (traced.traced, counted.traced) == (True, False)
+    assert traced.counts == counted.counts
+
+
 @pytest.mark.parametrize(("samples", "traced"), [(1, [0, 5]), (3, [0, 1, 2, 5]), (0, [5])])
 def test_a_launch_is_traced_anew_when_the_kernel_does_other_work_than_before(folder, samples, traced):
     """Four launches of eight rounds, then four of 32: the first of these tells, the next is traced."""

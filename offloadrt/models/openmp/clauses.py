@@ -67,10 +67,15 @@ class UseDevice:
 
 @attrs.frozen(eq=False)
 class Depend:
-    """Dependences of a task: what it reads, writes or both."""
+    """Dependences of a task: what it reads, writes or both.
+
+    Kept in a variable it is what OpenMP calls a depend object. exclusive: mutexinoutset; together: inoutset.
+    """
 
     reads: tuple[Any, ...]
     writes: tuple[Any, ...]
+    exclusive: tuple[Any, ...] = ()
+    together: tuple[Any, ...] = ()
 
 
 Clause = Map | Maps | Motion | UseDevice | Depend
@@ -131,13 +136,22 @@ def use_device_addr(*arrays: HostArray) -> UseDevice:
     return UseDevice(arrays, address=True)
 
 
-def depend(*, in_: ListItem = None, out: ListItem = None, inout: ListItem = None) -> Depend:
+def depend(
+    *,
+    in_: ListItem = None,
+    out: ListItem = None,
+    inout: ListItem = None,
+    mutexinoutset: ListItem = None,
+    inoutset: ListItem = None,
+) -> Depend:
     """State what a task depends on: ``depend(in: …)``, ``depend(out: …)``, ``depend(inout: …)``.
+
+    Tasks of one `mutexinoutset` run one at a time, in any order; tasks of one `inoutset` run as those that only read.
 
     Items are compared by address, as in LLVM's runtime: that of an array, of a section's first element, of a pointer or
     an integer. Anything else that is hashable is compared as an object.
     """
-    return Depend(_places(in_), (*_places(out), *_places(inout)))
+    return Depend(_places(in_), (*_places(out), *_places(inout)), _places(mutexinoutset), _places(inoutset))
 
 
 def _places(items: Any) -> tuple[Any, ...]:

@@ -43,7 +43,7 @@ from offloadrt.models.openmp.lowering import lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.routine_caller import is_host
 from offloadrt.models.openmp.target_data import TargetData
-from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion, taskwait, wait_for
+from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_for
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.freed import check_alive
@@ -95,7 +95,10 @@ class HostThread(ProgramThread):
     omp_target_memcpy = memory_copies.omp_target_memcpy
     omp_target_memcpy_async = memory_copies.omp_target_memcpy_async
     omp_target_memcpy_rect = memory_copies.omp_target_memcpy_rect
+    omp_target_memcpy_rect_async = memory_copies.omp_target_memcpy_rect_async
     omp_target_memset = memory_copies.omp_target_memset
+    omp_target_memset_async = memory_copies.omp_target_memset_async
+    omp_pause_resource = routines.omp_pause_resource
 
     # managed memory: calls of CUDA, which OpenMP does not have
 
@@ -251,7 +254,7 @@ class HostThread(ProgramThread):
 
     # how directives run
 
-    async def _defer(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
+    async def _defer(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> Task:
         program = self.program
         where = program.device(device, name)
         await where.work(program.costs.task)
@@ -259,7 +262,7 @@ class HostThread(ProgramThread):
         def run() -> Awaitable[object]:
             return in_directive(program, f"{name} nowait", where.number, work)
 
-        self.helpers.submit(self.tasks, name, run, depends)
+        return self.helpers.submit(self.tasks, name, run, depends)
 
     async def _run_on_host(self, construct: Construct) -> None:
         """Run a construct on the initial device at once, a deferred one too, when its predecessors are done."""
@@ -269,5 +272,8 @@ class HostThread(ProgramThread):
             await construct.on_host.run(self, self.program.machine)
 
     async def _run_after(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
+        if any(clause.exclusive for clause in depends):
+            await (await self._defer(name, device, work, depends)).done.wait()
+            return
         await wait_for(self.tasks.predecessors(depends))
         await in_directive(self.program, name, device, work)

@@ -5,7 +5,7 @@ Each is a method of `HostThread`. Names and results are OpenMP's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,14 +73,58 @@ async def omp_target_memcpy_async(
     """Copy as omp_target_memcpy does, by a deferred task that `taskwait` waits for."""
     if length and (dst is None or src is None):
         return OFFLOAD_FAIL
-    depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
 
-    async def run() -> None:
-        await omp_target_memcpy(t, dst, src, length, dst_offset, src_offset)
+    def run() -> Awaitable[object]:
+        return omp_target_memcpy(t, dst, src, length, dst_offset, src_offset)
 
-    await t.program.devices[0].work(t.program.costs.task)
-    t.helpers.submit(t.tasks, "omp_target_memcpy_async", run, depends)
+    await _defer(t, "omp_target_memcpy_async", run, depend)
     return OFFLOAD_SUCCESS
+
+
+async def omp_target_memcpy_rect_async(
+    t: Caller,
+    dst: Place | None,
+    src: Place | None,
+    element_size: int,
+    volume: Sequence[int],
+    dst_offsets: Sequence[int],
+    src_offsets: Sequence[int],
+    dst_dimensions: Sequence[int],
+    src_dimensions: Sequence[int],
+    depend: Depend | Sequence[Depend] = (),
+) -> int:
+    """Copy as omp_target_memcpy_rect does, by a deferred task that `taskwait` waits for."""
+    if dst is None and src is None:
+        return MAX_DIMENSIONS
+    if dst is None or src is None or element_size < 1 or not volume:
+        return OFFLOAD_FAIL
+
+    def run() -> Awaitable[object]:
+        return omp_target_memcpy_rect(
+            t, dst, src, element_size, volume, dst_offsets, src_offsets, dst_dimensions, src_dimensions
+        )
+
+    await _defer(t, "omp_target_memcpy_rect_async", run, depend)
+    return OFFLOAD_SUCCESS
+
+
+async def omp_target_memset_async(
+    t: Caller,
+    pointer: DevicePointer | HostArray | None,
+    value: int,
+    nbytes: int,
+    depend: Depend | Sequence[Depend] = (),
+) -> DevicePointer | HostArray | None:
+    """Set bytes as omp_target_memset does, by a deferred task that `taskwait` waits for."""
+    await _defer(t, "omp_target_memset_async", lambda: omp_target_memset(t, pointer, value, nbytes), depend)
+    return pointer
+
+
+async def _defer(t: Caller, name: str, run: Callable[[], Awaitable[object]], depend: Depend | Sequence[Depend]) -> None:
+    """Make a deferred task of a copy."""
+    depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
+    await t.program.devices[0].work(t.program.costs.task)
+    t.helpers.submit(t.tasks, name, run, depends)
 
 
 async def omp_target_memcpy_rect(

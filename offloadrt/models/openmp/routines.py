@@ -54,6 +54,13 @@ def omp_set_default_device(t: Caller, number: int) -> None:
     t.default_device = number
 
 
+def omp_pause_resource(t: Caller, kind: str, device: int | None = None) -> int:
+    """Ask for a pause of a device, `soft` or `hard`. LLVM 22 refuses: returns 1, and nothing is given back; host: 0."""
+    if kind not in ("soft", "hard"):
+        raise ValueError(f"omp_pause_resource: kind is {kind!r}; there are soft and hard")
+    return 0 if is_host(t, device) else 1
+
+
 async def omp_target_alloc(
     t: Caller, nbytes: int, device: int | None = None, phantom: bool | None = None
 ) -> DevicePointer | None:

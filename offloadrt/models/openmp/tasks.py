@@ -8,7 +8,7 @@ at it again later, so that there more directives than helpers can be in flight.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 
 import attrs
 
@@ -26,6 +26,15 @@ class Task:
     done: Signal
     waiting_for: int = 0
     successors: list[Task] = attrs.field(factory=list)
+    exclusions: list[_Exclusion] = attrs.field(factory=list)
+
+
+@attrs.define(eq=False)
+class _Exclusion:
+    """One dependence object of a mutexinoutset: the task that has it, and those that a helper put back."""
+
+    holder: Task | None = None
+    waiting: list[Task] = attrs.field(factory=list)
 
 
 @attrs.frozen
@@ -40,10 +49,43 @@ MESSAGES = (RunTask,)
 
 @attrs.define(eq=False)
 class _LastUsers:
-    """The task that wrote one dependence object last, and those that have read it since."""
+    """Who used one dependence object last, as in libomp's `kmp_depend_info`.
+
+    writer: the task that wrote it last; last_set: those that have used it since, all in the same way (`way`);
+    previous_set: those that had used it in another way just before.
+    """
 
     writer: Task | None = None
-    readers: list[Task] = attrs.field(factory=list)
+    last_set: list[Task] = attrs.field(factory=list)
+    previous_set: list[Task] = attrs.field(factory=list)
+    way: str = ""
+    exclusion: _Exclusion = attrs.field(factory=_Exclusion)
+
+    def before(self, way: str) -> list[Task]:
+        """Return the tasks that one has to wait for that uses it this way."""
+        if self.last_set and way != self.way:
+            return self.last_set
+        return [*self.previous_set, *([] if self.writer is None else [self.writer])]
+
+    def enter(self, task: Task, way: str) -> None:
+        if way == "out":
+            self.writer, self.last_set, self.previous_set, self.way = task, [], [], ""
+            return
+        if self.last_set and way != self.way:
+            self.previous_set, self.last_set, self.writer = self.last_set, [], None
+        self.last_set.append(task)
+        self.way = way
+        if way == "mutexinoutset":
+            task.exclusions.append(self.exclusion)
+
+
+def _ways(depends: tuple[Depend, ...]) -> Iterator[tuple[Hashable, str]]:
+    """Yield each dependence object and the way in which it is used."""
+    for clause in depends:
+        yield from ((item, "in") for item in clause.reads)
+        yield from ((item, "mutexinoutset") for item in clause.exclusive)
+        yield from ((item, "inoutset") for item in clause.together)
+        yield from ((item, "out") for item in clause.writes)
 
 
 @attrs.define(eq=False)
@@ -56,25 +98,16 @@ class TaskRegion:
     def predecessors(self, depends: tuple[Depend, ...]) -> list[Task]:
         """Unfinished tasks that must complete first, each once, in order of creation."""
         unfinished: dict[Task, None] = {}
-        for clause in depends:
-            for item in (*clause.reads, *clause.writes):
-                users = self._users.get(item)
-                if users is not None and users.writer is not None:
-                    unfinished[users.writer] = None
-            for item in clause.writes:
-                users = self._users.get(item)
-                if users is not None:
-                    unfinished.update(dict.fromkeys(users.readers))
+        for item, way in _ways(depends):
+            if (users := self._users.get(item)) is not None:
+                unfinished.update(dict.fromkeys(users.before(way)))
         return [task for task in self.children if task in unfinished and not task.done.is_set]
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
         """Add a task after `predecessors` was asked."""
         self.children.append(task)
-        for clause in depends:
-            for item in clause.reads:
-                self._users.setdefault(item, _LastUsers()).readers.append(task)
-            for item in clause.writes:
-                self._users[item] = _LastUsers(writer=task)
+        for item, way in _ways(depends):
+            self._users.setdefault(item, _LastUsers()).enter(task, way)
 
 
 class HiddenHelpers:
@@ -100,11 +133,21 @@ class HiddenHelpers:
             if not isinstance(message, RunTask):
                 raise TypeError(f"a hidden helper thread does not understand {message!r}")
             task = message.task
+            taken = next((one for one in task.exclusions if one.holder is not None), None)
+            if taken is not None:
+                taken.waiting.append(task)
+                continue
+            for one in task.exclusions:
+                one.holder = task
             begin = self.sim.now
             await task.run()
             self._host_time.lived(self.sim.now - begin)
             del self._unfinished[task]
             task.done.set()
+            for one in task.exclusions:
+                one.holder = None
+                while one.waiting:
+                    self._ready.put(RunTask(one.waiting.pop(0)))
             for successor in task.successors:
                 successor.waiting_for -= 1
                 if not successor.waiting_for:

@@ -78,11 +78,6 @@ CALLS: Final = {
     28: "omp_target_memcpy_async",
     29: "omp_target_memset",
     30: "omp_target_memcpy_rect",
-    40: "GOMP_target_ext",
-    41: "GOMP_target_data_ext",
-    42: "GOMP_target_end_data",
-    43: "GOMP_target_update_ext",
-    44: "GOMP_target_enter_exit_data",
 }
 """The runtime's entry points by their number in a slot."""
 MAPPER_COMPONENT: Final = 9

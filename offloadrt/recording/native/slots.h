@@ -40,7 +40,8 @@ enum slot_kind {
   SLOT_MUTEX,
   SLOT_ALLOC,
   SLOT_FREE,
-  SLOT_TOUCH
+  SLOT_TOUCH,
+  SLOT_DIMENSION
 };
 
 /* `a` of SLOT_CALL and SLOT_RET: the entry point of the runtime that was called. */

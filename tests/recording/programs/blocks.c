@@ -1,12 +1,14 @@
 /* Kernels that are written as for a GPU: the team's number, barriers, teams that wait for one another. */
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { TEAMS = 24, THREADS = 64 };
 
 static int sums[TEAMS], reversed[TEAMS * THREADS], after[TEAMS];
 
-int main(void) {
+int main(int argc, char **argv) {
+  int width = argc > 1 ? atoi(argv[1]) : THREADS; /* not known to the compiler, which would unroll the loop of barriers */
   int n = TEAMS * THREADS, arrived = 0, fetched = 0, taken[THREADS] = {0};
 #pragma omp target teams num_teams(TEAMS) thread_limit(THREADS) map(from : sums, reversed)
   {
@@ -18,7 +20,7 @@ int main(void) {
 #pragma omp barrier
       reversed[team * THREADS + thread] = local[THREADS - 1 - thread];
 #pragma omp barrier
-      for (int half = THREADS / 2; half; half /= 2) {
+      for (int half = width / 2; half; half /= 2) {
         if (thread < half)
           local[thread] += local[thread + half];
 #pragma omp barrier

@@ -131,11 +131,21 @@ void Device::addCounter(BasicBlock &block, size_t row) {
   store->setMetadata(LLVMContext::MD_alias_scope, countersScope);
 }
 
-// Says of the program's own accesses that they do not meet the counters.
+// Whether other threads of the grid can run, and count, before this instruction is done.
+bool mayWait(const Instruction &instruction) {
+  auto *call = dyn_cast<CallBase>(&instruction);
+  if (!call || isa<IntrinsicInst>(call))
+    return false;
+  const Function *callee = call->getCalledFunction();
+  return !callee || !callee->isDeclaration() || !callee->getReturnType()->isFloatingPointTy();
+}
+
+// Says of the program's own accesses that they do not meet the counters. A call that may wait is not told so: a counter
+// must be in memory while others run.
 void Device::separateCounters(Function &function) {
   for (BasicBlock &block : function)
     for (Instruction &instruction : block)
-      if (instruction.mayReadOrWriteMemory() && instruction.getMetadata(LLVMContext::MD_alias_scope) != countersScope)
+      if (instruction.mayReadOrWriteMemory() && !mayWait(instruction) && instruction.getMetadata(LLVMContext::MD_alias_scope) != countersScope)
         instruction.setMetadata(LLVMContext::MD_noalias,
                                 MDNode::concatenate(instruction.getMetadata(LLVMContext::MD_noalias), countersScope));
 }

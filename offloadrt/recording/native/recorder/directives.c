@@ -41,6 +41,7 @@ typedef struct {
   void *entries, *entries_end;
 } library_t;
 
+#define NON_CONTIGUOUS 0x100000000000
 enum { RETURN_PARAM = 0x40, LITERAL = 0x100, REGISTERS_REQUIRES = 0x10, SMALLEST_TRACKED = 4096, DEFAULT_DEVICE = -1 };
 
 extern int omp_get_default_device(void) __attribute__((weak));
@@ -110,10 +111,36 @@ void put_arguments(const uint64_t *values, uint32_t count) {
   end_slot(slot, SLOT_ARG, 0, 0);
 }
 
+/* A strided section: size says how many dimensions begin points to. */
+typedef struct {
+  uint64_t offset, count, stride;
+} dimension_t;
+
+static uint32_t dimensions_of(uint32_t count, const int64_t *size, const int64_t *type) {
+  uint32_t dimensions = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (type[i] & NON_CONTIGUOUS)
+      dimensions += (uint32_t)size[i];
+  return dimensions;
+}
+
+static void put_dimensions(uint32_t index, const dimension_t *dimensions, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    slot_t *slot = next_slot();
+    slot->word[0] = dimensions[i].offset;
+    slot->word[1] = dimensions[i].count;
+    slot->word[2] = dimensions[i].stride;
+    end_slot(slot, SLOT_DIMENSION, index, 0);
+  }
+}
+
 static void put_items(uint32_t count, void **base, void **begin, int64_t *size, int64_t *type, void **name, void **mapper) {
   for (uint32_t i = 0; i < count; i++)
     put_item(i, (uint64_t)base[i], (uint64_t)begin[i], size[i], (uint64_t)type[i], name ? name[i] : NULL,
              mapper ? mapper[i] : NULL);
+  for (uint32_t i = 0; i < count; i++)
+    if (type[i] & NON_CONTIGUOUS)
+      put_dimensions(i, begin[i], size[i]);
 }
 
 /* use_device_ptr and use_device_addr: the runtime writes the device address into the base. */
@@ -131,7 +158,8 @@ static void put_outs(call_t call, uint32_t count, void **base, int64_t *type) {
   EXPORT void NAME(ident_t *ident, int64_t device, int32_t count, void **base, void **begin, int64_t *size,            \
                    int64_t *type, void **name, void **mapper) {                                                        \
     REAL(NAME);                                                                                                        \
-    call_t call = call_begin(FUNCTION, ident ? ident->location : NULL, device, (uint32_t)count);                       \
+    uint32_t slots = (uint32_t)count + dimensions_of((uint32_t)count, size, type);                                     \
+    call_t call = call_begin(FUNCTION, ident ? ident->location : NULL, device, slots);                                 \
     if (call.id)                                                                                                       \
       put_items((uint32_t)count, base, begin, size, type, name, mapper);                                               \
     real(ident, device, count, base, begin, size, type, name, mapper);                                                 \
@@ -148,7 +176,8 @@ DATA(__tgt_target_data_update_mapper, CALL_DATA_UPDATE)
                    int64_t *type, void **name, void **mapper, int32_t depend_count, void *depend,                      \
                    int32_t noalias_count, void *noalias) {                                                             \
     REAL(NAME);                                                                                                        \
-    call_t call = call_begin(FUNCTION, ident ? ident->location : NULL, device, (uint32_t)count);                       \
+    uint32_t slots = (uint32_t)count + dimensions_of((uint32_t)count, size, type);                                     \
+    call_t call = call_begin(FUNCTION, ident ? ident->location : NULL, device, slots);                                 \
     if (call.id)                                                                                                       \
       put_items((uint32_t)count, base, begin, size, type, name, mapper);                                               \
     real(ident, device, count, base, begin, size, type, name, mapper, depend_count, depend, noalias_count, noalias);   \
