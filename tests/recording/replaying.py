@@ -36,7 +36,7 @@ def replayed(
     found = only(recording) if isinstance(recording, Path) else recording
     of_replay = {name: options.pop(name) for name in ("host_time", "declared") if name in options}
     run = Run(machine=machine, gear=gear, record=True)
-    run.configure(**{"phantom": True, "allocator": "malloc", **options})
+    run.configure(**{"phantom": True, "allocator": "malloc", "num_devices": found.devices_used, **options})
     outcomes: list[Outcome] = []
 
     async def main() -> None:

@@ -17,6 +17,7 @@ PROGRAMS = {
     "blocks": ("cc", "blocks.c", "1"),
     "deferred": ("cc", "deferred.c", "4"),
     "globals": ("cc", "globals.c", "1"),
+    "devices": ("cc", "devices.c", "1"),
     "synchronization": ("cc", "synchronization.c", "3"),
     "members": ("cxx", "members.cpp", "1"),
     "axpy": ("fc", "axpy.f90", "1"),

@@ -210,6 +210,16 @@ class Recording:
         """Count directives and routines."""
         return int(np.count_nonzero(self.columns["record.step"] == Step.DIRECTIVE))
 
+    def on_initial_device(self, site: Site) -> bool:
+        """Tell whether a directive went to the initial device, which is the host."""
+        return 0 < self.meta.devices <= site.device
+
+    @property
+    def devices_used(self) -> int:
+        """Count the devices up to the last that a directive names; the initial device is none of them."""
+        named = [site.device for site in self.dictionaries.sites if not self.on_initial_device(site)]
+        return 1 + max([0, *named])
+
     def range_of(self, table: str, number: int) -> range:
         """Return the places of list `number` of a table: ``items``, ``operations``, ``touches``, ``dependences``."""
         if number < 0:

@@ -107,14 +107,14 @@ class ReplayedProgram:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""
         site = self.recording.dictionaries.sites[site_number]
         done = None if self._log is None else self._log.begin()
-        if site.call in _DATA or site.call in _KERNELS:
+        if site.call not in _DATA and site.call not in _KERNELS:
+            await self._routines.run(t, site, items)
+        elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
             key = site_number, items, launch
             construct = self._constructs.get(key)
             if construct is None:
                 construct = self._constructs[key] = self._construct(site, items, launch)
             await t.run(construct)
-        else:
-            await self._routines.run(t, site, items)
         self.oracle.directives += 1
         if done is not None:
             self.oracle.compare(site_number, operations, done)
@@ -180,7 +180,7 @@ async def replay(
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
-        if site.kernel != NONE and not recording.meta.costs
+        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site)
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(

@@ -70,7 +70,8 @@ def scenario_of(path: Path) -> Scenario:
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:
-    run.configure(phantom=True, requires_unified_shared_memory=requires_unified_shared_memory(recording))
+    unified = requires_unified_shared_memory(recording)
+    run.configure(phantom=True, requires_unified_shared_memory=unified, num_devices=recording.devices_used)
     program = run.openmp
     check_configuration(recording, program.devices[0].configuration.name)
     outcome = await replay(

@@ -42,7 +42,15 @@ typedef struct {
 } library_t;
 
 #define NON_CONTIGUOUS 0x100000000000
-enum { RETURN_PARAM = 0x40, LITERAL = 0x100, REGISTERS_REQUIRES = 0x10, SMALLEST_TRACKED = 4096 };
+enum { RETURN_PARAM = 0x40, LITERAL = 0x100, REGISTERS_REQUIRES = 0x10, SMALLEST_TRACKED = 4096, DEFAULT_DEVICE = -1 };
+
+extern int omp_get_default_device(void) __attribute__((weak));
+
+/* The device that a directive without a number goes to; it keeps none while that is the first one. */
+static int64_t chosen_device(int64_t device) {
+  int chosen = device == DEFAULT_DEVICE && omp_get_default_device ? omp_get_default_device() : 0;
+  return chosen > 0 ? chosen : device;
+}
 
 call_t call_begin(enum function function, const char *location, int64_t device, uint32_t slots) {
   thread_t *thread = this_thread();
@@ -59,7 +67,7 @@ call_t call_begin(enum function function, const char *location, int64_t device, 
   slot->word[1] = call.id;
   slot->word[2] = call.outer;
   slot->word[4] = where;
-  slot->word[5] = (uint64_t)device;
+  slot->word[5] = (uint64_t)chosen_device(device);
   slot->word[6] = thread->task;
   slot->word[0] = now();
   slot->word[3] = thread_cpu(slot->word[0]);
