@@ -140,14 +140,17 @@ def replayed(program: Program, target: Path) -> Answer:
     """Replay a recording by `offloadrt run`, which says what is equal, and count. Called in a child process."""
     from offloadrt.cli import main
     from offloadrt.recording.format import RecordingFile, summary
+    from offloadrt.recording.replay.changes import requires_unified_shared_memory
 
     file = RecordingFile.read(target)
     answer: Answer = {"equal": 0, "moved": 0, "different": 0, "differences": []}
     for part in file.runs:  # one for each process
         process = [other for other in file.runs if other.threads == part.threads].index(part)
+        needs_one_memory = requires_unified_shared_memory(file.load(part))
+        unified = ["configuration=usm", "--machine", "mi300a"] if needs_one_memory else []
         said = io.TextIOWrapper(io.BytesIO(), write_through=True)
         with contextlib.redirect_stdout(said):
-            code = main(["run", str(target), f"threads={part.threads}", f"process={process}", "--json"])
+            code = main(["run", str(target), f"threads={part.threads}", f"process={process}", *unified, "--json"])
         if code:
             return {"error": "not replayed"}
         measured = json.loads(said.buffer.getvalue())["measured"]

@@ -53,6 +53,11 @@ def test_directives_are_recorded_as_the_compiler_lowered_them(folder):
     assert any(text.startswith(";u[:n];") for text in raw.strings())
 
 
+def test_a_loop_of_tasks_runs_in_a_target_region(folder):
+    run, _ = recorded(built("taskloop.c", folder))
+    assert run.exit == 0
+
+
 def test_the_operations_of_the_real_runtime_are_recorded(folder):
     _, raw = recorded(built("stencil.c", folder), 4096, 1)
     assert sorted(raw.of(OP, TO_DEVICE)[:, 5]) == sorted(raw.of(OP, ALLOCATE)[:, 5])

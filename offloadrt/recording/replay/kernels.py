@@ -63,6 +63,8 @@ class RecordedKernels:
     """Makes launches of a recording's rows. declared: costs by name of kernels whose costs were not recorded."""
 
     recording: Recording
+    most_threads: int
+    """Of a team on this machine: like the runtime, it takes no more than these, whatever the program asks for."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
 
     def launch(
@@ -72,12 +74,13 @@ class RecordedKernels:
         columns, name = self.recording.columns, self.recording.dictionaries.kernels[site.kernel]
         trip = int(columns["launch.trip"][number])
         played = int(columns["launch.teams"][number]), int(columns["launch.threads"][number])
-        threads = site.threads if site.threads > 0 else self._threads(name, number)
+        limit = min(site.threads, self.most_threads)
+        threads = limit if limit > 0 else self._threads(name, number)
         iterations = trip or max(1, played[0] * played[1])
         teams = site.teams if site.teams > 0 else 1 if site.teams < 0 else max(1, -(-iterations // threads))
         if not played[0]:
             kernel = self.declared.get(name, Kernel(name))
-            return RecordedLaunch(kernel.launch(teams, site.threads if site.threads > 0 else None, iterations), ())
+            return RecordedLaunch(kernel.launch(teams, limit if limit > 0 else None, iterations), ())
         uses = [] if (trace := int(columns["launch.trace"][number])) == NONE else self._uses(trace, items, arrays)
         traced = number if trace == NONE else int(columns["trace.launch"][trace])
         counted = dict(zip(COUNTERS, columns["launch.counts"][traced].tolist(), strict=True))

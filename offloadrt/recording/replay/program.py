@@ -58,7 +58,8 @@ class ReplayedProgram:
         self.oracle = Oracle(self.recording)
         self.arrays = [None] * len(self.recording.dictionaries.arrays)
         self._lowered = LoweredProgram(self.openmp)
-        self._kernels = RecordedKernels(self.recording, self.declared)
+        most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
+        self._kernels = RecordedKernels(self.recording, most_threads, self.declared)
         self._routines = Routines(self.recording, self._lowered)
         self._total = self.recording.directives
         configuration = self.openmp.devices[0].configuration.name

@@ -108,6 +108,16 @@ DEVICE int32_t __kmpc_omp_task_with_deps(void *location, int32_t thread, task_t 
   return __kmpc_omp_task(location, thread, task);
 }
 
+/* As on a GPU, the whole loop is one task. Its copy of itself says that it has the last iteration. */
+DEVICE void __kmpc_taskloop(void *location, int32_t thread, task_t *task, int32_t condition, uint64_t *lower,
+                            uint64_t *upper, int64_t step, int32_t nogroup, int32_t schedule, uint64_t grain,
+                            void (*copy)(task_t *, task_t *, int32_t)) {
+  (void)condition, (void)lower, (void)upper, (void)step, (void)nogroup, (void)schedule, (void)grain;
+  if (copy)
+    copy(task, task, 1);
+  __kmpc_omp_task(location, thread, task);
+}
+
 DEVICE void __kmpc_omp_task_begin_if0(void *location, int32_t thread, task_t *task) { (void)location, (void)thread, (void)task; }
 DEVICE void __kmpc_omp_task_complete_if0(void *location, int32_t thread, task_t *task) {
   (void)location, (void)thread;
