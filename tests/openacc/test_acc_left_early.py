@@ -102,7 +102,7 @@ def test_whenever_it_is_left(
         assert left
 
 
-@pytest.mark.parametrize("patience", [10e-6, 60e-6])
+@pytest.mark.parametrize("patience", [10e-6, 25e-6])
 def test_both_gears_leave_at_the_same_point_of_history(acc_rig: MakeRig, patience: float) -> None:
     def history(gear: str) -> str:
         made = acc_rig(gear=gear, machine_name="mi300a")

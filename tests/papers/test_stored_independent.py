@@ -10,7 +10,7 @@ from offloadrt.study.independent.planning import plan
 from offloadrt.study.independent.prediction import digest_of
 
 REPORT = Path(__file__).parents[2] / "bench" / "validation" / "independent.txt"
-WITHOUT_DIGEST = True
+WITHOUT_DIGEST = False
 """Whether the stored report was made before reports had a digest, with --quick."""
 
 

@@ -181,7 +181,7 @@ def test_ranges_say_what_was_run(invented_runs: list[Point]) -> None:
     grid, judged, left_out, firm, *_ = report.ranges
     assert "threads 1, 4, 16, 128" in grid and "one change at a time" in grid
     assert "all ranges = high" in judged and "alloc.cudaFree = high" in judged, "only these two change anything"
-    assert "with 6 changes" in judged and "exahype.ccz4_flops = low; exahype.ccz4_flops = high" in judged, "and inputs"
+    assert "with 8 changes" in judged and "exahype.ccz4_flops = low; exahype.ccz4_flops = high" in judged, "and inputs"
     assert "driver.launch = low" in left_out
     turned = [finding for finding in report.findings if finding.verdict.startswith("depends")]
     assert firm.startswith(f"{46 - len(turned)} of 46 verdicts")

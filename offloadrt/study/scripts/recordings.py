@@ -18,7 +18,7 @@ from offloadrt.recording.replay.declared import read_declared
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.run import Run
-from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.definition import Figure, Scenario
 from offloadrt.study.scripts.parameters import Range, Value, parameters_of
 from offloadrt.study.scripts.tracebacks import innermost
 
@@ -65,7 +65,10 @@ def scenario_of(path: Path) -> Scenario:
     if len(known) > 1:
         words = ", ".join(map(str, known))
         parameters["threads"] = attrs.evolve(parameters["threads"], help=f"host threads; recorded with {words}")
-    return Scenario(path.name, replayed, "alex-a100", parameters, path=path)
+    figure = Figure(
+        x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay by configuration"
+    )
+    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, path=path)
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:

@@ -16,6 +16,8 @@ from offloadrt.trace import events
 Count = Annotated[int, Range(1, 10_000)]
 
 N: Final = 1 << 18
+FEW: Final = 1 << 13
+"""Iterations of the slides' kernels: two of them find places on the device at one time."""
 STARTED: Final = 1e6
 """Flops an iteration of the slides' kernels, so that each runs for longer than the host needs to push the next one."""
 SHORT: Final = Kernel("short", flops_per_iteration=1e4)
@@ -74,14 +76,14 @@ async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "ove
 
     async def body(t: acc.HostThread) -> None:
         jacc = acc.Jacc(t, execution=execution)
-        a, b, c = (t.array(name, N, phantom=True) for name in "abc")
+        a, b, c = (t.array(name, FEW, phantom=True) for name in "abc")
         await jacc.jacc_create(a, b, c)
         reads = {"K1": (), "K2": (), "K3": (a, b), "K4": (b,)}
         for (name, read), written in zip(reads.items(), (a, b, c, c), strict=True):
             pushed = Kernel(name, flops_per_iteration=STARTED)
             args = [acc.jacc_arg_build(x.name, x, acc.Attribute.PRESENT) for x in read]
             args.append(acc.jacc_arg_build(written.name, written, acc.Attribute.PRESENT | acc.Attribute.WRITE))
-            await jacc.jacc_kernel_push(pushed, tuple(args), iterations=N)
+            await jacc.jacc_kernel_push(pushed, tuple(args), iterations=FEW)
         await jacc.jacc_copyout(c)
         await jacc.jacc_delete(a, b)
 

@@ -13,7 +13,7 @@ from offloadrt.papers.zerocopy.judges.places import COPY, EAGER, IZC, S2, SHORT,
 from offloadrt.runtime.environment import select_configuration
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.judging import Asking, Hearing, Judgement, unless
-from offloadrt.study.validation.measured import number, numbers
+from offloadrt.study.validation.measured import longer, number, numbers
 
 PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
 """The file of small recorded runs."""
@@ -176,7 +176,7 @@ def first_prefault(grid: QmcpackGrid, counts: Sequence[int]) -> Hearing:
 @bench.judge("mi300a.mech.eager_cost_repeat")
 def repeated_prefault(grid: QmcpackGrid, counts: Sequence[int]) -> Hearing:
     emulated, times = yield from _prefaults(grid, counts, "again")
-    holds = times[0] > 0 and max(times) - min(times) < 1e-12
+    holds = times[0] > 0 and not longer(max(times), min(times))
     return Judgement(emulated, holds, "the repeated call depends on the pages")
 
 
