@@ -15,8 +15,12 @@ from offloadrt.study.validation.validate import ValidationReport, validate
 pytestmark = pytest.mark.slow
 STORED = Path(__file__).parents[3] / "bench" / "validation" / "exahype.txt"
 
-TOO_FEW_PATCHES = {"exahype.fig2.penalty"}
-"""128 threads of CCZ4 take 9 % longer than the best number there, 41 % on the full grid: the limit is 10 %."""
+TOO_FEW_PATCHES = {"exahype.fig2.penalty", "exahype.fig3.euler3d_p5.robust", "exahype.concl.obs_invalid"}
+"""Claims that few patches judge otherwise than many.
+
+128 threads of CCZ4 take 9 % longer than the best number there, 41 % on the full grid: the limit is 10 %. With the pool,
+twice the threads cost Euler 3D up to 20 % there (from 16 threads), and up to 4 % on the full grid: the limit is 10 %.
+"""
 
 
 @pytest.fixture(scope="module")
