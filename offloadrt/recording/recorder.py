@@ -173,7 +173,7 @@ def _run(
 
 
 def _was_stopped(folder: Path) -> bool:
-    """Whether a process of the run says that it reached the number of directives to stop after."""
+    """Tell whether a process of the run says that it reached the number of directives to stop after."""
     return any('"how":"stopped"' in path.read_text(encoding="ascii") for path in folder.glob("*.jsonl"))
 
 

@@ -66,14 +66,14 @@ def rewrite(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _chooses_gpu(argument: str) -> bool:
-    """Whether a flag chooses a GPU, or is of another compiler's OpenMP."""
+    """Tell whether a flag chooses a GPU, or is of another compiler's OpenMP."""
     if argument in _DROPPED or argument.startswith(_DROPPED_PREFIXES):
         return True
     return argument.startswith(("-march=", "-mtune=")) and argument.partition("=")[2].startswith(_OTHER_PROCESSORS)
 
 
 def links(arguments: Sequence[str]) -> bool:
-    """Whether the command makes a program or a library of its input files."""
+    """Tell whether the command makes a program or a library of its input files."""
     return not _NOT_LINKING & set(arguments) and any(_is_input(argument) for argument in arguments)
 
 
