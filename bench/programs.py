@@ -5,7 +5,8 @@
 TABLE.toml is one of `bench/programs/`; it names the programs, where each is to lie in FOLDER, and how to build and run
 it. FOLDER has the checked-out sources; nothing is fetched, and nothing is written into it: a copy in --work is built.
 Results are kept in --work, so that --only runs a few programs again and the printed table still has all of them.
---plain also builds and times each program as the compiler alone builds it. Needs clang 22 (see README.md).
+--plain also compares CPU times: of the program as clang alone builds it for the host as device, and of its recording.
+Needs clang 22 (see README.md).
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import argparse
 import contextlib
 import io
 import json
+import math
 import multiprocessing
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +43,8 @@ class Program:
     folder: str
     build: str
     run: str
+    timed: str = ""
+    """The run whose CPU time --plain compares, where `run` is over at once."""
     counts: tuple[dict[str, Any], ...] = ()
     """Closed forms: `kernel` is a pattern of its name, the others are numbers of all its launches together."""
     exit: int = 0
@@ -87,9 +91,15 @@ def compile_plainly(language: Any, arguments: list[str]) -> None:
     os.execv(path, [path, *flags, *kept])
 
 
+def cpu_of_children() -> float:
+    """Return the CPU seconds of all child processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def shell(command: str, folder: Path, log: Path, limit: float, **environment: str) -> tuple[int, float]:
     """Run a command with its output in a log; return exit code and CPU seconds; 124: it took longer than the limit."""
-    before = os.times()
+    before = cpu_of_children()
     with log.open("a", encoding="utf-8") as out:
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -106,8 +116,7 @@ def shell(command: str, folder: Path, log: Path, limit: float, **environment: st
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             code = 124
-    after = os.times()
-    return code, after.children_user + after.children_system - before.children_user - before.children_system
+    return code, cpu_of_children() - before
 
 
 def last_error(log: Path) -> str:
@@ -134,6 +143,37 @@ def recorded(program: Program, folder: Path, target: Path, limit: float, samples
         "directives": run.directives,
         "seconds": run.seconds,
     }
+
+
+def seconds_recorded(command: str, folder: Path, raw: Path, samples: int) -> Answer:
+    """Return the CPU time of a program while it is recorded. Called in a child process."""
+    from offloadrt.recording.recorder import Wishes, record
+
+    os.chdir(folder)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    before = cpu_of_children()
+    record(shlex.split(command), raw, [None], Wishes(samples, host_touches=samples > 0))
+    return {"s": cpu_of_children() - before}
+
+
+def overheads(program: Program, work: Path, log: Path, limit: float) -> Answer:
+    """Return how many times its CPU time a program takes with counters, and with a traced launch of each shape.
+
+    All run in turn with one thread, for the threads of clang's own host device spin while they wait.
+    """
+    command = program.timed or program.run
+    taken: dict[str, list[float]] = {"plain": [], "counters": [], "traced": []}
+    for _ in range(3):
+        code, took = shell(command, work / "plain" / program.folder, log, limit, OMP_NUM_THREADS="1")
+        if code != program.exit:
+            return {}
+        taken["plain"].append(took)
+        for samples, way in enumerate(("counters", "traced")):
+            folder, raw = work / "recorded" / program.folder, work / "timed.raw"
+            answer = in_child(10 * limit, log, seconds_recorded, command, folder, raw, samples)
+            taken[way] += [answer["s"]] if "s" in answer else []
+    plain, *recorded = (sorted(seconds)[len(seconds) // 2] if seconds else math.nan for seconds in taken.values())
+    return {"overheads": [round(seconds / plain, 2) for seconds in recorded], "plain_s": round(plain, 3)}
 
 
 def replayed(program: Program, target: Path) -> Answer:
@@ -224,17 +264,17 @@ def judged(program: Program, work: Path, limit: float, plain: bool) -> Answer:
     if plain or not answer.get("ok"):
         folder = work / "plain" / program.folder
         code, _ = shell(program.build.format(**compilers(work, "plain")), folder, log, 10 * limit)
-        code, took = shell(program.run, folder, log, limit) if code == 0 else (127, 0.0)
-        answer |= {"plain": code, "plain_s": round(took, 3)}
+        code, _ = shell(program.run, folder, log, limit) if code == 0 else (127, 0.0)
+        answer["plain"] = code
         if plain and answer.get("ok") and code == program.exit:
-            environment = f"{sys.executable} -m offloadrt record -o {target} {program.run}"
-            began = time.monotonic()
-            shell(environment, work / "recorded" / program.folder, log, limit)
-            answer["recorded_s"] = round(time.monotonic() - began, 3)
+            answer |= overheads(program, work, log, limit)
     return answer
 
 
-HEADS = ("program", "built", "ran", "directives", "launches", "costs", "equal", "moved", "differ", "counts", "overhead")
+HEADS = (
+    "program", "built", "ran", "directives", "launches", "costs", "equal", "moved", "differ", "counts", "counters",
+    "traced",
+)  # fmt: skip
 
 
 def row(program: Program, answer: Answer) -> tuple[str, ...]:
@@ -242,12 +282,12 @@ def row(program: Program, answer: Answer) -> tuple[str, ...]:
     counts = answer.get("counts", [])
     right = sum(counted == expected for _, _, counted, expected in counts)
     ran = "–" if "ok" not in answer else "yes" if answer["ok"] else answer["ended"].replace("ended with ", "")
-    overhead = f"{answer['recorded_s'] / answer['plain_s']:.1f}" if answer.get("recorded_s") else "–"
+    times = [f"{times:.1f} x" for times in answer.get("overheads", ())] or ["–", "–"]
     numbers = [str(answer.get(name, "–")) for name in ("directives", "launches")]
     costs = {True: "yes", False: "no", None: "–"}[answer.get("costs")]
     compared = [str(answer.get(name, "–")) for name in ("equal", "moved", "different")]
     right_of = f"{right} of {len(counts)}" if counts else "–"
-    return program.name, "yes" if answer["built"] else "no", ran, *numbers, costs, *compared, right_of, overhead
+    return program.name, "yes" if answer["built"] else "no", ran, *numbers, costs, *compared, right_of, *times
 
 
 def agrees(answer: Answer) -> bool:

@@ -143,23 +143,30 @@ def functions(tree):
 
 def durations_from_counts(sources):
     """(file, line, call) wherever a duration is computed from a count of users.  ``sources`` maps files to texts."""
-    parsed = [(file, function) for file, text in sources.items() for function in functions(ast.parse(text))]
-    tainted = set()
-    while True:
-        found, grown = [], set(tainted)
-        for file, function in parsed:
+    parsed = [
+        (file, function, {name_of(node) for node in ast.walk(function)})
+        for file, text in sources.items()
+        for function in functions(ast.parse(text))
+    ]
+    tainted, found = set(), {}
+    changed = [*range(len(parsed))]  # functions that name something that is newly tainted
+    while changed:
+        grown = set()
+        for place in changed:
+            file, function, _ = parsed[place]
             flow = Flow(tainted)
             for _ in range(2):  # a second time for what a loop carries around
                 flow.found.clear()
                 for statement in function.body:
                     flow.visit(statement)
-            found += [(file, *one) for one in flow.found]
+            found[place] = [(file, *one) for one in flow.found]
             grown |= flow.attributes
             if flow.returns and not function.name.startswith("__"):
                 grown.add(function.name)
-        if grown == tainted:
-            return found
-        tainted = grown
+        grown -= tainted
+        tainted |= grown
+        changed = [place for place, (_, _, names) in enumerate(parsed) if names & grown]
+    return [one for place in sorted(found) for one in found[place]]
 
 
 def sources():

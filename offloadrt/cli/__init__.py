@@ -1,4 +1,4 @@
-"""The command line: `offloadrt list | show | run | sweep | compare | stats | machines | kernels | conform | record`.
+"""The command line: `offloadrt list | show | run | sweep | compare | stats | kernels | calibrate | record | …`.
 
 `main` turns what went wrong into one message and an exit code: 2 for what the user asked wrongly and for a script
 that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. Open

@@ -5,12 +5,14 @@ Each command imports what it needs when it runs, so that `--help` and `list` nee
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 import offloadrt
-from offloadrt.cli.options import Gear, Overrides, Predicated, Runtime, options_of
+from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, options_of
 from offloadrt.cli.terminal import console
 
 app = App(
@@ -73,19 +75,43 @@ def stats(log: Path, /) -> None:
 
 
 @app.command
-def machines(machine: str | None = None, /, *, runtime: Runtime = None, set_: Overrides = None) -> None:
-    """Show the machines and the runtimes, or one machine's entries with value, unit and source.
+def machines(
+    machine: str | None = None,
+    other: str | None = None,
+    /,
+    *,
+    runtime: Runtime = None,
+    set_: Overrides = None,
+    json: Json = False,
+) -> None:
+    """Show the machines and the runtimes, one machine's entries with value, unit and source, or what two differ in.
 
     Parameters
     ----------
     machine:
         A machine's name or a TOML file of your own.
+    other:
+        A second one: only the entries whose value or range differs are shown, with kind and source.
     """
     from offloadrt.cli import render
+    from offloadrt.study.errors import UserError
     from offloadrt.study.running import profiles
 
     screen = console()
-    if machine is None:
+    if json and other is None:
+        raise UserError("machines: --json compares two machines; name both")
+    if machine is not None and other is not None:
+        from offloadrt.cli.machines import as_json, compared
+        from offloadrt.machine.profile.difference import differences
+
+        overrides = options_of(None, None, 0, "turbo", "fifo", set_, 1, False).overrides
+        one, two = (profiles.load(name, overrides, runtime=runtime) for name in (machine, other))
+        found = differences(one, two)
+        if json:
+            sys.stdout.buffer.write(as_json(one, two, found) + b"\n")
+        else:
+            screen.print(*compared(one, two, found), sep="\n")
+    elif machine is None:
         screen.print(render.machines(profiles.summaries()))
         screen.print(render.runtimes(profiles.runtimes()))
     else:
@@ -115,6 +141,31 @@ def kernels(scenario: str, /, *, predicated: Predicated = False) -> None:
         console().print(*predicated_kernels_of(scenario), sep="\n", soft_wrap=True)
     else:
         console().print(*kernels_of(scenario), sep="\n")
+
+
+@app.command
+def calibrate(
+    *files: Path,
+    base: str,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    recording: Path | None = None,
+) -> None:
+    """Write a profile of your machine: a base profile, with the unit costs that files from the machine show.
+
+    Parameters
+    ----------
+    files:
+        Nsight Systems exports (SQLite), rocpd files of rocprofv3, results of bench/hardware (JSON lines).
+    base:
+        The machine from which everything else comes: a name (see `offloadrt machines`) or a TOML file.
+    output:
+        The profile to write, for `--machine`.
+    recording:
+        Compare the kernels' times in the files with what the counts of this recording (`offloadrt record`) say.
+    """
+    from offloadrt.cli.calibration import calibrated
+
+    console().print(*calibrated(files, base, output, recording), sep="\n")
 
 
 @app.command

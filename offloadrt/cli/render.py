@@ -283,7 +283,7 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     table = table_of("", "entry", "value", "range", "source", "kind", right=(1,))
     for key, entry in spec.entries.items():
         table.add_row(
-            escape(key), escape(_shown(entry)), escape(_range(entry)), escape(entry.source), escape(entry.source_type)
+            escape(key), escape(shown(entry)), escape(range_of(entry)), escape(entry.source), escape(entry.source_type)
         )
     yield table
     table = table_of("\nsources", "name", "what it is")
@@ -292,7 +292,7 @@ def machine(spec: MachineSpec) -> Iterable[RenderableType]:
     yield table
 
 
-def _shown(entry: Any) -> str:
+def shown(entry: Any) -> str:
     """Write the value in the entry's own unit, a time in the unit that suits its size."""
     unit = "" if entry.unit is None else entry.unit.text
     if unit in ("s", "ms", "us", "ns"):
@@ -300,7 +300,8 @@ def _shown(entry: Any) -> str:
     return size(entry.value) if unit == "B" else str(entry.shown)
 
 
-def _range(entry: Any) -> str:
+def range_of(entry: Any) -> str:
+    """Write the range of an entry, the choices of a text, or nothing."""
     if entry.choices:
         return " | ".join(entry.choices)
     if entry.low is None or entry.high is None:

@@ -197,6 +197,27 @@ class Launch:
     tile: Tile | None = None
     """The shape of its teams, where they have two dimensions."""
 
+    def slower(self, factor: float) -> Launch:
+        """Return the launch with a compiler's code that takes `factor` times as long.
+
+        A factor of time does not say what the code does worse, so all that the kernel's time is computed from is
+        scaled alike: operations, bytes, and the accesses that wait for one another. Alone on the device the kernel then
+        takes the factor times as long, and what bounds it stays what it was.
+        """
+        if factor == 1.0:
+            return self
+        kernel = self.kernel
+        return attrs.evolve(
+            self,
+            kernel=attrs.evolve(
+                kernel,
+                flops_per_iteration=kernel.flops_per_iteration * factor,
+                single_flops_per_iteration=kernel.single_flops_per_iteration * factor,
+                bytes_per_iteration=kernel.bytes_per_iteration * factor,
+                dependent_accesses=kernel.dependent_accesses * factor,
+            ),
+        )
+
     @property
     def accessing_teams(self) -> int:
         """Teams with iterations that access memory."""

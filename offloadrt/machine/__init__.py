@@ -33,7 +33,7 @@ from offloadrt.machine.host.cores import Cores, CoreStatistics
 from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
 from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.links.dma_ring import DmaRing, RingStatistics
-from offloadrt.machine.links.peer_link import LinkStatistics, PeerLink
+from offloadrt.machine.links.link import Link, LinkStatistics
 from offloadrt.machine.links.peer_relay import PeerRelay
 from offloadrt.machine.links.peers import Peers, Route
 from offloadrt.machine.machine import Machine, Statistics
@@ -79,6 +79,7 @@ __all__ = [
     "HsaQueues",
     "InvalidDeviceAddress",
     "LaunchOutOfResources",
+    "Link",
     "LinkStatistics",
     "Machine",
     "MachineSpec",
@@ -89,7 +90,6 @@ __all__ = [
     "ObjectPlacement",
     "OutOfSegments",
     "PageTable",
-    "PeerLink",
     "PeerRelay",
     "Peers",
     "Place",

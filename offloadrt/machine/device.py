@@ -26,6 +26,7 @@ from offloadrt.machine.memory.device_memory import DeviceMemory
 from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
+from offloadrt.machine.profile.node import node_topology
 from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
 from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
 from offloadrt.machine.queues.stream import Stream
@@ -34,16 +35,20 @@ from offloadrt.trace import Trace
 
 
 def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
-    """Return the specs of the copy engines, one for each direction; p2p only where devices have links.
+    """Return the specs of the copy engines, one for each direction; p2p only where devices reach one another.
+
+    Those for peers are of ``gpu.copy_engines`` as far as one is left for copies within the device; else they come on
+    top, as NVIDIA's driver gives engines to links that it finds.
 
     Raises ProfileError when no engine is left for copies within the device.
     """
     h2d, d2h = spec.count("gpu.copy_engines_h2d"), spec.count("gpu.copy_engines_d2h")
-    p2p = spec.count("gpu.copy_engines_p2p") if spec.topology("nvlink.topology").pairs else 0
-    within = spec.count("gpu.copy_engines") - h2d - d2h - p2p
-    if within < 1:
-        taken = f"{h2d} h2d, {d2h} d2h" + (f", {p2p} p2p" if p2p else "")
-        raise ProfileError(spec.path, "gpu.copy_engines", f"leaves no engine for copies within the device ({taken})")
+    p2p = spec.count("gpu.copy_engines_p2p") if node_topology(spec).has_peers else 0
+    left = spec.count("gpu.copy_engines") - h2d - d2h
+    if left < 1:
+        reason = f"leaves no engine for copies within the device ({h2d} h2d, {d2h} d2h): set it to {h2d + d2h + 1}"
+        raise ProfileError(spec.path, "gpu.copy_engines", f"{reason} at least")
+    within = max(left - p2p, 1)
     rates = {
         "h2d": (h2d, spec.value("link.h2d_pinned")),
         "d2h": (d2h, spec.value("link.d2h_pinned")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -120,6 +121,8 @@ class OffloadDevice:
         """The fatal error after which the device cannot be used any more."""
         self.abandoned: list[Signal] = []
         """One signal for each directive that was left early, set when what it had begun is over (`abandoned.py`)."""
+        self.place = functools.lru_cache(4096)(self._place)
+        """Asks the memory configuration, which is a pure function, about a section of which nothing is mapped."""
         self._blocks: dict[int, int] = {}
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
@@ -128,12 +131,9 @@ class OffloadDevice:
         self.plugin.start()
         self.table_arbiter.start()
 
-    def mechanism(self, array: HostArray | None) -> Mechanism | None:
-        """Return how an object is reached that is placed; None for all others, and where objects are not placed."""
-        return None if self.objects is None else self.objects.mechanism(array)
-
-    def place(self, request: MapRequest) -> Placement:
-        """Ask the memory configuration. Raises TypeError when its answer is no `Placement`."""
+    def _place(self, size: int, close: bool, implicit: bool, mechanism: Mechanism | None) -> Placement:
+        """Ask the memory configuration what a `MapRequest` asks. Raises TypeError when its answer is no `Placement`."""
+        request = MapRequest(size, close, implicit, self.number, mechanism)
         placement: object = self.configuration.place(request)
         if not isinstance(placement, Placement):
             name = self.configuration.name

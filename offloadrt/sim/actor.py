@@ -98,7 +98,7 @@ class Scheduler(Protocol):
     ending: bool
     turbo: bool
     operations_left: int
-    advances_left: int
+    last_advance: int
     trio_has_work: bool
     timer_due: bool
     by_scheduler: bool

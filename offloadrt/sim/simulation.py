@@ -60,8 +60,8 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "advances_left",
-        "by_scheduler", "ending", "expected", "gear", "heap", "newborn", "next_index", "now", "observer",
+        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
+        "ending", "expected", "gear", "heap", "last_advance", "newborn", "next_index", "now", "observer",
         "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "timer_due",
         "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
@@ -110,8 +110,8 @@ class Simulation(trio.abc.Clock):
         """How many more operations may pass without waiting before the scheduler gets a look. A program that takes free
         locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
         """
-        self.advances_left = 0
-        """How many more timers may pass without a switch in this slice; always 0 in the gear ``native``."""
+        self.last_advance = 0
+        """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
         self.violation: SimulationError | None = None
@@ -262,7 +262,7 @@ class Simulation(trio.abc.Clock):
         return 0
 
     def _run_turbo(self) -> bool:
-        self.advances_left = ADVANCES
+        self.last_advance = self.timers_set + ADVANCES
         steps = self._trampoline.run_slice()
         self._steps += steps
         if self._steps > SLICE:
@@ -341,10 +341,9 @@ class Simulation(trio.abc.Clock):
         """
         self.timers_set = number = self.timers_set + 1
         # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
-        if self.running is actor and self.advances_left and not self.ready and actor.trap is None:
+        if number <= self.last_advance and self.running is actor and not self.ready and actor.trap is None:
             heap = self.heap
             if not heap or heap[0][0] > due:  # of two timers for one time the older comes first
-                self.advances_left -= 1
                 self.now = due
                 return True
         heappush(self.heap, (due, number, timer or actor))

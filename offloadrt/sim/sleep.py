@@ -41,8 +41,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
             else:
                 sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
                 # Nobody is due before. It may go on only so often in a slice, or Trio would never get its look.
-                if item is me and sim.advances_left:
-                    sim.advances_left -= 1
+                if item is me and number <= sim.last_advance:
                     return
             sim.running = item
             yield item.send

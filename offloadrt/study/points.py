@@ -47,6 +47,16 @@ class Options:
     inputs: Mapping[str, str | float] = attrs.field(factory=dict)
     """The same of the program's inputs with a range; those that it does not have are passed over."""
 
+    def elsewhere(self, machine: str) -> Options:
+        """Return these options on another machine: choices and places in ranges are kept where it has such entries."""
+        entries = profiles.load(machine, runtime=self.runtime).entries
+        return attrs.evolve(
+            self,
+            machine=machine,
+            overrides={key: value for key, value in self.overrides.items() if key in entries and entries[key].choices},
+            range_end={key: end for key, end in self.range_end.items() if key in entries and entries[key].is_range},
+        )
+
 
 @attrs.frozen
 class Point:
@@ -63,15 +73,26 @@ class Point:
 
         Raises ScenarioNotFound, ScriptFailed; UserError for a machine or a runtime that does not exist.
         """
-        scenario = registry.find(self.scenario)
-        facts = [
-            attrs.asdict(self),
-            _digest_of_sources(),
-            _digest_of_file(registry.split(self.scenario)[0]),
-            profiles.load(
-                self.options.machine or scenario.machine, runtime=self.options.runtime or scenario.runtime
-            ).digest,
-        ]
+        return Keys().of(self)
+
+
+@attrs.define
+class Keys:
+    """Computes the keys of many points, and reads each program and each machine once: none may change meanwhile."""
+
+    _known: dict[tuple[str, str | None, str | None], tuple[str | None, str]] = attrs.field(factory=dict)
+
+    def of(self, point: Point) -> str:
+        """Return a point's key. Raises what `Point.key` does."""
+        options = point.options
+        asked = point.scenario, options.machine, options.runtime
+        digests = self._known.get(asked)
+        if digests is None:
+            scenario = registry.find(point.scenario)
+            machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
+            digests = self._known[asked] = _digest_of_file(registry.split(point.scenario)[0]), machine.digest
+        program, profile = digests
+        facts = [attrs.asdict(point), _digest_of_sources(), program, profile]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from offloadrt import cuda, kernel
+from offloadrt.kernels import Kernel
 from offloadrt.study import Run, UserError
 
 
@@ -15,12 +16,16 @@ def triad(a, b, c, factor):
         c[i] = a[i] + factor * b[i]
 
 
-def run_of(body, machine="t4", **options):
+TOUCH, OTHER = Kernel("touch", flops_per_iteration=1), Kernel("other", flops_per_iteration=1)
+
+
+def run_of(body, machine="t4", threads=1, start="warm", **options):
     run = Run(machine=machine)
+    run.set("runtime.start", start)
     run.options = cuda.CUDAOptions(**options)
 
     async def main():
-        results = await run.parallel(body)
+        results = await run.parallel(body, threads)
         await run.finish()
         return results[0]
 
@@ -88,6 +93,55 @@ def test_a_copy_moves_its_bytes_and_is_waited_for():
     run, elapsed = run_of(body, phantom=True)
     assert dict(run.statistics.bytes_moved)["h2d"] == dict(run.statistics.bytes_moved)["d2h"] == 1 << 20
     assert elapsed > 2 * (1 << 20) / run.spec.value("link.h2d_pinned")
+
+
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_a_copy_of_pageable_memory_waits_for_the_stream_but_not_for_its_own_transfer(memory):
+    nbytes = 1 << 16
+
+    async def body(t):
+        a, there = await t.malloc_managed("a", 1 << 24), await t.malloc(nbytes)
+        here = await t.malloc_host(nbytes) if memory == "pinned" else t.array("here", nbytes, np.uint8, fill=0).address
+        await t.launch(triad, a, a, a, 1.0, grid=1, block=32)
+        at = [t.sim.now]
+        await t.memcpy_htod(there, here, nbytes, memory=memory)
+        at.append(t.sim.now)
+        await t.device_synchronize()
+        return at[1] - at[0], t.sim.now - at[1]
+
+    run, (copying, left) = run_of(body, phantom=True)
+    transfer_s = nbytes / run.spec.value("link.h2d_pinned")
+    assert copying > 1e-3  # the kernel
+    assert left > transfer_s if memory == "pageable" else left < transfer_s
+
+
+CONTEXT = ("init.library", "init.device", "init.context", "module.load")
+
+
+@pytest.mark.parametrize(("start", "first"), [("warm", ()), ("loaded", CONTEXT[3:]), ("cold", CONTEXT)])
+def test_the_first_call_makes_the_context_and_each_kernel_is_loaded_at_its_first_launch(start, first):
+    async def body(t):
+        at = [t.sim.now]
+        for call in (t.malloc(8), t.malloc(8), launch(t, TOUCH), launch(t, TOUCH), launch(t, OTHER)):
+            await call
+            at.append(t.sim.now)
+        return np.diff(at)
+
+    def launch(t, one):
+        return t.launch(one, grid=1, block=32, iterations=1)
+
+    (_, warm), (run, found) = run_of(body, start="warm"), run_of(body, start=start)
+    loading = 0.0 if start == "warm" else run.spec.value("module.kernel")
+    context = sum(map(run.spec.value, first)) + (0.0 if start == "warm" else run.spec.value("driver.stream_create"))
+    assert found - warm == pytest.approx([context, 0.0, loading, 0.0, loading], abs=1e-9)
+
+
+def test_threads_of_a_cold_program_share_one_context():
+    async def body(t):
+        await t.malloc(8)
+
+    run, _ = run_of(body, start="cold", threads=4)
+    assert [run.calls.count(name) for name in ("cuInit", "cuDevicePrimaryCtxRetain", "cuMemAlloc")] == [1, 1, 4]
 
 
 def test_a_machine_without_cudas_driver_library_is_refused():

@@ -82,6 +82,22 @@ def test_draws_are_divided_as_the_generator_does(counts, draws, seed):
 # kernels that sweep
 
 
+def test_a_driver_that_copies_page_by_page_keeps_the_engine_longer_for_each_page_that_moves(uvm):
+    nbytes = 20 * BLOCK + 5 * PAGE
+
+    def busy_s(each_s):
+        rig = uvm({"block.page_copy": f"{each_s} s"})
+        address = rig.array(nbytes, True)
+
+        async def main():
+            await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
+
+        rig.run(main)
+        return rig.machine.statistics()["device 0 copy engine h2d"].busy_s
+
+    assert busy_s(3e-6) - busy_s(0.0) == pytest.approx(nbytes // PAGE * 3e-6)
+
+
 @pytest.mark.parametrize("touched", [False, True])
 def test_a_first_sweep_migrates_what_the_host_has_written_and_a_second_nothing(uvm, touched):
     rig = uvm()

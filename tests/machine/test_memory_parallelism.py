@@ -126,3 +126,21 @@ def test_a_few_sms_draw_all_of_the_bandwidth() -> None:
     kernel = Kernel("costs", None, 0.0, 64.0, 128)
     teams = math.ceil(BANDWIDTH / OF_AN_SM) * RESIDENT
     assert V100.drawn(kernel.launch(teams)) == BANDWIDTH and teams <= SMS * RESIDENT / 8
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        loads(4),
+        Kernel("operates", None, 1e4),
+        Kernel("operates on floats", None, 10.0, single_flops_per_iteration=1e4),
+        Kernel("follows a chain", None, dependent_accesses=500.0),
+        attrs.evolve(loads(4), name="all of it", flops_per_iteration=1e3, dependent_accesses=40.0),
+    ],
+    ids=lambda kernel: kernel.name,
+)
+def test_code_of_a_factor_takes_the_factor_times_as_long_whatever_bounds_it(kernel: Kernel) -> None:
+    launch = kernel.launch(4000)
+    assert seconds(launch) > 0.0
+    assert seconds(launch.slower(3.0)) == pytest.approx(3.0 * seconds(launch))
+    assert launch.slower(1.0) == launch

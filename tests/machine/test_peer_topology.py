@@ -1,11 +1,13 @@
 """Links between devices: how a profile describes them, and which way a copy takes."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.machine import ProfileError, load
-from offloadrt.machine.profile.topology import Topology, TopologyError, parse
+from offloadrt.machine.profile.topology import Topology, TopologyError, parse, parse_groups
 
 QUADS = ({0, 1, 2, 3}, {4, 5, 6, 7})
 LINKED = load("dgx1-v100").topology("nvlink.topology")
@@ -80,12 +82,61 @@ def test_from_one_quad_to_the_other_there_is_a_neighbour_unless_it_is_not_in_use
     [
         ({}, 9, "gpu.devices", "is 8, but the run asks for 9 devices"),
         ({"gpu.devices": 4}, 4, "nvlink.topology", "links device 7, but gpu.devices is 4"),
-        ({"gpu.copy_engines_p2p": 4}, 2, "gpu.copy_engines", "leaves no engine .* 4 p2p"),
+        ({"gpu.devices": 4}, 4, "nvlink.topology", ".*: set gpu.devices to 8 at least, or leave that device out"),
+        ({"gpu.copy_engines": 2}, 2, "gpu.copy_engines", r"leaves no engine .*1 d2h\): set it to 3 at least"),
+        ({"pcie.switches": "0,8"}, 2, "pcie.switches", "names device 8, .*: set gpu.devices to 9 at least"),
+        ({"pcie.sockets": "0 1 9"}, 2, "pcie.sockets", "names device 9, .*: set gpu.devices to 10 at least"),
+        ({"pcie.peers": "switch"}, 2, "pcie.peers", "is switch, but pcie.switches is none: set pcie.switches"),
+        ({"pcie.peers": "socket"}, 2, "pcie.peers", "is socket, but pcie.sockets is none: set pcie.sockets"),
+        ({"pcie.switches": "0,1", "pcie.sockets": "0 1"}, 2, "pcie.switches", "0,1 are below one switch, but not at"),
+        (
+            {"nvlink.topology": "none", "p2p.without_link": "neighbour"},
+            2,
+            "p2p.without_link",
+            "is neighbour, but nvlink.topology is none: set nvlink.topology",
+        ),
     ],
 )
 def test_a_machine_that_cannot_be_is_refused(rig, overrides, devices, key, reason):
     with pytest.raises(ProfileError, match=rf"dgx1-v100\.toml: {key}: {reason}"):
         rig(overrides, devices=devices, profile="dgx1-v100")
+
+
+def test_links_to_a_switch_connect_all_devices():
+    topology = parse("switch:12")
+    assert (topology.links(0, 7), topology.links(7, 0), topology.links(3, 3)) == (12, 12, 0)
+    assert topology and topology.highest == -1 and not parse("none")
+    for text, reason in [("switch:0", "has no link"), ("0-1 switch:2", "'switch:2' is no pair")]:
+        with pytest.raises(TopologyError, match=reason):
+            parse(text)
+
+
+@given(st.lists(st.integers(0, 30), unique=True, min_size=1), st.data())
+def test_groups_that_are_written_are_read(devices, data):
+    cuts = data.draw(st.sets(st.integers(1, len(devices) - 1))) if len(devices) > 1 else set()
+    bounds = [0, *sorted(cuts), len(devices)]
+    groups = tuple(tuple(devices[low:high]) for low, high in itertools.pairwise(bounds))
+    assert parse_groups(" ".join(",".join(map(str, group)) for group in groups)) == groups
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("", "is empty"), ("0-1", "'0-1' is no group"), ("0,1 1,2", "device 1 comes twice"), ("3,3", "3 comes twice")],
+)
+def test_bad_groups_say_which_part_and_why(text, reason):
+    assert parse_groups("none") == ()
+    with pytest.raises(ProfileError, match=rf"alex-a100\.toml: pcie\.switches: .*{reason}"):
+        load("alex-a100", {"pcie.switches": text})
+
+
+def test_links_bring_engines_of_their_own_where_a_device_has_none_left(rig):
+    def engines(overrides):
+        groups = rig(overrides, devices=2).machine.devices[0].engines
+        return {direction: group.spec.engines for direction, group in groups.items()}
+
+    assert engines({}) == {"h2d": 1, "d2h": 1, "d2d": 1}
+    assert engines({"nvlink.topology": "0-1:12"}) == {"h2d": 1, "d2h": 1, "d2d": 1, "p2p": 1}
+    assert engines({"pcie.peers": "all", "gpu.copy_engines": 6}) == {"h2d": 1, "d2h": 1, "d2d": 3, "p2p": 1}
 
 
 def test_an_entry_has_choices_or_a_format(tmp_path):

@@ -58,6 +58,12 @@ def test_a_range_runs_at_a_place_between_its_ends():
         assert found == pytest.approx(low * (high / low) ** place)
 
 
+@pytest.mark.parametrize("place", [0.1, 0.37, 0.83])
+def test_bytes_are_whole_at_every_place(place):
+    spec = load("alex-a100", range_end={"staging.chunk": place})
+    assert spec.count("staging.chunk") == pytest.approx(2 ** (18 + 4 * place), abs=1)
+
+
 @pytest.mark.parametrize(
     ("key", "given", "value"),
     [
@@ -252,13 +258,11 @@ def test_the_profile_of_the_apu_holds_what_was_collected_about_it():
             assert entry.at("low").value <= value * 1.001 and entry.at("high").value >= value * 0.999, fact
             found.append(key)
     assert set(ELSEWHERE.values()) <= set(found) and len(found) >= 25
-    (low, high), service = (
-        next(fact["value"] for fact in collected if fact["name"] == "fault.gpu_2m_first_touch"),
-        spec.entries["fault.service_2m"].value,
-    )
+    facts = {fact["name"]: fact["value"] for fact in collected}
+    (low, high), isolated = facts["fault.gpu_2m_first_touch"], facts["fault.gpu_single"]
     populate = spec.entries["fault.populate_2m"]
-    assert populate.at("low").value + service == pytest.approx(low, rel=0.01)
-    assert populate.at("high").value + service == pytest.approx(high, rel=0.01)
+    assert populate.at("low").value + isolated == pytest.approx(low, rel=0.01)
+    assert populate.at("high").value + isolated == pytest.approx(high, rel=0.01)
 
 
 def test_the_costs_of_a_prefault_are_those_of_the_calibration():

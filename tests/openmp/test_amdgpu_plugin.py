@@ -56,7 +56,8 @@ def story(run: Run) -> list[str]:
 def test_a_map_allocates_and_copies_then_launches_and_copies_back_when_the_kernel_has_ended() -> None:
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", SMALL, fill=0.0)  # 32 KiB: not pooled
-        await t.target(TOUCH, a, maps=omp.map(tofrom=a), teams=100)
+        for _ in range(2):  # the first allocates the plugin's blocks, too
+            await t.target(TOUCH, a, maps=omp.map(tofrom=a), teams=100)
 
     assert story(run_body(body)) == [
         "CallEnd memory_pool_allocate",
@@ -104,7 +105,7 @@ def test_a_copy_to_the_device_on_a_busy_stream_is_staged_by_a_handler() -> None:
 
     found = counts(run_body(body))
     assert found["memory_async_copy"] == 4
-    assert found["signal_async_handler"] == 2  # the second of each directive
+    assert found["signal_async_handler"] == 1  # the last: the second one allocated staging memory and found it idle
 
 
 @pytest.mark.parametrize(("nbytes", "synchronous"), [(LIMIT - 8, False), (LIMIT, True)])
@@ -165,8 +166,8 @@ def test_threads_share_one_handler_thread() -> None:
 def test_a_kernel_behind_unfinished_work_waits_at_a_barrier() -> None:
     async def body(t: omp.HostThread) -> None:
         a = t.array("a", SMALL, fill=0.0)
-        await t.target(TOUCH, a, maps=omp.map(to=a))
-        await t.target(TOUCH)
+        for _ in range(2):  # the first allocates memory for the kernel's arguments while the copy ends
+            await t.target(TOUCH, a, maps=omp.map(to=a))
 
     run = run_body(body)
     queue = run.statistics.engines["device 0 hsa queue 0"]
@@ -202,14 +203,44 @@ def test_data_that_another_thread_is_copying_is_waited_for_on_the_device() -> No
     assert min(started) >= copied
 
 
-def test_the_image_is_loaded_once_with_the_published_calls() -> None:
+def test_the_image_is_loaded_once() -> None:
     async def body(t: omp.HostThread) -> None:
         await t.target(TOUCH)
 
     run = run_body(body, 1, "implicit_zero_copy")
-    assert run.calls.count("memory_pool_allocate") == 19
+    of_copies, of_the_kernel = 1, 1
+    assert (
+        run.calls.count("memory_pool_allocate")
+        == run.spec.count("runtime.image_allocations") + of_copies + of_the_kernel
+    )
     assert run.calls.count("memory_async_copy") == 3
     assert run.calls.count("signal_async_handler") == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3, 16])
+def test_a_launch_reuses_a_block_of_arguments_of_its_size_that_is_free(threads: int) -> None:
+    """`MemoryManagerTy` finds blocks of exactly a size, so that kernels in flight at a time and sizes count."""
+
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", SMALL, fill=0.0), t.array("b", SMALL, fill=0.0)
+        for _ in range(5):
+            await t.target(TOUCH, a)
+            await t.target(TOUCH, a, b)
+            await t.barrier()  # so that every thread has a kernel in flight
+
+    run = run_body(body, threads, "implicit_zero_copy", runtime__kernel_args="10 us", launch__latency="10 ms")
+    assert counts(run)["memory_pool_allocate"] == 2 * threads
+
+
+def test_a_new_stream_of_a_thread_costs_one_block_for_its_kernel() -> None:
+    async def body(t: omp.HostThread) -> None:
+        await t.target(TOUCH)
+
+    run = run_body(body, 16, "implicit_zero_copy")
+    allocate = run.calls.table()["memory_pool_allocate"]
+    start = run.spec.count("runtime.image_allocations") + 1
+    assert start < allocate.count <= start + 16
+    assert run.locks["stream pool"].hold_s == 0.0
 
 
 def test_signals_are_created_when_the_pool_is_empty() -> None:

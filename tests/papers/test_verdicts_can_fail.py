@@ -74,7 +74,7 @@ def refused(paper: Paper, claim: str) -> bool:
     for seed in range(12):
         answers = partial(map, world(seed))
         try:
-            judgements = hear([paper.bench.judges[claim]], paper.grid("ends", Options()), answers)
+            judgements = hear([paper.bench.judges[claim]], paper.grid("quick", Options()), answers)
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
             continue  # figures that make no sense together
         if judgements[claim].holds is not True:

@@ -19,6 +19,8 @@ PROGRAMS = {
     "globals": ("cc", "globals.c", "1"),
     "devices": ("cc", "devices.c", "1"),
     "synchronization": ("cc", "synchronization.c", "3"),
+    "boxes": ("cc", "boxes.c", "1"),
+    "regions": ("cc", "regions.c", "1"),
     "members": ("cxx", "members.cpp", "1"),
     "axpy": ("fc", "axpy.f90", "1"),
 }

@@ -251,6 +251,20 @@ def test_arrays_at_one_address_one_after_the_other(tmp_path: Path) -> None:
     assert replayed(program.recorded(tmp_path)).outcome.equal == 2
 
 
+def test_a_section_of_an_array_that_was_freed_too_early_is_still_unmapped(tmp_path: Path) -> None:
+    """The runtime goes by addresses. Between the free and the end of the map, others may get the memory."""
+    program = RawProgram()
+    program.malloc(X, SIZE)
+    program.directive(BEGIN, (X, SIZE, TO), ops=[("alloc", X, DEVICE, SIZE), ("h2d", X, DEVICE, SIZE)])
+    program.free(X, SIZE)
+    program.malloc(X, SIZE // 2)
+    program.free(X, SIZE // 2)
+    program.directive(END, (X, SIZE, TO), ops=[("delete", DEVICE, 0, 0)])
+    program.malloc(X + SIZE // 4, SIZE // 4)
+    outcome = replayed(program.recorded(tmp_path)).outcome
+    assert (outcome.equal, outcome.directives, outcome.differences) == (2, 2, ())
+
+
 def test_routines_find_their_blocks_again(tmp_path: Path) -> None:
     program = RawProgram()
     program.rare += [{"k": "device", "device": 0, "type": "host"}]

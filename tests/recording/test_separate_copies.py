@@ -17,10 +17,10 @@ def begin(program: RawProgram) -> None:
     program.directive(BEGIN, (X, SIZE, TO), line=10, ops=[("alloc", X, DEVICE, SIZE), ("h2d", X, DEVICE, SIZE)])
 
 
-def kernel(program: RawProgram, *, stores: bool = False) -> None:
-    written = [SIZE // 32, PAGES, 16] if stores else [0, 0, 0]
-    use = {"host": X, "dev": DEVICE, "size": SIZE, "ldB": SIZE, "stB": SIZE * stores}
-    use |= {"rd": [SIZE // 32, PAGES, 16], "wr": written}
+def kernel(program: RawProgram, *, loads: bool = True, stores: bool = False) -> None:
+    touched, untouched = [SIZE // 32, PAGES, 16], [0, 0, 0]
+    use = {"host": X, "dev": DEVICE, "size": SIZE, "ldB": SIZE * loads, "stB": SIZE * stores}
+    use |= {"rd": touched if loads else untouched, "wr": touched if stores else untouched}
     program.directive(KERNEL, (X, SIZE, PARAM), line=20, cost={"arrays": [use]})
 
 
@@ -35,6 +35,16 @@ def test_a_kernel_that_reads_an_old_copy(tmp_path: Path) -> None:
     kernel(program)
     (found,) = findings(program, tmp_path)
     assert found == f"the kernel at app.c:20 uses 'a{X:x}', which the host has written since it was mapped"
+
+
+def test_a_kernel_that_only_writes_reads_no_old_copy_but_a_later_one_may(tmp_path: Path) -> None:
+    program = RawProgram()
+    begin(program)
+    program.touches(X, SIZE, STORES)
+    kernel(program, loads=False, stores=True)
+    assert findings(program, tmp_path / "writes") == []
+    kernel(program)
+    assert "the kernel at app.c:20 uses" in findings(program, tmp_path / "reads")[0]
 
 
 def test_an_update_in_between_makes_it_one_value(tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"threads": 2, "n": 256, "configuration": "managed"},
         {"threads": 2, "n": 1 << 20, "phantom": True},
     ],
+    "peer_copies": [
+        {"pattern": "pair", "nbytes": 1 << 24, "repeats": 2},
+        {"pattern": "one_to_all", "nbytes": 1 << 24, "repeats": 2},
+        {"pattern": "ring", "nbytes": 1 << 24, "repeats": 2, "devices": 3},
+    ],
     "qmcpack": [
         {"threads": 2, "fraction": 0.001, "configuration": "copy"},
         {"threads": 2, "fraction": 0.001, "configuration": "usm"},

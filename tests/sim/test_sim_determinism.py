@@ -1,20 +1,14 @@
 """A run is a function of program, seed and strategy: not of gear, slice, Python, hash seed or Trio's random batches."""
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from other_pythons import MINORS, interpreter, printed
 from workload_of_ties import digest, history
 
 from offloadrt.sim import Fifo, Random, Signal, Simulation
 
 HERE = Path(__file__).parent
-NEEDS = [f"{name}=={version(name)}" for name in ("trio", "outcome", "attrs")] + ["numpy"]
 
 
 @pytest.fixture(scope="module")
@@ -78,40 +72,9 @@ def test_random_orders_differ_by_seed_only(gear):
     assert len({many_wake_ups(gear, Random(9)) for _ in range(20)}) == 1
 
 
-@pytest.mark.parametrize("minor", [11, 12, 13, 14])
+@pytest.mark.parametrize("minor", MINORS)
 def test_every_python_and_hash_seed_gives_one_history(minor, native):
-    python = interpreter(minor)
+    python = interpreter(minor, "trio", "outcome", "attrs", "numpy")
     expected = f"{digest(native)} {digest(history('native', Random(5)))}\n" * 3
     for hash_seed in ("0", "1", "4711"):
-        done = subprocess.run(
-            [python, HERE / "workload_of_ties.py"],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(HERE.parents[1])},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert (done.stdout, done.stderr) == (expected, "")
-
-
-def interpreter(minor):
-    """A Python 3.``minor`` that can import what ``offloadrt.sim`` needs; made once in a folder for temporary files."""
-    if sys.version_info[:2] == (3, minor):
-        return sys.executable
-    if (uv := shutil.which("uv")) is None:
-        pytest.skip("uv, which finds other Pythons, is not installed")
-    names = [f"python3.{minor}", *sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3"))]
-    folder = Path(tempfile.gettempdir()) / f"offloadrt-tests-{os.getuid()}" / f"3.{minor}-trio-{version('trio')}"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        for name in names:
-            made = subprocess.run(
-                [uv, "venv", "-q", "--clear", "--no-python-downloads", "--python", name, folder], capture_output=True
-            )
-            if made.returncode == 0:
-                break
-        else:
-            pytest.skip(f"no Python 3.{minor} on this machine")
-    wanted = subprocess.run([uv, "pip", "install", "-q", "--python", python, *NEEDS], capture_output=True, text=True)
-    if wanted.returncode:
-        pytest.skip(f"Python 3.{minor} lacks {', '.join(NEEDS)}: {wanted.stderr.strip().splitlines()[-1:]}")
-    return python
+        assert printed(python, HERE / "workload_of_ties.py", hash_seed) == expected

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from stdpar_rig import MACHINES, made, play, triad
+from stdpar_rig import MACHINES, made, play, scale, triad
 
 from offloadrt import stdpar as std
 from offloadrt.driver import OutOfDeviceMemory
@@ -145,3 +145,20 @@ def test_errors_have_the_names_of_the_machines_library() -> None:
     complaint = r"hipMalloc failed with hipErrorOutOfMemory: array 'a': .*host thread 0"
     with pytest.raises(OutOfDeviceMemory, match=complaint):
         play(made("isambard-mi100"), body)
+
+
+@pytest.mark.parametrize("machine", ["isambard-a100", "integrated-gpu"])
+def test_a_cold_start_pays_before_the_first_region_and_for_each_kernel(machine: str) -> None:
+    async def body(t: std.HostThread) -> tuple[float, float]:
+        begin = t.sim.now
+        a = await t.new_array("a", 8, fill=0.0, phantom=True)
+        for _ in range(2):
+            await t.for_each_n(std.par_unseq, 8, scale, a, 3.0)
+            await t.wait()
+        return begin, t.sim.now - begin
+
+    warm, cold = [play(made(machine, overrides={"runtime.start": how}), body)[0] for how in ("warm", "cold")]
+    run = load(machine)
+    parts = ("init.library", "init.device", "init.context", "module.load")
+    assert cold[0] - warm[0] == pytest.approx(sum(map(run.value, parts)))
+    assert cold[1] - warm[1] == pytest.approx(run.value("module.kernel"))

@@ -142,9 +142,8 @@ def test_inputs_are_printed_beside_what_is_emulated() -> None:
     assert json.loads(report.to_json())["inputs"] == [attrs.asdict(put_in)]
 
 
-@pytest.fixture
-def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
-    """`validate` gets invented results; the points that it asks for."""
+def invent(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
+    """Give `validate` invented results; returns the points that it asks for."""
     asked: list[Point] = []
 
     def sweep(points: Sequence[Point], *_: object, **__: object) -> SweepOutcome:
@@ -153,6 +152,19 @@ def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
 
     monkeypatch.setattr("offloadrt.study.validation.validate.sweep", sweep)
     return asked
+
+
+@pytest.fixture
+def invented_runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
+    return invent(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def over_ranges() -> tuple[ValidationReport, list[Point]]:
+    """A report over ranges of invented results, and the points that it asked for."""
+    with pytest.MonkeyPatch.context() as patched:
+        asked = invent(patched)
+        return validate(PAPER, InProcess(), quick=True, ranges=True, draws=0), asked
 
 
 def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
@@ -166,33 +178,32 @@ def test_validate_hides_no_claim(invented_runs: list[Point]) -> None:
     assert "the full grid" in report.note and f"{len(invented_runs)} runs" in report.note
 
 
-def test_ranges_say_on_what_a_verdict_depends(invented_runs: list[Point]) -> None:
-    verdicts = {
-        finding.claim: finding for finding in validate(PAPER, InProcess(), quick=True, ranges=True, draws=0).findings
-    }
+def test_ranges_say_on_what_a_verdict_depends(over_ranges: tuple[ValidationReport, list[Point]]) -> None:
+    report, runs = over_ranges
+    verdicts = {finding.claim: finding for finding in report.findings}
     assert verdicts["exahype.fig2.penalty"].verdict == f"depends on alloc.cudaFree, {CORNER}"
     assert "the other way round with alloc.cudaFree = high" in verdicts["exahype.fig2.penalty"].reason
     assert verdicts["exahype.fig3.ccz4_p5.robust"].verdict == "holds"
-    assert {key for point in invented_runs for key in point.options.range_end} > {"alloc.cudaFree", "driver.launch"}
+    assert {key for point in runs for key in point.options.range_end} > {"alloc.cudaFree", "driver.launch"}
 
 
-def test_ranges_say_what_was_run(invented_runs: list[Point]) -> None:
-    report = validate(PAPER, InProcess(), quick=True, ranges=True, draws=0)
+def test_ranges_say_what_was_run(over_ranges: tuple[ValidationReport, list[Point]], invented_runs: list[Point]) -> None:
+    report, _ = over_ranges
     grid, judged, left_out, firm, *_ = report.ranges
-    assert "threads 1, 4, 16, 128" in grid and "one change at a time" in grid
+    assert "threads 1, 4, 16, 64" in grid and "one change at a time" in grid
     assert "all ranges = high" in judged and "alloc.cudaFree = high" in judged, "only these two change anything"
     assert "with 8 changes" in judged and "exahype.ccz4_flops = low; exahype.ccz4_flops = high" in judged, "and inputs"
     assert "driver.launch = low" in left_out
     turned = [finding for finding in report.findings if finding.verdict.startswith("depends")]
-    assert firm.startswith(f"{46 - len(turned)} of 46 verdicts")
+    assert firm.startswith(f"{44 - len(turned)} of 44 verdicts")
     assert validate(PAPER, InProcess(), quick=True).ranges == []
 
 
-def test_only_runs_of_variants_that_matter_are_made(invented_runs: list[Point]) -> None:
-    validate(PAPER, InProcess(), quick=True, ranges=True, draws=0)
-    ends = [point.options.range_end for point in invented_runs]
+def test_only_runs_of_variants_that_matter_are_made(over_ranges: tuple[ValidationReport, list[Point]]) -> None:
+    _, runs = over_ranges
+    ends = [point.options.range_end for point in runs]
     screening = len(PAPER.sensitivity)
-    probes = [point for point in invented_runs if point.options.range_end == {"driver.launch": "low"}][screening:]
+    probes = [point for point in runs if point.options.range_end == {"driver.launch": "low"}][screening:]
     assert probes and all(point.options.record for point in probes), "the claims on small recorded runs"
     assert ends.count({"alloc.cudaFree": "high"}) > 5 * screening
 

@@ -18,7 +18,9 @@ class KfdCosts:
     allocate_fragment: float
     """An allocation from memory that the library holds already."""
     allocate_host: float
-    """A call of the kernel for a few pages of the host's pool, which are mapped for all GPUs."""
+    """A call of the kernel for memory of the host's pool, which is mapped for all GPUs."""
+    allocate_host_per_byte: float
+    """Added for each byte: pages that are taken, cleared and mapped."""
     free: float
     """A call of the kernel that gives memory of the pool back."""
     free_per_byte: float
@@ -52,6 +54,7 @@ class KfdCosts:
             allocate_per_byte=spec.value("alloc.pool_per_gib"),
             allocate_fragment=spec.value("alloc.pool_fragment"),
             allocate_host=spec.value("alloc.host_pool"),
+            allocate_host_per_byte=spec.value("alloc.host_pinned_per_gib"),
             free=spec.value("free.pool_base"),
             free_per_byte=spec.value("free.pool_per_gib"),
             free_fragment=spec.value("free.pool_fragment"),

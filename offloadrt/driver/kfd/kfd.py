@@ -120,7 +120,7 @@ class Kfd:
 
         The library keeps fragments of the device's memory only, so that each of these is a call of the kernel.
         """
-        await self.in_kernel(self.costs.allocate_host)
+        await self.in_kernel(self.costs.allocate_host + nbytes * self.costs.allocate_host_per_byte)
         return self.machine.host_memory.allocate(nbytes)
 
     async def free_host(self) -> None:

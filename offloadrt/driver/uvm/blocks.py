@@ -117,12 +117,22 @@ class UvmBlocks:
 
     def _send(self, direction: Literal["h2d", "d2h"], nbytes: int, cause: int, done: Callable[[], None]) -> Signal:
         """Have a copy engine move bytes over the link, and go on; ``done`` runs when it has."""
-        return self.device.engines[direction].send(self.machine.next_number(), cause, nbytes, "managed", done)
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines[direction].send(number, cause, nbytes, "managed", done, pauses_s)
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""
         nbytes = self._count(direction, block, pages)
-        return self.device.engines[direction].carry(self.machine.next_number(), cause, nbytes, "managed")
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines[direction].carry(number, cause, nbytes, "managed", pauses_s)
+
+    def _pauses(self, nbytes: int) -> float:
+        """Return the seconds that a copy engine spends between the pages of a migration.
+
+        Older drivers push one copy for each page unless both ends of the whole block are contiguous, which host memory
+        never is; later ones join pages whose chunks are contiguous (``block_copy_resident_pages_between``).
+        """
+        return nbytes / self.pages.page_size * self.costs.page_copy
 
     def _count(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
         """Count the bytes of pages of a block that migrate, and return them."""

@@ -43,6 +43,8 @@ class UvmCosts:
     """Work on top, at each migration, for a block all of which the CPU has mapped; a part of a block costs its part."""
     dma_map: Annotated[float, "block.dma_map"]
     """Work on top, once, for a block all of which has memory on the host: the copy engines have to reach it."""
+    page_copy: Annotated[float, "block.page_copy"]
+    """A copy engine's time for each page of a migration, besides its bytes, where the driver copies page by page."""
     evict: Annotated[float, "evict.block"]
     """Work for the eviction of a block."""
     host_fault: Annotated[float, "fault.cpu_managed"]

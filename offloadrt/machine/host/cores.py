@@ -42,7 +42,7 @@ class Cores:
     """
 
     __slots__ = (
-        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_sim", "_uncontended", "_wait_s", "_waited",
+        "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_places", "_sim", "_wait_s", "_waited",
         "_waiters", "count", "name",
     )  # fmt: skip
 
@@ -52,7 +52,7 @@ class Cores:
         self.name = "core"
         self._waiters: deque[tuple[Actor, float | None]] = deque()
         """Who waits for a core, and for how long it will work there; None: until it gives the core back."""
-        self._uncontended = uncontended
+        self._places = inf if uncontended else count
         self._host_seconds = host_time.seconds
         self._computed = 0
         self._waited = 0
@@ -118,7 +118,7 @@ class Cores:
         """
         sim = self._sim
         self._computed += 1
-        if self._busy < self.count or self._uncontended:
+        if self._busy < self._places:
             now = sim.now
             if dt is not None and sim.set_timer(actor, now + dt):
                 self._busy_s = self._busy_s - now + sim.now

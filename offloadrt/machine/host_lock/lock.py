@@ -51,7 +51,8 @@ class HostLock:
         self._decide = self.admit if mailbox is None else mailbox.wake
         self._handover = handover
         self._uncontended = uncontended
-        self._cores = machine.cores
+        self._begin = machine.cores.begin
+        self._ended = machine.cores.ended
         self._work = machine.work
         self._noise = None if machine.exact else machine.jitter
         self._host_seconds = machine.host_time.seconds
@@ -75,24 +76,25 @@ class HostLock:
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:
             me = sim.current
-        asked = dt, begin, nbytes, changes
         if holds or (self.waiting and self.policy.hands_over):
-            return self._wait(me, asked)
+            return self._wait(me, (dt, begin, nbytes, changes))
         if self._uncontended:
             self._acquired += 1
             return self._work(dt, self._category) if dt else PASSED
         if not dt:  # an operation that takes no time; others are noticed by the time that they take
             if not sim.operations_left:
-                return self._wait(me, asked)
+                return self._wait(me, (dt, begin, nbytes, changes))
             sim.operations_left -= 1
-        holds[me] = asked
+        holds[me] = dt, begin, nbytes, changes
         now = sim.now
         self._hold_s -= now
         self._acquired += 1
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
         if dt:
-            if not self._cores.begin(me, dt if self._noise is None else self._noise(dt)):
+            if self._noise is not None:
+                dt = self._noise(dt)
+            if not self._begin(me, dt):
                 return self._at_work(me, now)
             self._host_seconds[self._category] += sim.now - now  # done: nothing else was to happen before
         return PASSED
@@ -100,14 +102,14 @@ class HostLock:
     @uninterrupted
     def release(self) -> None:
         """Give the lock up. RuntimeError if the caller does not hold it."""
-        if self._uncontended:
-            return
         sim = self.sim
         if (me := sim.running) is None:
             me = sim.current
         try:
             del self._holds[me]
         except KeyError:
+            if self._uncontended:
+                return
             raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold") from None
         self._hold_s += sim.now
         if sim.observer is not None:
@@ -148,7 +150,7 @@ class HostLock:
                 if self.sim.observer is not None:
                     self.sim.observer.lock_waited(self, thread)
             thread.waits_for = None
-            self._cores.begin(thread, dt if self._noise is None else self._noise(dt))
+            self._begin(thread, dt if self._noise is None else self._noise(dt))
 
     def _grant(self, thread: Actor, asked: tuple[float, int, int, bool]) -> None:
         sim = self.sim
@@ -167,7 +169,7 @@ class HostLock:
         sim = self.sim
         sim.running = None  # it waits in virtual time, as in `sleep`
         yield me.trap
-        self._cores.ended(me)
+        self._ended(me)
         self._host_seconds[self._category] += sim.now - begin
         if me.interruption is not None:  # queued for a core, or at work
             self.release()
@@ -202,7 +204,7 @@ class HostLock:
             yield me.trap
             if request is not self._woken:
                 break
-            self._cores.ended(me)
+            self._ended(me)
             self._woken = None
             if me.interruption is not None or not self._holds:
                 self.waiting.remove(request)
@@ -214,7 +216,7 @@ class HostLock:
         self._wait_s += end - since
         self._host_seconds[self._wait_category] += end - since
         if granted:
-            self._cores.ended(me)
+            self._ended(me)
             self._host_seconds[self._category] += sim.now - end
             if me.interruption is not None:  # granted, and queued for a core or at work
                 self.release()

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from offloadrt.machine.level import LevelOverTime
-from offloadrt.machine.links.peer_link import PeerLink
+from offloadrt.machine.links.link import Link, Shared, Way
 from offloadrt.machine.messages import CopyPacket, ResumeKernels, SuspendKernels
 from offloadrt.machine.queues.stream import internal_channel
 from offloadrt.machine.servers import Servers, numbered
@@ -75,6 +75,8 @@ class CopyEngines:
         self._pool = SharedPool(
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
         )
+        self._link: Shared = self._pool
+        """What a transfer passes: the device's own link, and the shared ones above it."""
         self._alone = spec.link_uncontended or (spec.engines == 1 and not spec.engine_uncontended)
         name = self.mailbox.name
         names = numbered(name) if spec.engines > 1 else lambda _: name
@@ -91,32 +93,44 @@ class CopyEngines:
         self._transfers = 0
         self._born = sim.now
 
-    def share_link(self) -> SharedPool:
-        """Return the pool of this direction's bandwidth, for others than the engines to use it as well."""
-        self._alone = self.spec.link_uncontended
+    def share_link(self) -> Shared:
+        """Return the way of this direction to the host, for others than the engines to use it as well."""
+        self.share_lanes()
+        return self._link
+
+    def share_lanes(self) -> SharedPool:
+        """Return the pool of the device's own link in this direction, without what is above it, to be used as well."""
+        self._alone = self.spec.link_uncontended and self._link is self._pool
         return self._pool
+
+    def pass_also(self, above: Link) -> None:
+        """Have all transfers pass a link above the device's own, which other devices share; call it before a run."""
+        self._link = Way(self.sim, self._copy_name, (self._pool, above))
+        self._alone = False
 
     def start(self) -> None:
         """Spawn the engines."""
         for _ in range(self.spec.engines):
             self._servers.start()
 
-    def carry(self, number: int, cause: int, nbytes: int, memory: str) -> Awaitable[object]:
+    def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await it at once.
 
         Who waits anyway needs no actor that carries the transfer out: it holds an idle engine itself for that long.
         Where none is idle, its transfer queues up with the others.
         """
         if self._servers.claim():
-            return self._transfer(number, _INTERNAL.queue.number, cause, nbytes, memory)
-        done = Signal(self.sim, self._copy_name)
-        self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, None, done))
+            return self._transfer(number, _INTERNAL.queue.number, cause, nbytes, memory, pauses_s=pauses_s)
+        done, way = Signal(self.sim, self._copy_name), self.spec.direction
+        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, None, done, pauses_s=pauses_s))
         return done.wait()
 
-    def send(self, number: int, cause: int, nbytes: int, memory: str, move: Callable[[], None]) -> Signal:
+    def send(
+        self, number: int, cause: int, nbytes: int, memory: str, move: Callable[[], None], pauses_s: float = 0.0
+    ) -> Signal:
         """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set."""
-        done = Signal(self.sim, self._copy_name)
-        self.submit(CopyPacket(number, _INTERNAL, cause, self.spec.direction, nbytes, memory, move, done))
+        done, way = Signal(self.sim, self._copy_name), self.spec.direction
+        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, move, done, pauses_s=pauses_s))
         return done
 
     async def _run(self) -> None:
@@ -127,7 +141,9 @@ class CopyEngines:
             if not isinstance(packet, CopyPacket):
                 raise TypeError(f"a copy engine does not understand {packet!r}")
             number, queue, cause = packet.number, packet.stream.queue.number, packet.cause
-            begin = await self._transfer(number, queue, cause, packet.nbytes, packet.memory, packet.over, packet.move)
+            begin = await self._transfer(
+                number, queue, cause, packet.nbytes, packet.memory, packet.over, packet.move, packet.pauses_s
+            )
             packet.done.set(("copies", begin, sim.now))
 
     async def _transfer(
@@ -137,8 +153,9 @@ class CopyEngines:
         cause: int,
         nbytes: int,
         memory: str,
-        over: PeerLink | None = None,
+        over: Link | None = None,
         move: Callable[[], None] | None = None,
+        pauses_s: float = 0.0,
     ) -> float:
         """Transfer on the engine that has been idle for the longest, whoever runs this; returns when it began."""
         sim, spec, trace = self.sim, self.spec, self.trace
@@ -153,10 +170,10 @@ class CopyEngines:
                 row = number, spec.direction, name, nbytes, memory
                 trace.by(engine.index, events.CopyBegin, self.device, queue, cause, *row)
             if self._alone and over is None:
-                await sim.sleep(spec.latency + nbytes / spec.bandwidth)
+                await sim.sleep(spec.latency + pauses_s + nbytes / spec.bandwidth)
             else:
-                await sim.sleep(spec.latency)
-                await (self._pool.serve(nbytes) if over is None else over.carry(nbytes))
+                await sim.sleep(spec.latency + pauses_s)
+                await (self._link.serve(nbytes) if over is None else over.serve(nbytes))
             if move is not None:
                 move()
             if trace is not None:

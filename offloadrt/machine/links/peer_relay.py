@@ -15,7 +15,7 @@ from typing import Annotated, Protocol
 import attrs
 
 from offloadrt.machine.links.copy_engine import CopyEngines
-from offloadrt.machine.links.peer_link import PeerLink
+from offloadrt.machine.links.link import Link
 from offloadrt.machine.messages import CopyPacket, PeerPacket
 from offloadrt.machine.queues.stream import internal_channel
 from offloadrt.machine.servers import Servers, numbered
@@ -53,7 +53,7 @@ class PeerRelay:
         sim: Simulation,
         spec: RelaySpec,
         devices: Sequence[EngineHolder],
-        links: Mapping[tuple[int, int], PeerLink],
+        links: Mapping[tuple[int, int], Link],
         next_number: Callable[[], int],
     ) -> None:
         self.sim = sim

@@ -5,9 +5,9 @@ Copies and migrations in that direction share the same bandwidth.
 
 from __future__ import annotations
 
+from offloadrt.machine.links.link import Shared
 from offloadrt.machine.messages import RemoteAccess, RemoteDone
 from offloadrt.machine.servers import Servers, numbered
-from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Mailbox, Simulation
 
 
@@ -18,7 +18,7 @@ class RemotePort:
     """
 
     def __init__(
-        self, sim: Simulation, device: int, direction: str, link: SharedPool, bandwidth: float, compute: Mailbox
+        self, sim: Simulation, device: int, direction: str, link: Shared, bandwidth: float, compute: Mailbox
     ) -> None:
         self.sim = sim
         self.mailbox = Mailbox(sim, f"device {device} remote port {direction}")

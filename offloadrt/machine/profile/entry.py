@@ -22,7 +22,7 @@ SourceType = Literal[
 ]
 Value = float | bool | str
 
-FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse}
+FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse, "groups": topology.parse_groups}
 """Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
 _POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
@@ -48,7 +48,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     range: tuple[float, float] | None = None
     unit: str | None = None
     choices: tuple[str, ...] = ()
-    format: Literal["topology"] | None = None
+    format: Literal["topology", "groups"] | None = None
     note: str = ""
     reference: bool = False
 
@@ -98,7 +98,8 @@ class ProfileEntry:
         """Return this entry at an end of its range, at its geometric mean, or at a place between the ends.
 
         The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps between places
-        are equal factors for the same reason.  An entry without a range stays as it is.
+        are equal factors for the same reason.  Between the ends, counts and bytes are whole.  An entry without a range
+        stays as it is.
         """
         if self.low is None or self.high is None:
             return self
@@ -106,8 +107,8 @@ class ProfileEntry:
         if isinstance(end, str):
             return attrs.evolve(self, value=ends[end])
         between = self.low ** (1.0 - end) * self.high**end
-        counted = self.unit is not None and self.unit.is_count
-        return attrs.evolve(self, value=float(round(between)) if counted else between)
+        whole = self.unit is not None and (self.unit.is_count or self.unit.dimension == "data")
+        return attrs.evolve(self, value=float(round(between)) if whole else between)
 
     def check_replaces(self, base: ProfileEntry) -> None:
         """Check that this entry is of the same kind as the base's entry that it replaces.

@@ -12,7 +12,7 @@ import difflib
 import importlib.resources
 import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,13 @@ class _RuntimeFile(msgspec.Struct, forbid_unknown_fields=True):
     entry: dict[str, Any] = {}
 
 
+@cache
+def _texts(folder: Any) -> dict[str, str]:
+    """Read the profiles that come with the package, once: every run asks for one."""
+    files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): (folder / name).read_text(encoding="utf-8") for name in files}
+
+
 @attrs.frozen
 class _Kind:
     """What a profile can be of: how messages name it, where those of the package are, and how its file is built."""
@@ -55,7 +62,7 @@ class _Kind:
     file: type[_MachineFile | _RuntimeFile]
 
     def available(self) -> list[str]:
-        return sorted(Path(file.name).stem for file in self.folder.iterdir() if file.name.endswith(".toml"))
+        return list(_texts(self.folder))
 
 
 _MACHINE = _Kind("machine", _PROFILES, _MachineFile)
@@ -225,8 +232,8 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
 
     Raises ProfileError.
     """
-    if name in (known := kind.available()):
-        return f"{name}.toml", (kind.folder / f"{name}.toml").read_text(encoding="utf-8")
+    if name in (known := _texts(kind.folder)):
+        return f"{name}.toml", known[name]
     if not (name.endswith(".toml") or Path(name).exists()):
         near = difflib.get_close_matches(name, known, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""

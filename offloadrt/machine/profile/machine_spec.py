@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 import attrs
 
 from offloadrt.machine.profile.entry import EntryError, ProfileEntry, RangeEnd
-from offloadrt.machine.profile.topology import Topology, TopologyError
+from offloadrt.machine.profile.topology import Groups, Topology, TopologyError, parse_groups
 from offloadrt.machine.profile.topology import parse as parse_topology
 
 T = TypeVar("T")
@@ -115,8 +115,18 @@ class MachineSpec:
 
         Raises ProfileError.
         """
+        return self._parsed(key, parse_topology)
+
+    def groups(self, key: str) -> Groups:
+        """Return the groups of devices that an entry describes.
+
+        Raises ProfileError.
+        """
+        return self._parsed(key, parse_groups)
+
+    def _parsed(self, key: str, parse: Callable[[str], T]) -> T:
         try:
-            return parse_topology(self.text(key))
+            return parse(self.text(key))
         except TopologyError as error:
             raise ProfileError(self.path, key, str(error)) from None
 

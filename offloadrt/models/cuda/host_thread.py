@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import attrs
@@ -15,20 +16,32 @@ from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
 from offloadrt.runtime.launch.managed_accesses import accesses_of
+from offloadrt.runtime.plugins.plugin import DevicePlugin
 
 HostMemory = Literal["pageable", "pinned"]
+
+
+@attrs.frozen
+class PrimaryContext:
+    """What CUDA's runtime library makes at its first call."""
+
+    driver: Driver
+    plugin: DevicePlugin
+    default_stream: Stream
 
 
 class HostThread(ProgramThread):
     """Given to the body of a host thread as ``t``. Without a stream, a command goes into the program's default one.
 
-    Streams that the program makes do not wait for the default stream (``cudaStreamNonBlocking``).
+    Streams that the program makes do not wait for the default stream (``cudaStreamNonBlocking``). context: returns the
+    context, which the first call of a program that did not start warm has to make.
     """
 
-    def __init__(self, program: OffloadProgram[Any], driver: Driver, default_stream: Stream, *place: Any) -> None:
+    def __init__(
+        self, program: OffloadProgram[Any], context: Callable[[], Awaitable[PrimaryContext]], *place: Any
+    ) -> None:
         super().__init__(program, *place)
-        self._driver = driver
-        self._default_stream = default_stream
+        self._context = context
 
     # memory
 
@@ -49,7 +62,7 @@ class HostThread(ProgramThread):
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
         array = HostArray(name, 0, lengths, element, values=values, managed=True)
-        array.address = await self.program.devices[0].plugin.alloc_managed(array.nbytes, name)
+        array.address = await (await self._context()).plugin.alloc_managed(array.nbytes, name)
         if written or fill is not None:
             await self.host_access(array)
         return array
@@ -58,47 +71,59 @@ class HostThread(ProgramThread):
         """Allocate device memory (cudaMalloc). Raises OutOfDeviceMemory."""
         lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
         nbytes = DeviceArray(0, lengths, element).nbytes
-        return DeviceArray(await self._driver.mem_alloc(nbytes, phantom=self.program.phantom), lengths, element)
+        address = await (await self._context()).driver.mem_alloc(nbytes, phantom=self.program.phantom)
+        return DeviceArray(address, lengths, element)
 
     async def malloc_host(self, nbytes: int) -> int:
         """Allocate pinned memory of the host (cudaMallocHost), and return its address."""
-        return await self._driver.mem_alloc_host(nbytes)
+        return await (await self._context()).driver.mem_alloc_host(nbytes)
 
     async def free_host(self, address: int) -> None:
         """Free pinned memory of the host (cudaFreeHost)."""
-        await self._driver.mem_free_host(address)
+        await (await self._context()).driver.mem_free_host(address)
 
     async def free(self, array: HostArray | DeviceArray) -> None:
         """Free device memory, or managed memory (cudaFree), which waits for the device as the profile says."""
-        await self._driver.mem_free(array.address)
+        await (await self._context()).driver.mem_free(array.address)
         if isinstance(array, HostArray):
             array.freed = True
 
     async def mem_advise(self, array: HostArray, advice: Advice) -> None:
         """Say how managed memory will be used (cudaMemAdvise)."""
-        await self._driver.mem_advise(array.address, array.nbytes, advice)
+        await (await self._context()).driver.mem_advise(array.address, array.nbytes, advice)
 
     async def mem_prefetch(self, array: HostArray, *, to_host: bool = False, stream: Stream | None = None) -> None:
         """Have managed memory migrate in the order of a stream (cudaMemPrefetchAsync)."""
-        await self._driver.mem_prefetch_async(array.address, array.nbytes, stream or self._default_stream, to_host)
+        context = await self._context()
+        stream = stream or context.default_stream
+        await context.driver.mem_prefetch_async(array.address, array.nbytes, stream, to_host)
 
     async def memcpy_htod(
         self, destination: DeviceArray, source: int, nbytes: int, *, memory: HostMemory, stream: Stream | None = None
     ) -> None:
-        """Copy to the device and wait for it (cudaMemcpy), from host memory at this address."""
-        stream = stream or self._default_stream
-        buffer = HostBuffer(source, nbytes)
-        await self._driver.memcpy_htod_async(destination.address, buffer, nbytes, stream, pinned=memory == "pinned")
-        await self._driver.stream_synchronize(stream)
+        """Copy to the device (cudaMemcpy), from host memory at this address.
+
+        The call returns when the host may change its memory: pinned memory when the copy has completed, pageable memory
+        when it is staged, which begins when the stream is empty ("API synchronization behavior" of CUDA's manual).
+        """
+        context = await self._context()
+        driver, stream = context.driver, stream or context.default_stream
+        buffer, pinned = HostBuffer(source, nbytes), memory == "pinned"
+        if not pinned:
+            await driver.stream_synchronize(stream)
+        await driver.memcpy_htod_async(destination.address, buffer, nbytes, stream, pinned=pinned)
+        if pinned:
+            await driver.stream_synchronize(stream)
 
     async def memcpy_dtoh(
         self, destination: int, source: DeviceArray, nbytes: int, *, memory: HostMemory, stream: Stream | None = None
     ) -> None:
         """Copy from the device and wait for it (cudaMemcpy), to host memory at this address."""
-        stream = stream or self._default_stream
+        context = await self._context()
+        driver, stream = context.driver, stream or context.default_stream
         buffer = HostBuffer(destination, nbytes)
-        await self._driver.memcpy_dtoh_async(buffer, source.address, nbytes, stream, pinned=memory == "pinned")
-        await self._driver.stream_synchronize(stream)
+        await driver.memcpy_dtoh_async(buffer, source.address, nbytes, stream, pinned=memory == "pinned")
+        await driver.stream_synchronize(stream)
 
     # kernels
 
@@ -129,10 +154,12 @@ class HostThread(ProgramThread):
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
         managed = [argument for argument in arguments if isinstance(argument, HostArray)]
         touching = accesses_of(0, launch, (), arguments, managed, [array.managed for array in managed])
-        await self._driver.launch_kernel(
+        context = await self._context()
+        await context.plugin.find_kernel(launch.kernel.name)
+        await context.driver.launch_kernel(
             launch,
             [argument.values if isinstance(argument, HostArray) else argument for argument in arguments],
-            stream or self._default_stream,
+            stream or context.default_stream,
             touching=touching,
         )
 
@@ -140,16 +167,17 @@ class HostThread(ProgramThread):
 
     async def stream_create(self) -> Stream:
         """Make a stream (cudaStreamCreateWithFlags)."""
-        return await self._driver.stream_create()
+        return await (await self._context()).driver.stream_create()
 
     async def stream_synchronize(self, stream: Stream) -> None:
         """Wait for everything in a stream (cudaStreamSynchronize)."""
-        await self._driver.stream_synchronize(stream)
+        await (await self._context()).driver.stream_synchronize(stream)
 
     async def device_synchronize(self) -> None:
         """Wait for everything in all streams (cudaDeviceSynchronize)."""
-        for stream in [*self._driver.streams]:
-            await self._driver.stream_synchronize(stream)
+        driver = (await self._context()).driver
+        for stream in [*driver.streams]:
+            await driver.stream_synchronize(stream)
 
     async def leave_team(self) -> None:
         """Do nothing: what the thread left in streams goes on."""

@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from offloadrt.driver import Driver
-from offloadrt.machine import Machine, Stream
-from offloadrt.models.cuda.host_thread import HostThread
+from offloadrt.machine import Machine
+from offloadrt.models.cuda.host_thread import HostThread, PrimaryContext
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
+from offloadrt.runtime.device import OffloadDevice
 from offloadrt.trace import Trace
 
 R = TypeVar("R")
@@ -31,18 +32,30 @@ class CUDA(OffloadProgram[HostThread]):
         if not isinstance(driver, Driver):
             raise ValueError(f"{machine.spec.name} has ROCr, and a CUDA program needs CUDA's driver library")
         self.driver = driver
-        self.default_stream: Stream | None = None
-        """Made with the context, before the first region of the program."""
+        self._context: PrimaryContext | None = None
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
-        assert self.default_stream is not None, "the first region makes it"
-        return HostThread(self, self.driver, self.default_stream, number, num_threads, barrier, heap, stack)
+        return HostThread(self, self.context, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of host threads, each `await body(t)`, with the context there from the beginning."""
-        if self.default_stream is None:
-            self.default_stream = await self.driver.stream_create()
+        """Run a team of host threads, each `await body(t)`; after a warm start the context is there already."""
+        if self._context is None and not self._unstarted:
+            await self._make_context()
         return await super().parallel(body, num_threads)
+
+    async def context(self) -> PrimaryContext:
+        """Return the context, which the program's first call makes unless the start was warm."""
+        await self.start_devices()
+        assert self._context is not None, "a region has begun"
+        return self._context
+
+    async def start_device(self, device: OffloadDevice) -> None:
+        """Load the program and make the context."""
+        await super().start_device(device)
+        await self._make_context()
+
+    async def _make_context(self) -> None:
+        self._context = PrimaryContext(self.driver, self.devices[0].plugin, await self.driver.stream_create())
 
     async def complete_tasks(self) -> None:
         """Wait for all streams, as the end of the context does."""

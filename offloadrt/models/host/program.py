@@ -22,6 +22,7 @@ from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
@@ -87,6 +88,8 @@ class OffloadProgram(ABC, Generic[T]):
             )
             for number, driver in enumerate(drivers)
         ]
+        self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
+        """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
         self._places: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
@@ -105,6 +108,27 @@ class OffloadProgram(ABC, Generic[T]):
         """Spawn the daemon actors, once."""
         for device in self.devices:
             device.start()
+
+    async def start_devices(self) -> None:
+        """Start the driver library and load the program on the devices, unless they have it.
+
+        For models whose runtime does so at its first call. Done by the first thread that makes one; others wait for it.
+        LLVM's runtime loads its image at the first directive instead (`DeviceGlobals`).
+        """
+        if not self._unstarted:
+            return
+        lock = self.globals.lock
+        await take(lock, self.machine.host_time)
+        try:
+            while self._unstarted:
+                await self.start_device(self._unstarted[0])
+                self._unstarted.pop(0)  # only now: should this thread be left early, the next one does it
+        finally:
+            lock.release()
+
+    async def start_device(self, device: OffloadDevice) -> None:
+        """Load the program on one device."""
+        await device.plugin.load_program()
 
     # threads
 

@@ -90,9 +90,8 @@ class LoweredProgram:
         """
         if address < 0 or nbytes < 0:
             raise ValueError(f"array {name!r}: {nbytes} bytes at {address:#x}")
-        before = self._arrays.before(address + max(nbytes, 1) - 1)
-        if before is not None and address < before[0] + max(before[1].nbytes, 1):
-            raise ValueError(f"array {name!r} of {nbytes} bytes at {address:#x}: array {before[1].name!r} lies there")
+        if (other := self.overlapped(address, nbytes)) is not None:
+            raise ValueError(f"array {name!r} of {nbytes} bytes at {address:#x}: array {other.name!r} lies there")
         array = HostArray(name, address, (nbytes,), np.dtype(np.uint8), kind, pointer)
         self._arrays[address] = array
         self._program.arrays.place(array, written)
@@ -110,6 +109,11 @@ class LoweredProgram:
         """Return the array that holds an address, or ends there."""
         before = self._arrays.before(address)
         return before[1] if before is not None and address <= before[0] + before[1].nbytes else None
+
+    def overlapped(self, address: int, nbytes: int) -> HostArray | None:
+        """Return an array that has bytes of a range, the last one of several."""
+        before = self._arrays.before(address + max(nbytes, 1) - 1)
+        return before[1] if before is not None and address < before[0] + max(before[1].nbytes, 1) else None
 
     # directives
 
@@ -158,6 +162,8 @@ class LoweredProgram:
         begin = item.base if item.type & NON_CONTIG else item.begin
         nbytes = 0 if item.type & (ATTACH | NON_CONTIG) else item.size
         array = self.at(begin)
+        if array is not None and not item.size and begin == array.address + array.nbytes > array.address:
+            array = None  # the table finds nothing there, and what the pointer is for is not known
         if nbytes < 0 or (array is None and nbytes) or (array is not None and not array.holds(begin, nbytes)):
             where = "no array lies there" if array is None else f"array {array.name!r} has {array.nbytes} bytes"
             raise ValueError(f"{item}: {where}")

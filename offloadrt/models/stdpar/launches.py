@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.launch import launch_of
@@ -36,23 +34,9 @@ class Launches:
         entry = self._known.get(key)
         if entry is None:
             written = launch_of(kernel, arguments, iterations=iterations)
-            entry = self._known[key] = (kernel, written, _times(written, self._factor))
+            entry = self._known[key] = (kernel, written, written.slower(self._factor))
         return entry[1], entry[2]
 
 
 def _key(argument: Any) -> object:
     return (argument.shape, argument.dtype.str) if isinstance(argument, HostArray) else argument
-
-
-def _times(launch: Launch, factor: float) -> Launch:
-    if factor == 1.0:
-        return launch
-    kernel = launch.kernel
-    # Flops and bytes are scaled alike, because a measured ratio of times does not say which of the two the compiler's
-    # code does worse. What bounds the kernel stays what it was; accesses that wait for one another are not scaled.
-    slower = attrs.evolve(
-        kernel,
-        flops_per_iteration=kernel.flops_per_iteration * factor,
-        bytes_per_iteration=kernel.bytes_per_iteration * factor,
-    )
-    return attrs.evolve(launch, kernel=slower)

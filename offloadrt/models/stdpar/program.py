@@ -44,9 +44,14 @@ class StdPar(OffloadProgram[HostThread]):
         self._database_file = options.heuristic_file
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts."""
+        """Run a team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts.
+
+        The program's first allocation starts the devices: the runtime library takes malloc's place, or the standard
+        library allocates before `main`.
+        """
         if self.implementation.host_pointer is HostPointer.REFUSED and self.devices:
             refuse_captures(body, self.implementation.name)
+        await self.start_devices()
         return await super().parallel(body, num_threads)
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:

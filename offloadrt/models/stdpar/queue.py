@@ -75,7 +75,7 @@ class Queue:
                     queue.kernel_error = error
 
         await self._submission()
-        await self.device.plugin.launch_kernel(queue, launch, body, touching)
+        await self.device.plugin.launch_kernel(queue, launch, body, touching, len(arrays))
         self._submitted()
 
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:

@@ -10,7 +10,7 @@ from offloadrt.recording.format.calls import RuntimeCalls
 from offloadrt.recording.format.events import RecordedEvent
 from offloadrt.recording.format.memory import MemoryEvents
 from offloadrt.recording.format.recording import NONE, Step, TaskKind
-from offloadrt.recording.format.slots import RawProcess, Row, Slot, a_of, b_of
+from offloadrt.recording.format.slots import DEFERRED, RawProcess, Row, Slot, a_of, b_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
 _BARRIERS: Final = (1, 2, 3, 8)
@@ -33,6 +33,8 @@ class _Thread:
     since: int | None = None
     """Its CPU time when it last did something that is known."""
     work: int = 0
+    deferring: int = 0
+    """The call of a routine that it is in, which makes a task of what is to be done; 0: none."""
 
     def worked(self, cpu: int) -> None:
         """Count the time up to now as work of the program, unless the thread was waiting."""
@@ -81,9 +83,9 @@ class Assembler:
                 self._call(thread, event)
             case Slot.RET:
                 self.calls.returned(row)
-                thread.since = row[4]
+                thread.since, thread.deferring = row[4], 0
             case Slot.OP | Slot.SUBMIT:
-                self.calls.operation(event.kind, row)
+                self.calls.operation(event.kind, row, 0 if thread.task is None else thread.task.call)
             case Slot.LAUNCH:
                 self.calls.launched(row, event.parts)
             case Slot.PARALLEL_BEGIN:
@@ -126,6 +128,7 @@ class Assembler:
         thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
         self.calls.begin(event, thread_task(self, thread), place)
+        thread.deferring = event.row[2] if a_of(event.row) in DEFERRED else 0
 
     def _team(self, region: int) -> int:
         return self.teams.setdefault(region, len(self.teams))
@@ -195,6 +198,12 @@ class Assembler:
             return
         deferred = TaskKind.TARGET if flags & _TARGET_TASK else TaskKind.EXPLICIT
         task = self.make_task(TaskKind.UNDEFERRED if flags & _UNDEFERRED else deferred, thread.number, identifier)
+        if thread.deferring:
+            task.call, thread.deferring = thread.deferring, 0
+            owner, place = self._made[identifier] = self.calls.defer(task.call, task)
+            owner.put(place, "step", Step.TASK)
+            owner.put(place, "subject", task.index)
+            return
         self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
 
     def _schedule(self, thread: _Thread, row: Row) -> None:
@@ -202,6 +211,8 @@ class Assembler:
         ended = self._by_identifier.get(row[2])
         completed = a_of(row) in (1, 3)
         follower = self._by_identifier.get(row[3])
+        if completed and ended is not None and ended.call:
+            self.calls.done(ended.call)
         if ended is thread.task and completed and (thread.work or self.memory.has_touches(thread.number)):
             self.add(thread, Step.REST, 0)
         if follower is not None:

@@ -12,13 +12,13 @@ from offloadrt.recording.format.blocks import HostBlock
 from offloadrt.recording.format.events import RecordedEvent
 from offloadrt.recording.format.launches import PAGE, LaunchTables, Run
 from offloadrt.recording.format.memory import MemoryEvents
-from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, Site
+from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, Site, Step
+from offloadrt.recording.format.routines import memory_of
 from offloadrt.recording.format.slots import CALLS, MAPPER_COMPONENT, RawProcess, Row, Slot, a_of, kind_of, signed
 from offloadrt.recording.format.tables import ListTable, TaskRow
 from offloadrt.runtime.mapping.map_type import LITERAL, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
-_COPIES: Final = ("omp_target_memcpy", "omp_target_memcpy_async")
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
 _FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
 _ASYNC: Final = 16
@@ -34,6 +34,8 @@ class _OpenCall:
     kernel: Row | None
     items: list[Row]
     arguments: list[int]
+    mapped: dict[int, tuple[int, HostBlock]]
+    """By argument that is an address of a mapped array's device memory: the host's address, and the array."""
     blocks: list[HostBlock | None]
     task: TaskRow
     place: int
@@ -43,13 +45,15 @@ class _OpenCall:
     operations: list[tuple[int, int]] = attrs.field(factory=list)
     launch: int = NONE
     returned: int = 0
+    deferred: bool = False
+    """Whether a task does it, which may end after the call has returned."""
 
 
 @attrs.define(eq=False)
 class RuntimeCalls:
     """Follows the calls of a process to the runtime."""
 
-    process: RawProcess
+    _process: RawProcess
     memory: MemoryEvents
     sites: dict[Site, int] = attrs.field(factory=dict)
     kernels: dict[str, int] = attrs.field(factory=dict)
@@ -72,9 +76,9 @@ class RuntimeCalls:
     """The number of the initial device, which comes after all others."""
 
     def __attrs_post_init__(self) -> None:
-        self._devices = sum(line["k"] == "device" for line in self.process.lines)
+        self._devices = sum(line["k"] == "device" for line in self._process.lines)
         self.launches = LaunchTables(self.memory.arrays, self.memory.device)
-        self._entries = {int(line["at"]): str(line["name"]) for line in self.process.lines if line["k"] == "entry"}
+        self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
 
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
         """Tell whether a call is made inside another one; what it does is then the outer one's."""
@@ -86,9 +90,9 @@ class RuntimeCalls:
             self._open[outer].components += [part for part in parts if kind_of(part) == Slot.ITEM]
         return True
 
-    def where(self, row: Row) -> str:
+    def _where(self, row: Row) -> str:
         """Name the place of a call in the source."""
-        _, file, _, line, *_ = (self.process.strings.get(row[5], "") + ";;;;;").split(";")
+        _, file, _, line, *_ = (self._process.strings.get(row[5], "") + ";;;;;").split(";")
         return f"{file}:{line}" if line not in ("", "0") else CALLS.get(a_of(row), f"call {a_of(row)}")
 
     def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
@@ -99,23 +103,28 @@ class RuntimeCalls:
         arguments = [word for part in parts if kind_of(part) == Slot.ARG for word in part[1:]]
         function = a_of(event.row)
         blocks = [self._block_of(item) for item in items]
-        for address, nbytes in self._host_memory(function, arguments):
-            self.memory.arrays.spanned(address, nbytes, "")
-        call = _OpenCall(function, event.row, kernel, items, arguments, blocks, task, place)
+        mapped = self._routine_memory(function, arguments)
+        call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
         for part in parts:
             if kind_of(part) == Slot.DIMENSION:
                 call.dimensions.setdefault(id(items[a_of(part)]), []).append((part[1], part[2], part[3]))
         self._open[event.row[2]] = call
 
-    def _host_memory(self, function: int, arguments: Sequence[int]) -> list[tuple[int, int]]:
-        """List the host memory that a routine reads, writes or associates: address and bytes."""
-        if CALLS.get(function) in _COPIES:
-            dst, src, length, dst_offset, src_offset, into, out_of = arguments[:7]
-            ends = (dst + dst_offset, into), (src + src_offset, out_of)
-            return [(address, length) for address, device in ends if self._is_host(device) and length]
+    def _routine_memory(self, function: int, arguments: Sequence[int]) -> dict[int, tuple[int, HostBlock]]:
+        """Note the host's memory that a routine uses; returns which arguments are device memory of mapped arrays."""
+        mapped: dict[int, tuple[int, HostBlock]] = {}
         if CALLS.get(function) == "omp_target_associate_ptr":
-            return [(arguments[0], arguments[2])]
-        return []
+            self.memory.arrays.spanned(arguments[0], arguments[2], "")
+        for memory in memory_of(function, arguments):
+            if not memory.nbytes:
+                continue
+            if self._is_host(memory.device):
+                self.memory.arrays.spanned(memory.address, memory.nbytes, "")
+            elif (copy := self.memory.device.at(memory.address)) is not None and copy.host:
+                host = copy.host + memory.address - copy.device
+                block = self.memory.arrays.spanned(host, memory.nbytes, "")
+                mapped[memory.argument] = host - memory.address + arguments[memory.argument], block
+        return mapped
 
     def _is_host(self, device: int) -> bool:
         return device >> 63 != 0 or device == self._devices
@@ -142,16 +151,16 @@ class RuntimeCalls:
         return found
 
     def _read_form(self, item: Row) -> ItemForm:
-        text = self.process.strings.get(item[5], "")
+        text = self._process.strings.get(item[5], "")
         _, name, file, line, *_ = (text + ";;;;;").split(";")
         if name.lower().endswith(_FORTRAN):  # flang puts the file first
             name, file = file if file != "unknown" else "", name
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
-    def operation(self, kind: int, row: Row) -> None:
-        """Note what the real runtime did in a call."""
+    def operation(self, kind: int, row: Row, in_task: int) -> None:
+        """Note what the real runtime did in a call; `in_task`: the call whose task runs, 0 if it is of no call."""
         self.has_operations = True
-        call = self._open.get(self._roots.get(row[2], row[2]))
+        call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
         if kind == Slot.SUBMIT:
             found = (int(OmptOperation.SUBMIT), 0)
         else:
@@ -184,17 +193,31 @@ class RuntimeCalls:
             own = block if number == NONE else call.blocks[number]
             if own is not None:
                 address = begin // PAGE * PAGE + run[1] * PAGE
-                self.memory.copies.kernel(own, address, run[2] * PAGE, run[0], self.where(call.row))
+                self.memory.copies.kernel(own, address, run[2] * PAGE, run[0], self._where(call.row))
 
     def _kernel(self, kernel: Row) -> int:
         name = self._entries.get(kernel[1], f"kernel at {kernel[1]:#x}")
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
-        """Complete the record of a call."""
-        call = self._open.pop(row[2], None)
+        """Complete the record of a call, unless a task does it."""
+        call = self._open.get(row[2])
         if call is not None:
             call.returned = row[3]
+            if not call.deferred:
+                self.done(row[2])
+
+    def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
+        """Move the record of a call to the task that does it; returns the place that it had, for the making of it."""
+        call = self._open[identifier]
+        place = call.task, call.place
+        call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True
+        return place
+
+    def done(self, identifier: int) -> None:
+        """Complete the record of a call that has ended."""
+        call = self._open.pop(identifier, None)
+        if call is not None:
             self._complete(call, whole=True)
 
     def finish(self) -> None:
@@ -205,8 +228,9 @@ class RuntimeCalls:
     def _complete(self, call: _OpenCall, whole: bool) -> None:
         items, blocks, behind = self._expanded(call)
         if _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
-            words = (*call.arguments, call.returned)
-            rows = [(word, 0, 0, NONE) for word in words]
+            rows = [(word, 0, 0, NONE) for word in (*call.arguments, call.returned)]
+            for argument, (host, array) in call.mapped.items():
+                rows[argument] = call.arguments[argument], host, 0, array.number
         else:
             rows = [
                 (item[1], item[2], signed(item[3]), NONE if block is None else block.number)
@@ -255,7 +279,7 @@ class RuntimeCalls:
         return number
 
     def _read_site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> Site:
-        text = self.process.strings.get(call.row[5], "")
+        text = self._process.strings.get(call.row[5], "")
         _, file, function, line, column, *_ = (text + ";;;;;").split(";")
         kernel = call.kernel
         return Site(

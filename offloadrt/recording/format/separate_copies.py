@@ -2,9 +2,10 @@
 
 Watched while a recording is made, in the order of time. For each array and each stretch of 64 KiB that lies wholly in
 it, it is known whether the host has written since data last went to the device (*host newer*), and whether a kernel has
-(*device newer*). A kernel that touches a stretch of a mapped array whose host copy is newer reads an old value; so does
-the host that touches one whose device copy is newer. With one memory both would see the new value: the program relies
-on two. What is not seen: stretches that an array shares with its neighbours, and values that happen to be equal.
+(*device newer*). A kernel that loads from a stretch of a mapped array whose host copy is newer reads an old value; so
+does the host that loads from one whose device copy is newer. With one memory both would see the new value: the program
+relies on two. What is not seen: stretches that an array shares with its neighbours, values that happen to be equal, and
+what a kernel leaves as it was in a stretch that it writes and that is copied back.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class SeparateCopies:
     def kernel(self, block: HostBlock, address: int, nbytes: int, kind: int, where: str) -> None:
         """Note that a kernel loads (1) or stores (2)."""
         for stretch in self._stretches(block, address, nbytes):
-            if stretch in self._host_newer:
+            if kind == _LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)
                 self._find(f"the kernel at {where} uses {block.name!r}, which the host has written since it was mapped")
             if kind == _STORES:

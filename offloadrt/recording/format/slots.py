@@ -78,9 +78,13 @@ CALLS: Final = {
     28: "omp_target_memcpy_async",
     29: "omp_target_memset",
     30: "omp_target_memcpy_rect",
+    31: "omp_target_memcpy_rect_async",
+    32: "omp_target_memset_async",
 }
 """The runtime's entry points by their number in a slot."""
 MAPPER_COMPONENT: Final = 9
+DEFERRED: Final = (28, 31, 32)
+"""The routines that make a task do what they are called for."""
 
 COUNTERS: Final = (
     "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",

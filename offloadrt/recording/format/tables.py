@@ -69,6 +69,8 @@ class TaskRow:
     size: int = 1
     waiting: bool = False
     """Whether it waits at a barrier, or for tasks."""
+    call: int = 0
+    """The call of a routine that it does; 0: none."""
     records: array[int] = attrs.field(factory=lambda: array("q"))
 
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:

@@ -75,9 +75,10 @@ class RecordedKernels:
         trip = int(columns["launch.trip"][number])
         played = int(columns["launch.teams"][number]), int(columns["launch.threads"][number])
         limit = min(site.threads, self.most_threads)
-        threads = limit if limit > 0 else self._threads(name, number)
+        threads = limit if limit > 0 else self._threads(name, site, number)
         iterations = trip or max(1, played[0] * played[1])
-        teams = site.teams if site.teams > 0 else 1 if site.teams < 0 else max(1, -(-iterations // threads))
+        open_teams = trip if self._is_team_loop(site, number) else max(1, -(-iterations // threads))
+        teams = site.teams if site.teams > 0 else 1 if site.teams < 0 else open_teams
         if not played[0]:
             kernel = self.declared.get(name, Kernel(name))
             return RecordedLaunch(kernel.launch(teams, limit if limit > 0 else None, iterations), ())
@@ -111,11 +112,20 @@ class RecordedKernels:
         reached = [pointer for used in uses if used.item not in arguments for pointer in _pointers(used)]
         return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached))
 
-    def _threads(self, name: str, number: int) -> int:
+    def _threads(self, name: str, site: Site, number: int) -> int:
         """Return the threads of a team that was left open: one where the kernel never forks, else the default."""
         columns = self.recording.columns
-        forks = int(columns["launch.gpu_threads"][number]) > 1 or int(columns["launch.trip"][number])
-        return Kernel(name).threads_per_team if forks or not int(columns["launch.teams"][number]) else 1
+        gpu_threads, teams = int(columns["launch.gpu_threads"][number]), int(columns["launch.teams"][number])
+        if self._is_team_loop(site, number):
+            forks = gpu_threads > teams
+        else:
+            forks = gpu_threads > 1 or int(columns["launch.trip"][number]) > 0
+        return Kernel(name).threads_per_team if forks or not teams else 1
+
+    def _is_team_loop(self, site: Site, number: int) -> bool:
+        """Tell whether each iteration has a team of its own: a `distribute` that is not combined with `parallel`."""
+        columns = self.recording.columns
+        return not site.teams and int(columns["launch.teams"][number]) == int(columns["launch.trip"][number]) > 1
 
     def _uses(self, trace: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> list[_Used]:
         columns = self.recording.columns

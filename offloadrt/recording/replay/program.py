@@ -77,8 +77,13 @@ class ReplayedProgram:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False) -> None:
-        """Place an array. Its pages are there when the program has written it, or nobody recorded when it does."""
+        """Place an array. Its pages are there when the program has written it, or nobody recorded when it does.
+
+        What lay there is forgotten: of stacks and small blocks no recording says when they end.
+        """
         array = self.recording.dictionaries.arrays[number]
+        while (other := self._lowered.overlapped(array.address, array.nbytes)) is not None:
+            self.free(next(place for place, old in enumerate(self.arrays) if old is other))
         populated = written or not self.recording.meta.host_touches
         kind = _KINDS.get(array.origin, "heap")
         self.arrays[number] = self._lowered.array(
@@ -138,6 +143,10 @@ class ReplayedProgram:
 
     def _items(self, site: Site, number: int) -> MapItems:
         columns, forms = self.recording.columns, site.items
+        for place in self.recording.range_of("items", number):
+            array = int(columns["item.array"][place])
+            if array != NONE and self.arrays[array] is None:  # a section that the program has freed, or will use again
+                self.allocate(array, written=True)
         lowered: list[LoweredItem] = []
         behind: list[LoweredItem] = []
         rows = zip(self.recording.range_of("items", number), forms, strict=True)

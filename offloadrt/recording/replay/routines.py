@@ -13,10 +13,22 @@ import attrs
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredProgram, Section
-from offloadrt.recording.format.recording import Recording, Site
+from offloadrt.recording.format.recording import NONE, Recording, Site
+from offloadrt.recording.format.routines import Box
 from offloadrt.recording.replay.changes import ReplayRefused
 
 Place = HostArray | Section | DevicePointer
+
+
+class _Mapped(int):
+    """An argument that is an address of the device memory of a mapped array."""
+
+    host: int
+
+    def __new__(cls, address: int, host: int) -> _Mapped:
+        made = super().__new__(cls, address)
+        made.host = host
+        return made
 
 
 @attrs.define(eq=False)
@@ -34,7 +46,14 @@ class Routines:
         if routine is None:
             raise ReplayRefused(f"{self._recording.name}: {site.where}: calls of {site.call} are not replayed")
         places = self._recording.range_of("items", items)
-        words = self._recording.columns["item.base"][places.start : places.stop].tolist()
+        base, begin, array = (
+            self._recording.columns[f"item.{name}"][places.start : places.stop].tolist()
+            for name in ("base", "begin", "array")
+        )
+        words = [
+            _Mapped(address, host) if number != NONE else address
+            for address, host, number in zip(base, begin, array, strict=True)
+        ]
         try:
             await routine(t, *words)
         except LookupError as error:
@@ -58,10 +77,17 @@ class Routines:
             raise LookupError(f"no block of device memory is known at {address:#x}")
         return found[1] + (address - found[0])
 
-    def _place(self, t: HostThread, address: int, nbytes: int, device: int) -> Place:
-        if self._device(t, device) == len(t.program.devices):
-            return self._host(address, nbytes)
-        return self._block(address)
+    def _place(self, t: HostThread, address: int, offset: int, nbytes: int, device: int) -> Place:
+        number = self._device(t, device)
+        if number == len(t.program.devices):
+            return self._host(address + offset, nbytes)
+        if not isinstance(address, _Mapped):
+            return self._block(address + offset)
+        host = address.host + offset
+        found = t.program.devices[number].table.lookup(host, nbytes)
+        if not found.overlaps or found.pointer.address is None:  # the device uses the host's memory
+            return self._host(host, nbytes)
+        return DevicePointer(found.pointer.address, nbytes, number, phantom=True)
 
     # the routines, with C's arguments and the recorded result
 
@@ -108,14 +134,36 @@ class Routines:
         self, t: HostThread, dst: int, src: int, length: int, dst_offset: int, src_offset: int, into: int, out_of: int,
         *rest: int,
     ) -> None:  # fmt: skip
-        destination = self._place(t, dst + dst_offset, length, into)
-        await t.omp_target_memcpy(destination, self._place(t, src + src_offset, length, out_of), length)
+        if length:
+            destination = self._place(t, dst, dst_offset, length, into)
+            await t.omp_target_memcpy(destination, self._place(t, src, src_offset, length, out_of), length)
 
-    _omp_target_memcpy_async = _omp_target_memcpy
-    """It waits here; the recorded order of its dependences is not known."""
+    async def _omp_target_memcpy_rect(self, t: HostThread, dst: int, src: int, *rest: int) -> None:
+        if not dst and not src:  # asks how many dimensions it may have
+            return
+        box = Box.of((dst, src, *rest[:-1]))
+        if box is None:
+            raise LookupError("its dimensions were not recorded; record the program anew")
+        to, begin = box.span(box.to_offsets, box.to_dimensions), box.span(box.from_offsets, box.from_dimensions)
+        nowhere = (0,) * len(box.volume)
+        if to[1]:
+            await t.omp_target_memcpy_rect(
+                self._place(t, dst, *to, rest[2]), self._place(t, src, *begin, rest[3]), box.element, box.volume,
+                nowhere, nowhere, box.to_dimensions, box.from_dimensions,
+            )  # fmt: skip
 
     async def _omp_target_memset(
         self, t: HostThread, address: int, byte: int, nbytes: int, device: int, *rest: int
     ) -> None:
-        if self._device(t, device) != len(t.program.devices):
-            await t.omp_target_memset(self._block(address), byte, nbytes)
+        if self._device(t, device) == len(t.program.devices):
+            return
+        place = self._place(t, address, 0, nbytes, device)
+        if isinstance(place, DevicePointer):
+            await t.omp_target_memset(place, byte, nbytes)
+        else:  # nothing is copied: the host's own memory is set
+            await t.host_access(place)
+
+    # in the task that the routine made
+    _omp_target_memcpy_async = _omp_target_memcpy
+    _omp_target_memcpy_rect_async = _omp_target_memcpy_rect
+    _omp_target_memset_async = _omp_target_memset

@@ -11,9 +11,10 @@ from offloadrt.runtime.launch.private_arguments import PrivateArguments
 from offloadrt.runtime.mapping.binding import NOWHERE, ON_HOST, Binding
 from offloadrt.runtime.mapping.data_environment import pointer_span
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, LAMBDA, LITERAL, PRIVATE, TARGET_PARAM
+from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, LAMBDA, LITERAL, NOT_MAPPED, TARGET_PARAM
 from offloadrt.runtime.mapping.present_table import ShadowPointer
-from offloadrt.runtime.mapping.unmapping import find_present, get_present_pointer
+from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_lookup
+from offloadrt.runtime.mapping.unmapping import get_present_pointer
 
 
 async def bind_arguments(
@@ -22,26 +23,35 @@ async def bind_arguments(
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
     queue.private = private.free
-    table, lookup_s = device.table_lock, device.costs.lookup
+    table, lookup_s, present, trace = device.table_lock, device.costs.lookup, device.table, device.trace
     absent = unmapped(device)
     for position, item in enumerate(items):
-        bits = item.type
-        if not bits & TARGET_PARAM or item.array is None:
+        bits, array = item.type, item.array
+        if not bits & TARGET_PARAM or array is None:
             if bits & LAMBDA == LAMBDA and bits >= FIRST_MEMBER:
                 await _capture(device, item, items[(item.type >> 48) - 1], private, queue)
             continue
-        if bits & LITERAL:
-            bindings[item.array] = _in_hand(device, item.array)
+        if bits & NOT_MAPPED:
+            if bits & LITERAL:
+                bindings[array] = _in_hand(device, array)
+            else:
+                following = items[position + 1].type if position + 1 < len(items) else 0
+                await private.add(item, at_once=following >= FIRST_MEMBER)
             continue
-        if bits & PRIVATE:
-            following = items[position + 1].type if position + 1 < len(items) else 0
-            await private.add(item, at_once=following >= FIRST_MEMBER)
-            continue
-        await table.enter(lookup_s, item.begin, item.size, False)
-        entry = (await find_present(device, item.array, item.begin, item.size, queue.cause)).entry
-        bindings[item.array] = absent if entry is None else entry.binding
-        if entry is None and item.array.managed:
-            bindings[item.array] = ON_HOST
+        begin, size = item.begin, item.size
+        await table.enter(lookup_s, begin, size, False)
+        try:
+            lookup = present.lookup(begin, size)
+            if not pass_visited(device, lookup):
+                await lock_visited(device, lookup, False)
+            if trace is not None:
+                trace_lookup(device, queue.cause, array, begin, size, lookup.contained)
+        finally:
+            table.release()
+        if (entry := lookup.pointer.entry) is not None:
+            bindings[array] = entry.binding
+        else:
+            bindings[array] = ON_HOST if array.managed else absent
     await private.transfer()
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)

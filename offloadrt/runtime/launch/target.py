@@ -69,7 +69,7 @@ async def target(
     touching = _touching(device, launch, items, arguments, arrays, bindings, queue, call)
     if device.tool is not None:
         device.tool.target_submit(device.number, launch.kernel.name)
-    launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching)
+    launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching, len(arguments))
     if (blocks := device.argument_blocks) is None:
         await launching()
     else:

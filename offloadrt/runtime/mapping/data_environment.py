@@ -22,27 +22,27 @@ from offloadrt.runtime.mapping.map_type import (
     DELETE,
     FROM,
     IMPLICIT,
-    LITERAL,
     MEMBER_OF,
     NON_CONTIG,
+    NOT_MAPPED,
+    OMPX_HOLD,
     PRESENT,
-    PRIVATE,
     PTR_AND_OBJ,
     RETURN_PARAM,
     TO,
 )
 from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer, TargetPointer
+from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_counts, trace_lookup
 from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
 from offloadrt.runtime.mapping.unmapping import (
-    find_present,
+    count_down,
+    ending_entries,
     get_present_pointer,
-    put_off_data_end,
     restore_host_pointers,
 )
 from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.trace import events
 
-NOT_MAPPED = LITERAL | PRIVATE
 SKIPPED = NOT_MAPPED | ATTACH
 
 
@@ -214,29 +214,43 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     if isinstance(items, MapItems):
         items = items.mapped
     queue.items, queue.mapped = items, len(items)
-    table, lookup_s = device.table_lock, device.costs.lookup
+    table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
+    ending = queue.ending
     objects = device.objects if queue.placed is None else None
     for position in reversed(range(len(items))):
         item = items[position]
         bits = item.type
         if bits & SKIPPED:
             continue
-        await table.enter(lookup_s, item.begin, item.size)
-        pointer = await find_present(
-            device, item.array, item.begin, item.size, queue.cause, not bits & IMPLICIT, False, item
-        )
+        begin, size = item.begin, item.size
+        await table.enter(lookup_s, begin, size)
+        try:
+            lookup = device.table.lookup(begin, size)
+            entry = lookup.pointer.entry if lookup.contained or bits & IMPLICIT else None
+            copies = is_last = False
+            if entry is not None and bits & FROM and size:
+                is_last = entry.would_be_last(bits & OMPX_HOLD != 0, bits & DELETE != 0)
+                copies = is_last or bits & ALWAYS != 0
+            if copies or not pass_visited(device, lookup):
+                await lock_visited(device, lookup, copies)
+            if objects is not None and (bits & DELETE or entry is None or entry.is_unused):
+                objects.drop(item, bits & DELETE != 0)  # without a block, or with one that is on its way out
+            if entry is not None:
+                count_down(entry, bits)
+            if trace is not None:
+                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+                if entry is not None:
+                    trace_counts(device, queue.cause, entry)
+        finally:
+            table.release()
         queue.mapped = position
-        entry = pointer.entry
-        if objects is not None:
-            deletes = bits & DELETE != 0
-            if deletes or entry is None or (entry.is_unused and not pointer.is_last):
-                objects.drop(item, deletes)  # without a block, or with one that was on its way out before
         if entry is not None:
-            put_off_data_end(device, entry, item, queue)
-            if pointer.is_locked:
+            (ending or ending_entries(device, queue)).append((entry, item))
+            if copies:
+                pointer = TargetPointer(lookup.pointer.address, entry, is_locked=True, is_last=is_last)
                 await _copy_back(device, item, entry, pointer, queue, call)
-        elif bits & PRESENT and pointer.address is None:
-            raise _absent(device, item, item.begin, item.size, call, "map type")
+        elif bits & PRESENT and not device.configuration.host_pointers:
+            raise _absent(device, item, begin, size, call, "map type")
     if objects is not None:
         put_off_data_ended(device, objects, items, queue)
 

@@ -27,6 +27,8 @@ FIRST_MEMBER: Final = 1 << 48
 """A map type from this on says that its item is a member."""
 FROM_MAPPER: Final = 1 << 47
 """What clang does not pass: the first component that a mapper function lists. As members, it is not counted."""
+NOT_MAPPED: Final = LITERAL | PRIVATE
+"""Either of these: the item passes a value or gets storage of its own, and the present table has nothing to do."""
 LAMBDA: Final = PTR_AND_OBJ | LITERAL | IMPLICIT
 """All three: what a lambda captured by reference, whose address is written into the device's lambda."""
 

@@ -30,7 +30,8 @@ def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
 
     Their locks count as taken and given back at once.
     """
-    visited = lookup.visited
+    if not (visited := lookup.visited):
+        return True
     for entry in visited:
         if entry.lock.owner is not None:
             return False

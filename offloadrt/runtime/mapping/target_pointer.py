@@ -11,9 +11,7 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
-import functools
-
-from offloadrt.runtime.configurations import MapRequest, Placement
+from offloadrt.runtime.configurations import Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
@@ -27,10 +25,9 @@ from offloadrt.runtime.mapping.table_visits import (
     trace_counts,
     trace_lookup,
 )
-from offloadrt.runtime.mapping.unmapping import put_off_data_end
+from offloadrt.runtime.mapping.unmapping import ending_entries
 
-_map_request = functools.lru_cache(4096)(MapRequest)
-"""A program asks the same again and again, and an object that cannot change need not be made anew for it."""
+DEVICE_COPY, HOST_POINTER = Placement.DEVICE_COPY, Placement.HOST_POINTER
 
 
 async def get_target_pointer(
@@ -53,15 +50,18 @@ async def get_target_pointer(
     pointer, keeps = ABSENT, False
     try:
         lookup = device.table.lookup(begin, size)
-        entry = lookup.entry
-        if entry is not None and (lookup.contained or (lookup.overlaps and type_bits & IMPLICIT)):
+        entry = lookup.pointer.entry if lookup.contained or type_bits & IMPLICIT else None
+        if entry is not None:
             pointer = lookup.pointer
             counted = type_bits < FROM_MAPPER
             # A member is not counted; the block of its struct may be new in this directive.
             is_new = not counted and entry.total == 1
-            copies = type_bits & TO and (type_bits & ALWAYS or is_new) and size
-            keeps = bool(copies or entry.lock.owner is not None or not release_table)
-            keeps = keeps or (entry.event is not None and device.is_pending(entry))
+            keeps = bool(
+                (type_bits & TO and (is_new or type_bits & ALWAYS) and size)
+                or entry.lock.owner is not None
+                or (entry.event is not None and device.is_pending(entry))
+                or not release_table
+            )
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, keeps, owned)
             if keeps or is_new:
@@ -73,8 +73,8 @@ async def get_target_pointer(
                 trace_counts(device, queue.cause, entry)
         else:
             present = type_bits & PRESENT != 0
-            placement = Placement.HOST_POINTER if lookup.overlaps else _placement(device, item, size, type_bits)
-            inserts = placement is Placement.DEVICE_COPY and size > 0 and not present
+            placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, type_bits)
+            inserts = placement is DEVICE_COPY and size > 0 and not present
             if inserts:
                 await device.work(device.costs.insert)
             if not pass_visited(device, lookup):
@@ -86,7 +86,7 @@ async def get_target_pointer(
                 keeps = True
             elif lookup.overlaps:
                 _report_extension(device, item, begin, size, lookup, present)
-            elif placement is Placement.HOST_POINTER:
+            elif placement is HOST_POINTER:
                 if size:
                     pointer = lookup.pointer
             elif present:
@@ -113,13 +113,13 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
     entry.decrement(hold)
     if device.trace is not None:
         trace_counts(device, queue.cause, entry)
-    put_off_data_end(device, entry, item, queue)
+    ending_entries(device, queue).append((entry, item))
 
 
 def _placement(device: OffloadDevice, item: MapItem, size: int, type_bits: int) -> Placement:
     """Ask the memory configuration what becomes of a section of which nothing is mapped."""
-    close, implicit = type_bits & CLOSE != 0, type_bits & IMPLICIT != 0
-    return device.place(_map_request(size, close, implicit, device.number, device.mechanism(item.array)))
+    mechanism = None if device.objects is None else device.objects.mechanism(item.array)
+    return device.place(size, type_bits & CLOSE != 0, type_bits & IMPLICIT != 0, mechanism)
 
 
 async def _create(

@@ -13,13 +13,12 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import ALWAYS, DELETE, FIRST_MEMBER, FROM, FROM_MAPPER, OMPX_HOLD, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_type import DELETE, FIRST_MEMBER, FROM, FROM_MAPPER, OMPX_HOLD, PTR_AND_OBJ
 from offloadrt.runtime.mapping.present_table import ABSENT, Entry, TargetPointer
 from offloadrt.runtime.mapping.table_visits import (
     lock_visited,
     pass_visited,
     remove_entry,
-    trace_counts,
     trace_lookup,
 )
 
@@ -33,74 +32,46 @@ async def get_present_pointer(
     must_contain: bool = False,
     locks: bool = False,
 ) -> TargetPointer:
-    """Take the table, and find the counterpart of what is mapped already, as `find_present` does."""
-    await device.table_lock.enter(device.costs.lookup, begin, size, False)
-    return await find_present(device, array, begin, size, cause, must_contain, locks)
+    """Find the counterpart of what is mapped already (`getTgtPtrBegin`), in one hold of the table.
 
-
-async def find_present(
-    device: OffloadDevice,
-    array: HostArray | None,
-    begin: int,
-    size: int,
-    cause: int,
-    must_contain: bool = False,
-    locks: bool = False,
-    ends: MapItem | None = None,
-) -> TargetPointer:
-    """Find the counterpart of what is mapped already (`getTgtPtrBegin`); the table is released here.
-
-    locks: the result keeps the entry's lock until it is released. ends: count the entry down for this item; the lock is
-    kept if the item is to be copied back.
+    locks: the result keeps the entry's lock until it is released.
     """
-    pointer, is_last, hold = ABSENT, False, False
+    await device.table_lock.enter(device.costs.lookup, begin, size, False)
     try:
         lookup = device.table.lookup(begin, size)
-        entry = lookup.entry if lookup.contained or (lookup.overlaps and not must_contain) else None
-        if entry is None:
-            locks = False
-        elif ends is not None:
-            bits = ends.type
-            hold = bits & OMPX_HOLD != 0
-            is_last = entry.would_be_last(hold, bits & DELETE != 0)
-            locks = bool(bits & FROM and ends.size and (bits & ALWAYS or is_last))
+        entry = lookup.pointer.entry if lookup.contained or not must_contain else None
+        locks = locks and entry is not None
         if locks or not pass_visited(device, lookup):
             await lock_visited(device, lookup, locks)
         if device.trace is not None:
             trace_lookup(device, cause, array, begin, size, lookup.contained)
-        if entry is not None:
-            pointer = lookup.pointer
-            if ends is not None:
-                if locks or is_last:
-                    pointer = TargetPointer(pointer.address, entry, locks, is_last=is_last)
-                _count_down(device, entry, bits, hold, cause)
-            elif locks:
-                pointer = TargetPointer(pointer.address, entry, True)
-        elif device.configuration.host_pointers:
-            pointer = TargetPointer(begin) if lookup.overlaps else lookup.pointer
-    except BaseException:
-        device.release(pointer)
-        raise
     finally:
         device.table_lock.release()
-    return pointer
+    if entry is not None:
+        return TargetPointer(lookup.pointer.address, entry, True) if locks else lookup.pointer
+    if device.configuration.host_pointers:
+        return TargetPointer(begin) if lookup.overlaps else lookup.pointer
+    return ABSENT
 
 
-def _count_down(device: OffloadDevice, entry: Entry, bits: int, hold: bool, cause: int) -> None:
+def count_down(entry: Entry, bits: int) -> None:
+    """Take back the reference of a map item with this type; the caller holds the table."""
+    hold = bits & OMPX_HOLD != 0
     if bits & DELETE:
         entry.reset(hold)
     entry.data_end_users += 1
     if bits < FROM_MAPPER or (bits & PTR_AND_OBJ and not bits & FROM_MAPPER):
         entry.decrement(hold)
-    if device.trace is not None:
-        trace_counts(device, cause, entry)
 
 
-def put_off_data_end(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue) -> None:
-    """Have `_finish_data_end` look after an entry that was counted down for an item, when the queue has drained."""
+def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> deque[tuple[Entry, MapItem]]:
+    """Return the list of entries that were counted down, each with its item.
+
+    `_finish_data_end` looks after them when the queue has drained; it is put into the post-processing with the first.
+    """
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
-    queue.ending.append((entry, item))
+    return queue.ending
 
 
 async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, MapItem]], cause: int) -> None:
@@ -117,17 +88,18 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
                 await device.free(entry.block, item.array, entry.host_begin)
             ending.popleft()
             continue
-        await table.enter(0.0, entry.host_begin, item.size, entry.is_unused)
+        await table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
         try:
             await device.pass_entry(entry)
-            entry.data_end_users -= 1
-            if item.type & FROM and entry.shadow_pointers:
+            entry.data_end_users = users = entry.data_end_users - 1
+            if entry.shadow_pointers and item.type & FROM:
                 restore_host_pointers(item.array, entry)
-            removes = (
-                entry.is_unused
-                and entry.data_end_users == 0
-                and not (item.type >= FIRST_MEMBER and not item.type & PTR_AND_OBJ)
-            )  # a member leaves the block to its struct
+            removes = not (
+                entry.dynamic
+                or entry.hold
+                or users
+                or (item.type >= FIRST_MEMBER and not item.type & PTR_AND_OBJ)  # it leaves the block to its struct
+            )
             if removes:
                 await _remove(device, entry, cause)
         finally:

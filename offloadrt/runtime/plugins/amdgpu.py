@@ -16,12 +16,16 @@ from offloadrt.machine import InvalidDeviceAddress, Machine
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
-from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes
+from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes, PluginBlock
 from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import LockStatistics, Signal
 
 _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
+_ARGUMENT: Final = 8
+"""Bytes of an argument of a kernel."""
+_HIDDEN_ARGUMENTS: Final = 8 + 256
+"""Bytes of the hidden ones: the launch environment, and those of code objects of version 5 and later."""
 _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
 
 
@@ -49,7 +53,9 @@ class AmdgpuPlugin:
         self.global_indirection = spec.value("usm.global_indirection")
         self._start = spec.text("runtime.start")
         self._is_first = number == 0
-        self._image = spec.count("runtime.image_allocations"), spec.count("runtime.image_copies")
+        self._image_blocks = spec.count("runtime.image_allocations") - 1
+        """Blocks of the host's pool that loading the program has still to allocate."""
+        self._image_copies = spec.count("runtime.image_copies")
         self._synchronous = machine.devices[number].hsa_queues.open_stream()
         """The stream of copies that go through none of the plugin's own."""
         self._image_queue = _ImageQueue()
@@ -66,20 +72,27 @@ class AmdgpuPlugin:
     async def load_image(self, cause: int) -> None:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False
+        await self.load_program()
+        if self._image_block is None:
+            self._image_block = await self.driver.memory_pool_allocate(self._memory.alignment, phantom=True)
+        while self._image_blocks:
+            await self._resources.allocate(self._memory.alignment)
+            self._image_blocks -= 1  # now: loading may be left early and done again
+        queue = self._image_queue
+        queue.cause = cause
+        for _ in range(self._image_copies):
+            await self.submit_data(queue, self._image_block, HostSpan(0, _IMAGE_COPY, None))
+            await self.synchronize(queue)
+
+    async def load_program(self) -> None:
+        """Load the program's code object, after what else a cold start needs."""
         if self._start == "cold" and self._is_first:
             await self.driver.init()
         if self._start != "warm":
             await self.driver.executable_load_agent_code_object()
-        blocks, copies = self._image
-        resources = self._resources
-        if self._image_block is None:
-            self._image_block = await self.driver.memory_pool_allocate(self._memory.alignment, phantom=True)
-        await resources.allocate(blocks - 1 - len(resources.blocks))  # all of them, unless it was left early before
-        queue = self._image_queue
-        queue.cause = cause
-        for _ in range(copies):
-            await self.submit_data(queue, self._image_block, HostSpan(0, _IMAGE_COPY, None))
-            await self.synchronize(queue)
+
+    async def find_kernel(self, name: str) -> None:
+        """Do nothing: a code object is loaded with its kernels."""
 
     async def unload(self) -> None:
         """Give the memory back that the plugin has for itself, at the end of the program."""
@@ -101,11 +114,11 @@ class AmdgpuPlugin:
         stream: AmdgpuStream | None = queue.stream
         if stream is None:
             return
-        last, done = stream.stream.last, stream.signals
+        last, done, blocks = stream.stream.last, stream.signals, len(stream.blocks)
         if last is not None and done:
             await self.driver.signal_wait_scacquire(stream.stream, last)
         if queue.lasts:
-            self._resources.give_back_signals(stream, done)
+            self._resources.give_back_done(stream, done, blocks)
         else:
             await self._resources.give_back(queue, stream)
 
@@ -121,6 +134,7 @@ class AmdgpuPlugin:
             await self._copy_synchronously(queue, "h2d", nbytes, source.address, move)
         else:
             stream = await self._resources.ready(queue, 2)
+            await self._resources.take_block(stream, PluginBlock("staging", nbytes))
             await stream.copy_to_device(queue.cause, source, target)
 
     async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
@@ -133,6 +147,7 @@ class AmdgpuPlugin:
             await self._copy_synchronously(queue, "d2h", nbytes, destination.address, move)
         else:
             stream = await self._resources.ready(queue, 2)
+            await self._resources.take_block(stream, PluginBlock("staging", nbytes))
             await stream.copy_to_host(queue.cause, destination, source)
 
     def exchanges_with(self, device: int) -> bool:
@@ -198,9 +213,12 @@ class AmdgpuPlugin:
         launch: Launch,
         run: Callable[[], None] | None = None,
         touching: Touching = NOTHING,
+        arguments: int = 0,
     ) -> None:
         """Launch a kernel; `run` computes its result at its end."""
         stream = await self._resources.ready(queue, 1)
+        nbytes = arguments * _ARGUMENT + _HIDDEN_ARGUMENTS
+        await self._resources.take_block(stream, PluginBlock("arguments", nbytes))
         await stream.launch(queue.cause, launch, run, touching)
 
     # events

@@ -1,11 +1,16 @@
-"""The streams and signals of AMD's plugin, which are made once and used again (`AMDGPUResourceManager`s of LLVM)."""
+"""The streams, signals and host blocks of AMD's plugin, which are made once and used again.
+
+Streams and signals are LLVM's `AMDGPUResourceManager`s. Host blocks are those of its two `AMDGPUMemoryManagerTy`s.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream
+from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, PluginBlock
 from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import Lock, LockStatistics
 
@@ -18,32 +23,47 @@ class AmdgpuResources:
         self._rocr = rocr
         self._host_time = machine.host_time
         self._queues = machine.devices[number].hsa_queues
-        self._page = machine.devices[number].memory.alignment
-        self._stream_allocations = spec.count("runtime.stream_allocations")
         suffix = f" {number}" if number else ""
         self._stream_lock = Lock(machine.sim, f"stream pool{suffix}")
         self._idle: list[AmdgpuStream] = []
         self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
         self._free_signals = self._signals = spec.count("signal.initial")
-        self.blocks: list[int] = []
-        """The plugin's own memory of the host's pool."""
+        self._allocated = 0
+        """Blocks of the host's pool that the plugin has."""
+        self._free_blocks: Counter[PluginBlock] = Counter()
 
     def locks(self) -> dict[str, LockStatistics]:
         return {lock.name: lock.statistics() for lock in (self._stream_lock, self._signal_lock)}
 
-    async def allocate(self, blocks: int) -> None:
-        """Allocate so many blocks of the plugin's own, for arguments of kernels and staging memory.
+    async def allocate(self, nbytes: int) -> None:
+        """Allocate a block of the host's pool that the plugin keeps to its end."""
+        await self._rocr.host_pool_allocate(nbytes)
+        self._allocated += 1
 
-        LLVM takes both from pools of the host (`ArgsMemoryManager`, `PinnedMemoryManager`).
+    async def take_block(self, stream: AmdgpuStream, block: PluginBlock) -> None:
+        """Give a stream a block of the host's pool until what is in the stream now has been waited for.
+
+        LLVM takes the arguments of kernels and staging memory from two `MemoryManagerTy`s, which hand a free block out
+        again for a request of exactly its size, and otherwise allocate (`ArgsMemoryManager`, `PinnedMemoryManager`).
+        Their threshold is 1 GiB, so that all requests are pooled. The search itself is free here: it is part of
+        `runtime.kernel_args` and `dma.submit`.
         """
-        for _ in range(blocks):
-            self.blocks.append(await self._rocr.host_pool_allocate(self._page))
+        if self._free_blocks[block]:
+            self._free_blocks[block] -= 1
+        else:
+            await self.allocate(block.nbytes)
+        stream.blocks.append(block)
+
+    def _give_back_blocks(self, stream: AmdgpuStream, done: int) -> None:
+        self._free_blocks.update(stream.blocks[:done])
+        del stream.blocks[:done]
 
     async def free_blocks(self) -> None:
         """Free the plugin's own memory."""
-        while self.blocks:
+        while self._allocated:
             await self._rocr.host_pool_free()
-            self.blocks.pop()
+            self._allocated -= 1
+        self._free_blocks.clear()
 
     async def ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
         """Give the queue a stream if it has none, and that many signals for what comes next in it."""
@@ -59,15 +79,11 @@ class AmdgpuResources:
     async def _take_stream(self) -> AmdgpuStream:
         await take(self._stream_lock, self._host_time)
         try:
-            stream = self._idle.pop() if self._idle else await self._new_stream()
+            stream = self._idle.pop() if self._idle else AmdgpuStream(self._rocr, self._queues.open_stream())
             self._queues.take(stream.stream)
         finally:
             self._stream_lock.release()
         return stream
-
-    async def _new_stream(self) -> AmdgpuStream:
-        await self.allocate(self._stream_allocations)
-        return AmdgpuStream(self._rocr, self._queues.open_stream())
 
     async def _grow_signals(self, wanted: int) -> None:
         """Let the pool of signals grow to twice those in use (`GenericDeviceResourceManagerTy::getResourcesImpl`).
@@ -87,18 +103,20 @@ class AmdgpuResources:
         finally:
             self._signal_lock.release()
 
-    def give_back_signals(self, stream: AmdgpuStream, done: int) -> None:
-        """Take back at most so many signals of a stream that its queue keeps; somebody else may have waited, too."""
-        done = min(done, stream.signals)
-        self._free_signals += done
-        stream.signals -= done
+    def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
+        """Take back what a stream that its queue keeps needs no more; somebody else may have waited, too."""
+        signals = min(signals, stream.signals)
+        self._free_signals += signals
+        stream.signals -= signals
+        self._give_back_blocks(stream, blocks)
 
     async def give_back(self, queue: QueueLike, stream: AmdgpuStream) -> None:
-        """Take back a queue's stream, in which everything has completed, with its signals and its HSA queue."""
+        """Take back a queue's stream, in which everything has completed, with its signals, blocks and HSA queue."""
         await take(self._stream_lock, self._host_time)
         queue.stream = None
         self._free_signals += stream.signals
         stream.signals = 0
+        self._give_back_blocks(stream, len(stream.blocks))
         self._queues.give_back(stream.stream)
         self._idle.append(stream)
         self._stream_lock.release()

@@ -3,13 +3,14 @@
 A stream keeps the signal of its last operation; the next one depends on it unless it is set. A copy of up to
 `copy.async_limit` goes through staging memory. To the device, the calling thread fills that itself when the stream is
 idle; otherwise ROCr's handler thread does, when the last signal is set. From the device, that thread empties it.
-Staging memory is pooled without end, so handing it out is free here.
+Staging memory and the arguments of kernels are host blocks, which `amdgpu_resources.py` pools.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import attrs
 import numpy as np
 
 from offloadrt.driver import HsaSignal, Rocr, RunHandler, Touching
@@ -23,10 +24,18 @@ DeviceBytes = Callable[[], Bytes]
 Move = Callable[[], None]
 
 
-class AmdgpuStream:
-    """Operations of one directive at a time. `signals`: how many of the plugin's it holds."""
+@attrs.frozen
+class PluginBlock:
+    """A block of the host's pool that the device reaches; `pool` is the memory manager that it comes from."""
 
-    __slots__ = ("_host_copy", "_rocr", "_sim", "signals", "stream")
+    pool: str
+    nbytes: int
+
+
+class AmdgpuStream:
+    """Operations of one directive at a time. `signals`, `blocks`: what it holds of the plugin's."""
+
+    __slots__ = ("_host_copy", "_rocr", "_sim", "blocks", "signals", "stream")
 
     def __init__(self, rocr: Rocr, stream: Stream) -> None:
         self._rocr = rocr
@@ -34,6 +43,7 @@ class AmdgpuStream:
         self._host_copy = rocr.machine.host_memory.copy
         self.stream = stream
         self.signals = 0
+        self.blocks: list[PluginBlock] = []
 
     @property
     def unfinished(self) -> HsaSignal | None:

@@ -92,17 +92,30 @@ class CudaPlugin:
         return {lock.name: lock.statistics() for lock in locks}
 
     async def load_image(self, cause: int) -> None:
-        """Load the program on the device, after what else a cold start needs; done by the first thread that reaches it.
-
-        The driver is initialized once in the process. LLVM finds all kernels of the image here, other runtimes each at
-        its first launch, as `launch_kernel` does for all of them.
-        """
+        """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False
+        await self.load_program()
+
+    async def load_program(self) -> None:
+        """Load the program's module, after what else a cold start needs; the driver is initialized once in the process.
+
+        LLVM finds all kernels of the image here, other runtimes each at its first launch, as `find_kernel` does for all
+        of them.
+        """
+        if self._start == "warm":
+            return
         if self._start == "cold":
             if self._number == 0:
                 await self.driver.init()
             await self.driver.device_primary_ctx_retain()
         await self.driver.module_load_data()
+
+    async def find_kernel(self, name: str) -> None:
+        """Load a kernel that has not been launched before, unless the start is warm."""
+        if self._found is not None and name not in self._found:
+            # Another thread that launches it meanwhile waits for the context lock, which the driver holds to load it.
+            self._found.add(name)
+            await self.driver.module_get_function()
 
     async def unload(self) -> None:
         """Do nothing: unloading an image costs no time here."""
@@ -165,15 +178,13 @@ class CudaPlugin:
         launch: Launch,
         run: Callable[[], None] | None = None,
         touching: Touching = NOTHING,
+        arguments: int = 0,
     ) -> None:
         """Launch a kernel; it may touch managed memory. `run` computes its result at its end."""
         if launch.kernel.body is not run:
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=run))
         stream = queue.stream or await self.stream_of(queue)
-        if self._found is not None and launch.kernel.name not in self._found:
-            # Another thread that launches it meanwhile waits for the context lock, which the driver holds to load it.
-            self._found.add(launch.kernel.name)
-            await self.driver.module_get_function()
+        await self.find_kernel(launch.kernel.name)
         await self.driver.launch_kernel(launch, (), stream, queue.cause, touching)
 
     async def record_event(self, queue: QueueLike) -> Any:

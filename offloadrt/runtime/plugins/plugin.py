@@ -64,6 +64,14 @@ class DevicePlugin(Protocol):
         """Load the program on the device, when `image_pending`."""
         ...
 
+    def load_program(self) -> Awaitable[None]:
+        """Start the driver library and load the program, as `runtime.start` says; `load_image` does it, too."""
+        ...
+
+    def find_kernel(self, name: str, /) -> Awaitable[None]:
+        """Load a kernel before its first launch, where that is loaded lazily; `launch_kernel` does it, too."""
+        ...
+
     def unload(self) -> Awaitable[None]:
         """Give back what the plugin has of the device, at the end of the program."""
         ...
@@ -88,9 +96,9 @@ class DevicePlugin(Protocol):
         ...
 
     def launch_kernel(
-        self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, /
+        self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Launch a kernel; `run` computes its result at its end, None for phantoms."""
+        """Launch a kernel with so many arguments; `run` computes its result at its end, None for phantoms."""
         ...
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:

@@ -13,7 +13,7 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Keys, Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.table import library
 from offloadrt.study.validation.judging import Answers, Judge, JudgingGrid, RunFailed, hear_all
@@ -127,7 +127,8 @@ class OfTakenInputs:
     def __call__(self, points: Sequence[Point]) -> list[Result]:
         """Answer the points, in order."""
         asked = [self._of_taken(point) for point in points]
-        keys = [point.key for point in asked]
+        keys_of = Keys()
+        keys = [keys_of.of(point) for point in asked]
         missing = {key: point for key, point in zip(keys, asked, strict=True) if key not in self._known}
         made = dict(zip(missing, self.answers(list(missing.values())), strict=True))
         for key, result in made.items():

@@ -1,14 +1,18 @@
 """Whether a stored report is still about the present emulator: a digest of what its verdicts rest on.
 
-It covers the numbers and choices of the machine's profile, what decides each claim, and what the paper's sensitivity
-runs give: they are short, and an entry or a mechanism that matters changes them. Sources, quotations, docstrings and
-the wording of reasons are left out, so that no text makes a report stale.
+It covers the numbers and choices of the machine's profile, what decides each claim, the code of the judges and probes,
+and what the paper's sensitivity runs give: they are short, and an entry or a mechanism that matters changes them.
+Sources, quotations, comments, docstrings and the wording of reasons are left out, so that no text makes a report stale.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import json
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from offloadrt.machine import MachineSpec
@@ -31,6 +35,7 @@ def digest_of(paper: Paper, options: Options, answers: Answers) -> str:
         [_of_machine(profiles.load(name, runtime=options.runtime)) for name in paper.other_machines],
         _of_machine(profiles.load(options.machine or paper.machine, options.overrides, runtime=options.runtime)),
         [_of_claim(claim) for claim in paper.bench.claims.values()],
+        [_of_code(file.read_text(encoding="utf-8")) for file in _judging(paper)],
         [_of_run(result) for result in answers(sensitivity_points(paper.sensitivity, paper.grid("ends", options)))],
     ]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
@@ -47,6 +52,27 @@ def _of_machine(spec: MachineSpec) -> Any:
 
 def _of_claim(claim: Claim) -> Any:
     return {name: getattr(claim, name) for name in _DECIDING}
+
+
+def _judging(paper: Paper) -> list[Path]:
+    """List the files of the judges, with those that lie beside them: probes, and where the judges look."""
+    functions = (judge.function for judge in paper.bench.judges.values())
+    of_judges = {Path(inspect.getfile(one.func if isinstance(one, partial) else one)) for one in functions}
+    return sorted({beside for file in of_judges for beside in file.parent.glob("*.py")})
+
+
+def _of_code(source: str) -> str:
+    return ast.unparse(_WithoutWords().visit(ast.parse(source)))
+
+
+class _WithoutWords(ast.NodeTransformer):
+    """Leaves out texts with a blank, which are sentences, and those with figures in them."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return ast.Constant("") if isinstance(node.value, str) and " " in node.value else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        return ast.Constant("")
 
 
 def _of_run(result: Result) -> Any:

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import attrs
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Keys, Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.parameters import Value
@@ -242,9 +242,10 @@ def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: A
     asked: dict[int, list[str]] = {}
     known: dict[str, Result] = {}
     wanted: dict[str, Point] = {}
+    keys_of = Keys()
 
     def note(number: int, points: list[Point]) -> None:
-        keys = [point.key for point in points]
+        keys = [keys_of.of(point) for point in points]
         asked[number] = keys
         wanted.update((key, point) for key, point in zip(keys, points, strict=True) if key not in known)
 

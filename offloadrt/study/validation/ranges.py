@@ -23,7 +23,7 @@ from offloadrt.study.validation.paper import SensitivityRun, sensitivity_points
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
-IDENTITY = frozenset({"driver.api", "driver.calls", "usm.shared"})
+IDENTITY = frozenset({"driver.api", "driver.calls", "p2p.without_link", "pcie.peers", "usm.shared"})
 """Entries with choices that say which machine it is: another choice would be another machine."""
 FAILING = "crashes"
 """A choice under which programs that meet it fail, so that nothing can be judged with it."""
@@ -126,6 +126,7 @@ def turns_of(
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = OfTakenInputs(stage("ranges: claims with each of them changed"))
     nominal = hear([judge for judge in judges if judgements[judge.claim.id].holds is not None], grid, answers)
+    too_small = [claim for claim, judgement in nominal.items() if judgement.holds is None]
     unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != judgements[claim].holds)
     again = [judge for judge in judges if judge.claim.id in nominal and judge.claim.id not in unlike]
     small = [judge for judge in again if all(point.options.record for point in next(judge(grid)))]
@@ -138,8 +139,12 @@ def turns_of(
             if judgement.holds != judgements[judge.claim.id].holds:
                 turned[judge.claim.id].append(variant)
     left_out = [variant for variant in variants if variant not in judged]
-    shares = shares_of([judge for judge in judges if judge.claim.id in nominal], grid, drawn, stage)
-    sentences = [*_sentences(grid, judged, left_out, len(small), turned, unlike), *drawn_in_words(drawn, shares)]
+    shares = shares_of(again, grid, drawn, stage)
+    sentences = [
+        *_sentences(grid, judged, left_out, len(small), turned, unlike.difference(too_small)),
+        *([f"cannot be judged on the small grid: {', '.join(too_small)}"] if too_small else []),
+        *drawn_in_words(drawn, shares),
+    ]
     return Turns(turned, unlike, sentences, shares)
 
 

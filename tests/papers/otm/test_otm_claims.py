@@ -47,7 +47,7 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
 def test_smaller_grids_divide_what_is_changed_of_the_memory_as_well() -> None:
     grid = PAPER.grid("ends", Options(overrides={"otm.reserve": "512 MiB"}))
     overrides = grid.point({"benchmark": "bfs", "placement": "otm", "size_gb": 1.0}).options.overrides
-    assert overrides["otm.reserve"] == f"{32 << 20} B" and overrides["mem.size"] == f"{17071734784 // 16} B"
+    assert overrides["otm.reserve"] == f"{16 << 20} B" and overrides["mem.size"] == f"{17071734784 // 32} B"
 
 
 def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:

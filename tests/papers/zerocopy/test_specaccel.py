@@ -40,9 +40,9 @@ def test_ep_copies_nothing(run_program: RunProgram) -> None:
     assert program_copies(recorded(run_program, "ep")) == []
 
 
-def test_lbm_transfers_once(run_program: RunProgram) -> None:
+def test_lbm_transfers_both_lattices_once(run_program: RunProgram) -> None:
     moved = recorded(run_program, "lbm").run.device().bytes_moved()
-    assert moved["h2d"] == pytest.approx(code("lbm", SHORT).assumed()["lattice_bytes"], rel=1e-3)
+    assert moved["h2d"] == pytest.approx(2 * code("lbm", SHORT).assumed()["lattice_bytes"], rel=1e-3)
     assert moved["d2h"] == 0
 
 

@@ -127,7 +127,7 @@ def ready(
     """
     values = code.arguments([argument.value for argument in args])
     phantom = any(argument.is_array and argument.value.phantom for argument in args)
-    slower = functools.partial(_slower, name=name, factor=factor, phantom=phantom)
+    slower = functools.partial(_executed, name=name, factor=factor, phantom=phantom)
     arrays = [argument for argument in args if argument.is_array]
     absent = dict.fromkeys(argument.value for argument in arrays if not argument.attributes & Attribute.PRESENT)
     present = dict.fromkeys(argument.value for argument in arrays if argument.attributes & Attribute.PRESENT)
@@ -154,19 +154,8 @@ def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) 
     return effects.get(kernel.name, Effects()).factor(flags)
 
 
-def _slower(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
-    """Return a launch under this name whose kernel does `factor` times the work.
-
-    Its flops, bytes and dependent accesses are multiplied; with a phantom among its arguments it computes nothing.
-    """
-    kernel = launch.kernel
-    # All three are scaled, so the kernel alone takes the factor times as long, whatever bounds it.
-    slower = attrs.evolve(
-        kernel,
-        name=name,
-        body=None if phantom else kernel.body,
-        flops_per_iteration=kernel.flops_per_iteration * factor,
-        bytes_per_iteration=kernel.bytes_per_iteration * factor,
-        dependent_accesses=kernel.dependent_accesses * factor,
-    )
-    return attrs.evolve(launch, kernel=slower)
+def _executed(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
+    """Return a launch under this name that takes `factor` times as long; with a phantom it computes nothing."""
+    slower = launch.slower(factor)
+    kernel = attrs.evolve(slower.kernel, name=name, body=None if phantom else slower.kernel.body)
+    return attrs.evolve(slower, kernel=kernel)

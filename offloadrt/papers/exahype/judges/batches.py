@@ -10,6 +10,8 @@ from offloadrt.papers.exahype.judges.curves import CASES, PROBES, ScalingGrid, b
 from offloadrt.study.validation.judging import Hearing, Judgement, Reading, not_falling
 from offloadrt.study.validation.measured import listed, longer, number
 
+NEEDS_ALL = Judgement("–", None, "needs 128 threads")
+
 
 @bench.judge("exahype.obs1.batching")
 def batching(grid: ScalingGrid, largest: int) -> Hearing:
@@ -34,6 +36,9 @@ def saturates_at_16(grid: ScalingGrid) -> Hearing:
 
 @bench.judge("exahype.obs1.inflight")
 def in_flight(grid: ScalingGrid) -> Hearing:
+    if grid.most < 128:
+        yield []
+        return NEEDS_ALL
     batch_of = yield from saturations(partial(weak, grid, "map"), (128,), (4, 8, 16, 32))
     batch = batch_of[128]
     if batch is None:
@@ -45,6 +50,9 @@ def in_flight(grid: ScalingGrid) -> Hearing:
 
 @bench.judge("exahype.obs2.degrade")
 def degrades(grid: ScalingGrid) -> Hearing:
+    if grid.most < 128:
+        yield []
+        return NEEDS_ALL
     t = yield from weak(grid, "map", threads=(1, 128), batches=(16,), per_thread=True)
     ratio = t[128, 16] / t[1, 16]
     reason = (

@@ -80,6 +80,11 @@ class ScalingGrid(JudgingGrid):
         return f"threads {threads}; batches {batches}; {work}"
 
     @property
+    def most(self) -> int:
+        """Return the largest number of threads: the paper's 128, or half of it on the smallest grid."""
+        return self.threads[-1]
+
+    @property
     def machine(self) -> MachineSpec:
         """Load the machine as the runs have it."""
         options = self.options
@@ -98,12 +103,12 @@ def grid(extent: Extent, options: Options) -> ScalingGrid:
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
         "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16), (1, 4, 8, 16), (1, BATCH)),
-        "ends": ((1, 4, 16, 128), (1, 16), (1, BATCH), (1, 8, 16), (BATCH,)),
+        "ends": ((1, 4, 16, 64), (1, 16), (1, BATCH), (1, 8, 16), (BATCH,)),
     }
     work = {
         "full": {"patches": 2048, **_rounds(map=2, pool=8, managed=8), "weak": 100},
         "quick": {"patches": 512, **_rounds(map=2, pool=4, managed=4), "weak": 32},
-        "ends": {"patches": 128, **_rounds(map=2, pool=4, managed=4), "weak": 16},
+        "ends": {"patches": 128, **_rounds(map=2, pool=4, managed=2), "weak": 16},
     }
     threads, ends, batches, alone, gains = places[extent]
     return ScalingGrid(SCENARIO, threads, ends, batches, alone, gains, work[extent], options=options)

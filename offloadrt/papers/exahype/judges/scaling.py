@@ -16,15 +16,15 @@ def plateau(grid: ScalingGrid, case: str, most_threads: int) -> Hearing:
     t = yield from strong(grid, CASES[case], "map")
     curve = {count: t[count, BATCH] for count in grid.threads}
     best = min(curve, key=curve.__getitem__)
-    rise = curve[128] / curve[best]
-    emulated = f"best at T = {best}, t(128) / min = {rise:.4g}"
+    rise = curve[grid.most] / curve[best]
+    emulated = f"best at T = {best}, t({grid.most}) / min = {rise:.4g}"
     if best > most_threads:
         return Judgement(emulated, False, f"more threads still help at T = {best}")
     reason = (
         "a plateau and no rise: the serialised work per batch (table lock, driver context) costs the same however many "
         "threads wait for it"
     )
-    return Judgement(emulated, longer(curve[128], curve[best]), reason)
+    return Judgement(emulated, longer(curve[grid.most], curve[best]), reason)
 
 
 @bench.judge("exahype.fig3.*.robust")
@@ -61,9 +61,9 @@ def penalty(grid: ScalingGrid) -> Hearing:
     rises = {}
     for name, case in CASES.items():
         t = yield from strong(grid, case, "map")
-        rises[name] = t[128, BATCH] / min(t[count, BATCH] for count in grid.threads)
+        rises[name] = t[grid.most, BATCH] / min(t[count, BATCH] for count in grid.threads)
     reason = "a plateau without a rise: nothing in the machine makes serialised work dearer with more threads"
-    return Reading(f"t(128) / min = {listed(rises, '.4g')}", rises, reason)
+    return Reading(f"t({grid.most}) / min = {listed(rises, '.4g')}", rises, reason)
 
 
 @bench.judge("exahype.fig2.speedup_iff")

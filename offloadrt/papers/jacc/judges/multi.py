@@ -26,6 +26,9 @@ COLUMNS: dict[str, Callable[[AllIterations], float]] = {
 @bench.judge(*(f"jacc.detail.*.{column}" for column in ("commkernel", "ktotal", "kadapted", "comm")))
 def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
     """Judge one figure of a row of the detail table."""
+    if lacking := grid.lacks(name):
+        yield []
+        return lacking
     (run,) = yield from all_iterations(grid, [(name, ADAPTIVE)])
     value = 1e3 * COLUMNS[what](run)
     divided = sum(run.of(f"{kernel}.divided") for kernel in run.adapted)
@@ -43,6 +46,9 @@ def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
 @bench.judge("jacc.detail.*.bw")
 def bandwidth(grid: BenchmarkGrid, name: str) -> Hearing:
     """Judge WriteSize over the mean time of an exchange."""
+    if lacking := grid.lacks(name):
+        yield []
+        return lacking
     (run,) = yield from all_iterations(grid, [(name, ADAPTIVE)])
     written, value = numbers(run.more.measured, "write_bytes", "bandwidth_gb_s")
     emulated = f"{value:.3g} GB/s ({written / 1e6:.3g} MB, {written / value / 1e3:.4g} us)"
@@ -66,6 +72,9 @@ def one_and_four(grid: BenchmarkGrid, name: str, compiler: str = "pgi") -> Askin
 
 @bench.judge("jacc.multi.kernel.*")
 def kernel_speedup(grid: BenchmarkGrid, name: str, compiler: str) -> Hearing:
+    if lacking := grid.lacks(name):
+        yield []
+        return lacking
     alone, four = yield from one_and_four(grid, name, compiler)
     if not four.adapted:
         return Judgement("–", False, "no kernel is divided")
@@ -87,14 +96,13 @@ def compute_bound(grid: BenchmarkGrid) -> Hearing:
 
 @bench.judge("jacc.multi.other")
 def other_factors(grid: BenchmarkGrid) -> Hearing:
-    results = yield from all_iterations(
-        grid, [(name, strategy) for name in DETAILED for strategy in (SINGLE, ADAPTIVE)]
-    )
+    names = [name for name in DETAILED if name in grid.benchmarks]
+    results = yield from all_iterations(grid, [(name, strategy) for name in names for strategy in (SINGLE, ADAPTIVE)])
     total, inner = {}, {}
-    for name, alone, four in zip(DETAILED, results[::2], results[1::2], strict=True):
+    for name, alone, four in zip(names, results[::2], results[1::2], strict=True):
         total[name] = alone.of("total_s") / four.of("total_s")
         inner[name] = alone.both_s / four.both_s
-    more = [name for name in DETAILED if longer(total[name], inner[name])]
+    more = [name for name in names if longer(total[name], inner[name])]
     wrong = {
         f"the total gains more in {', '.join(more)}": more,
         "what else the host does takes no longer with four GPUs": not longer(

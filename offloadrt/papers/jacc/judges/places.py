@@ -18,7 +18,7 @@ from offloadrt.papers.jacc.programs.benchmark import extent
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
+from offloadrt.study.validation.judging import Asking, Bench, Extent, Judgement, JudgingGrid
 from offloadrt.study.validation.measured import number
 
 SCENARIO = "jacc"
@@ -31,6 +31,9 @@ SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"benchmark": "CG", "gpus": 1, "strategy": "single", "compiler": "gcc", "fraction": 0.0005},
 )
 """Short runs that show whether an entry of the machine has any influence on times."""
+
+SHORT = ("CG", "EP", "FT", "MG", "Himeno", "CloverLeaf")
+"""Benchmarks whose iterations take few launches: those of the smallest grid."""
 
 bench = Bench.of("offloadrt.papers.jacc")
 
@@ -88,6 +91,11 @@ class BenchmarkGrid(JudgingGrid):
     several: tuple[int, int]
     benchmarks: tuple[str, ...]
 
+    def lacks(self, *names: str) -> Judgement | None:
+        """Judge that a claim cannot be judged here if one of these benchmarks is not among those of the grid."""
+        lacking = [name for name in names if name not in self.benchmarks]
+        return Judgement("–", None, f"needs {', '.join(lacking)}") if lacking else None
+
     @property
     def described(self) -> str:
         """Say in words how much is looked at."""
@@ -101,7 +109,8 @@ def grid(extent: Extent, options: Options) -> BenchmarkGrid:
     """Choose where the judges look; the smaller grids run fewer iterations."""
     counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
     alone, several = counts[extent]
-    return BenchmarkGrid(SCENARIO, alone, several, tuple(BENCHMARKS), options=options)
+    benchmarks = SHORT if extent == "ends" else tuple(BENCHMARKS)
+    return BenchmarkGrid(SCENARIO, alone, several, benchmarks, options=options)
 
 
 def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[AllIterations]]:

@@ -1,9 +1,11 @@
 """FT: the heat equation by a fast Fourier transform in three dimensions, evolved in Fourier space.
 
 As in the public code, real and imaginary parts are arrays of their own, and rows have one more point than they need. A
-transform passes through a scratch array that nobody else reads: here it is allocated, and its traffic is that of the
-array. So a divided transform exchanges the array, but not the scratch that the public code's transforms write besides.
-The stages are in constant geometry, without the permutation at the end. Nine stages over a line count as one pass.
+transform copies its lines to a scratch array, computes there and in a second one, and copies them back. All of them are
+arrays of the whole cube on the device, so a divided transform exchanges both scratch arrays too, though nobody reads
+them afterwards. A device that keeps a part of the first dimension would need whole lines of it, so transforms along it
+cannot be divided. The stages are in constant geometry, without the permutation at the end, and each of them ends in the
+first scratch array, where those of the public code take turns. Nine stages over a line count as one pass.
 """
 
 from __future__ import annotations
@@ -61,60 +63,117 @@ def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
 
 
 def transform_i(
-    real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
+    real: Doubles,
+    imag: Doubles,
+    one_real: Doubles,
+    one_imag: Doubles,
+    two_real: Doubles,
+    two_imag: Doubles,
+    u_real: Doubles,
+    u_imag: Doubles,
+    stages: int,
+    n: int,
+    sign: float,
 ) -> None:
-    """Transform along the last dimension; a thread has one line."""
+    """Transform along the last dimension, through the two scratch arrays; a thread has one line."""
     for k, j in product(range(n), range(n)):
+        for i in range(n):
+            one_real[k, i, j] = real[k, j, i]
+            one_imag[k, i, j] = imag[k, j, i]
         for stage in range(stages):
             for i in range(n // 2):
                 w = u_real[i + stage]
                 v = sign * u_imag[i + stage]
-                a = real[k, j, i]
-                b = imag[k, j, i]
-                c = real[k, j, i + n // 2]
-                d = imag[k, j, i + n // 2]
-                real[k, j, i] = a + c
-                imag[k, j, i] = b + d
-                real[k, j, i + n // 2] = w * (a - c) - v * (b - d)
-                imag[k, j, i + n // 2] = w * (b - d) + v * (a - c)
+                a = one_real[k, i, j]
+                b = one_imag[k, i, j]
+                c = one_real[k, i + n // 2, j]
+                d = one_imag[k, i + n // 2, j]
+                two_real[k, i, j] = a + c
+                two_imag[k, i, j] = b + d
+                two_real[k, i + n // 2, j] = w * (a - c) - v * (b - d)
+                two_imag[k, i + n // 2, j] = w * (b - d) + v * (a - c)
+            for i in range(n):
+                one_real[k, i, j] = two_real[k, i, j]
+                one_imag[k, i, j] = two_imag[k, i, j]
+        for i in range(n):
+            real[k, j, i] = one_real[k, i, j]
+            imag[k, j, i] = one_imag[k, i, j]
 
 
 def transform_j(
-    real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
+    real: Doubles,
+    imag: Doubles,
+    one_real: Doubles,
+    one_imag: Doubles,
+    two_real: Doubles,
+    two_imag: Doubles,
+    u_real: Doubles,
+    u_imag: Doubles,
+    stages: int,
+    n: int,
+    sign: float,
 ) -> None:
     """Transform along the second dimension."""
     for k, i in product(range(n), range(n)):
+        for j in range(n):
+            one_real[k, j, i] = real[k, j, i]
+            one_imag[k, j, i] = imag[k, j, i]
         for stage in range(stages):
             for j in range(n // 2):
                 w = u_real[j + stage]
                 v = sign * u_imag[j + stage]
-                a = real[k, j, i]
-                b = imag[k, j, i]
-                c = real[k, j + n // 2, i]
-                d = imag[k, j + n // 2, i]
-                real[k, j, i] = a + c
-                imag[k, j, i] = b + d
-                real[k, j + n // 2, i] = w * (a - c) - v * (b - d)
-                imag[k, j + n // 2, i] = w * (b - d) + v * (a - c)
+                a = one_real[k, j, i]
+                b = one_imag[k, j, i]
+                c = one_real[k, j + n // 2, i]
+                d = one_imag[k, j + n // 2, i]
+                two_real[k, j, i] = a + c
+                two_imag[k, j, i] = b + d
+                two_real[k, j + n // 2, i] = w * (a - c) - v * (b - d)
+                two_imag[k, j + n // 2, i] = w * (b - d) + v * (a - c)
+            for j in range(n):
+                one_real[k, j, i] = two_real[k, j, i]
+                one_imag[k, j, i] = two_imag[k, j, i]
+        for j in range(n):
+            real[k, j, i] = one_real[k, j, i]
+            imag[k, j, i] = one_imag[k, j, i]
 
 
 def transform_k(
-    real: Doubles, imag: Doubles, u_real: Doubles, u_imag: Doubles, stages: int, n: int, sign: float
+    real: Doubles,
+    imag: Doubles,
+    one_real: Doubles,
+    one_imag: Doubles,
+    two_real: Doubles,
+    two_imag: Doubles,
+    u_real: Doubles,
+    u_imag: Doubles,
+    stages: int,
+    n: int,
+    sign: float,
 ) -> None:
     """Transform along the first dimension."""
     for j, i in product(range(n), range(n)):
+        for k in range(n):
+            one_real[j, k, i] = real[k, j, i]
+            one_imag[j, k, i] = imag[k, j, i]
         for stage in range(stages):
             for k in range(n // 2):
                 w = u_real[k + stage]
                 v = sign * u_imag[k + stage]
-                a = real[k, j, i]
-                b = imag[k, j, i]
-                c = real[k + n // 2, j, i]
-                d = imag[k + n // 2, j, i]
-                real[k, j, i] = a + c
-                imag[k, j, i] = b + d
-                real[k + n // 2, j, i] = w * (a - c) - v * (b - d)
-                imag[k + n // 2, j, i] = w * (b - d) + v * (a - c)
+                a = one_real[j, k, i]
+                b = one_imag[j, k, i]
+                c = one_real[j, k + n // 2, i]
+                d = one_imag[j, k + n // 2, i]
+                two_real[j, k, i] = a + c
+                two_imag[j, k, i] = b + d
+                two_real[j, k + n // 2, i] = w * (a - c) - v * (b - d)
+                two_imag[j, k + n // 2, i] = w * (b - d) + v * (a - c)
+            for k in range(n):
+                one_real[j, k, i] = two_real[j, k, i]
+                one_imag[j, k, i] = two_imag[j, k, i]
+        for k in range(n):
+            real[k, j, i] = one_real[j, k, i]
+            imag[k, j, i] = one_imag[j, k, i]
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
@@ -173,7 +232,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         u0_imag.data[...] = between("u0_imag", shape, -1.0, 1.0)()
 
     def transform(kernel: str, real: Any, imag: Any, sign: float) -> KernelCall:
-        return call(KERNELS[kernel], real, imag, u_real, u_imag, stages, n, sign)
+        return call(KERNELS[kernel], real, imag, *scratch, u_real, u_imag, stages, n, sign)
 
     prepare = (
         call(KERNELS["index_map"], twiddle, n, -4e-6 * math.pi**2),

@@ -33,12 +33,12 @@ CANDIDATES: dict[str, dict[str, str]] = {
 It has less memory to place objects in, leaves a byte free, and lets better-ranked objects take the place of others.
 """
 SENSITIVITY: tuple[dict[str, Value], ...] = (
-    {"benchmark": "bfs", "placement": EXPLICIT, "size_gb": 0.5},
-    {"benchmark": "bfs", "placement": UM, "size_gb": 1.25},
-    {"benchmark": "srad", "placement": UM, "size_gb": 0.5},
-    {"benchmark": "cfd", "placement": OTM, "size_gb": 1.25},
+    {"benchmark": "bfs", "placement": EXPLICIT, "size_gb": 0.25},
+    {"benchmark": "bfs", "placement": UM, "size_gb": 0.625},
+    {"benchmark": "srad", "placement": UM, "size_gb": 0.25},
+    {"benchmark": "cfd", "placement": OTM, "size_gb": 0.625},
 )
-"""Runs that show whether an entry of the machine matters at all, in a sixteenth of the memory."""
+"""Runs that show whether an entry of the machine matters at all, in the smallest grid's part of the memory."""
 _MEMORY = ("mem.size", "mem.reserved", "otm.reserve")
 
 bench = Bench.of("offloadrt.papers.otm")
@@ -94,7 +94,7 @@ def grid(extent: Extent, options: Options) -> RodiniaGrid:
     places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
         "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),
         "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
-        "ends": ((8.0, 14.0), (18.0, 24.0), 8.0, 24.0, 0.0625),
+        "ends": ((8.0, 14.0), (18.0, 24.0), 8.0, 24.0, 0.03125),
     }
     return RodiniaGrid(SCENARIO, *places[extent], options=options)
 

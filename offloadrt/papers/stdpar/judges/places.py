@@ -31,7 +31,7 @@ CANDIDATES: dict[str, dict[str, str]] = {}
 SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"application": "babelstream", "size": 1 << 22, "steps": 2},
     {"application": "cloverleaf", "size": 960, "steps": 1},
-    {"application": "lulesh", "size": 30, "steps": 2},
+    {"application": "lulesh", "size": 30, "steps": 1},
 )
 """Short runs that show whether an entry of the machine has any influence on times."""
 
@@ -62,16 +62,7 @@ class ApplicationGrid(JudgingGrid):
     ) -> Point:
         """Describe a run on one of the systems."""
         point = self.point(parameters, scenario=scenario, record=record)
-        if machine == MACHINE:
-            return point
-        entries, given = profiles.load(machine, runtime=point.options.runtime).entries, point.options
-        options = attrs.evolve(
-            given,
-            machine=machine,
-            overrides={key: value for key, value in given.overrides.items() if entries[key].choices},
-            range_end={key: end for key, end in given.range_end.items() if entries[key].is_range},
-        )
-        return attrs.evolve(point, options=options)
+        return point if machine == MACHINE else attrs.evolve(point, options=point.options.elsewhere(machine))
 
     def entry(self, machine: str, key: str) -> float:
         """Read an entry of a system, as runs on it have it."""
@@ -104,7 +95,10 @@ def grid(extent: Extent, options: Options) -> ApplicationGrid:
     }
     if extent == "full":
         return ApplicationGrid(SCENARIO, full, (15, 30, 45, 60, 90), 10, options=options)
-    return ApplicationGrid(SCENARIO, less, (30, 60) if extent == "quick" else (30,), 3, options=options)
+    if extent == "quick":
+        return ApplicationGrid(SCENARIO, less, (30, 60), 3, options=options)
+    least = less | {"cloverleaf": {"size": 3840, "steps": 1}, "tealeaf": {"size": 4000, "steps": 3}}
+    return ApplicationGrid(SCENARIO, least, (30,), 2, options=options)
 
 
 def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:

@@ -115,7 +115,7 @@ def discrete(grid: QmcpackGrid) -> Hearing:
         for configuration in (COPY, "environment")
     ]
     copy, chosen = yield [
-        attrs.evolve(point, options=attrs.evolve(point.options, machine=DISCRETE, hash=True, record=True))
+        attrs.evolve(point, options=attrs.evolve(point.options.elsewhere(DISCRETE), hash=True, record=True))
         for point in points
     ]
     same = copy.trace_hash == chosen.trace_hash

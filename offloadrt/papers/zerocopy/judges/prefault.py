@@ -25,8 +25,8 @@ def saving(grid: QmcpackGrid) -> Hearing:
         kernel_seconds(results[S2, 1, configuration]) / grid.counted_fraction for configuration in (IZC, EAGER)
     )
     few = (
-        "kernels first touch fewer pages of 2 MiB than that takes at the published 17 us a fault: what the program's "
-        "arrays need is known, and its number of first touches is not an input"
+        "kernels first touch fewer pages of 2 MiB than that takes at the cost of a fault (fault.service_2m): what the "
+        "program's arrays need is known, and its number of first touches is not an input"
     )
     return Reading(f"{izc - eager:.3g} s of {izc:.4g} s", izc - eager, few, "kernels meet more pages than the paper's")
 

@@ -46,7 +46,7 @@ async def maps(run: Run, configuration: Configuration = "copy") -> Facts:
         nonlocal since, mapped
         a = t.array("a", SMALL // DOUBLE, fill=1.0)
         b = t.array("b", SMALL // DOUBLE, fill=2.0)
-        c = t.array("c", 1 << 24, fill=0.0)
+        c = t.array("c", 1 << 20, fill=0.0)
         await t.target(READ, c, maps=omp.map(to=c), teams=1, iterations=1)
         since = _ps(run)
         async with t.target_data(omp.map(to=a), omp.map(from_=b)):
@@ -269,7 +269,7 @@ def _copies(run: Run) -> int:
 async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
     """Run a part of QMCPACK's S2 with one thread; count what its waits are for."""
     run.phantom = True
-    program = QmcpackExperiment(run.openmp, QmcpackSetup.create(size="S2", threads=1, fraction=0.01))
+    program = QmcpackExperiment(run.openmp, QmcpackSetup.create(size="S2", threads=1, fraction=0.005))
     await program.initialise()
     await program.advance()
     asked = {"memory_async_copy": "copy", "signal_wait_scacquire": "wait"}

@@ -51,9 +51,10 @@ class Published:
 KERNELS = Published(99_627, 738_483)
 COPIES = Published(307_607, 1_124_258)
 ALLOCATIONS = Published(23_277, 20_848)
-START_UP_ALLOCATIONS = Published(19, 89)
-"""Pool allocations of the runtime itself, for code objects and ten for each further stream: not the program's. The
-paper has 90 with 8 threads; the profile's `runtime.stream_allocations` gives 89, and with it the published total."""
+START_UP_ALLOCATIONS = Published(19, 90)
+"""Pool allocations of the runtime itself, for code objects, arguments of kernels and staging memory: not the program's
+(claim mi300a.table1.izc_init). How many are emulated follows from the kernels' numbers of arguments; it is fewer, for
+scalars that real kernels take besides are not in `structure`."""
 
 WARM_UP_MOVES = 12
 """Moves of a crowd before the measured time: the first hundred launches, in which memory is first touched (the paper).

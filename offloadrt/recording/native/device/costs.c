@@ -115,11 +115,16 @@ static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
 
 static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, uint32_t team) {
   uint64_t offset = address - array->device;
-  for (uint64_t sector = offset / SECTOR; sector <= (offset + bytes - 1) / SECTOR; sector++)
+  bool own = way == 0; /* a load of what this launch has stored: its pages are those of the store */
+  for (uint64_t sector = offset / SECTOR; sector <= (offset + bytes - 1) / SECTOR; sector++) {
+    own = own && array->last_team[1][sector];
     if (array->last_team[way][sector] != team + 1) {
       array->last_team[way][sector] = team + 1;
       array->team_sectors[way]++;
     }
+  }
+  if (own)
+    return;
   /* Pages are those of the host's array, which need not begin with a page. */
   uint64_t in_page = (array->host ? array->host : array->device) % PAGE + offset;
   for (uint64_t page = in_page / PAGE; page <= (in_page + bytes - 1) / PAGE; page++)

@@ -69,6 +69,7 @@ typedef struct {
   uint32_t asked_teams, asked_limit;
   uint32_t threads;    /* of a team where nothing else is said */
   bool shortened;      /* the combined loop is played as one thread */
+  bool team_each;      /* each iteration of the teams' loop is a team of its own */
 } grid_t;
 
 /* fibers.c */

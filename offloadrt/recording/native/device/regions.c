@@ -23,16 +23,23 @@ DEVICE void call_outlined(outlined_t body, int32_t thread, int32_t second, void 
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* A kernel's grid: what the program says; else a thread for each iteration of the combined loop, or one team. */
+/* The plugin calls it before the league of a `distribute` that is not combined with `parallel`. */
+DEVICE void __offload_team_each(void);
+DEVICE void __offload_team_each(void) { this_grid()->team_each = true; }
+
+/* A kernel's grid: what the program says; else a thread for each iteration of the combined loop, a team for each iteration
+ * where the loop is the teams' alone, or one team. */
 static void set_grid(grid_t *grid) {
   launch_t *launch = grid->launch;
   uint32_t limit = grid->asked_limit ? grid->asked_limit : launch->threads;
   grid->threads = limit ? limit : DEFAULT_THREADS;
   grid->teams = grid->asked_teams ? grid->asked_teams : launch->teams;
   if (!grid->teams)
-    grid->teams = launch->trip ? (uint32_t)((launch->trip + grid->threads - 1) / grid->threads) : 1;
+    grid->teams = !launch->trip     ? 1
+                  : grid->team_each ? (uint32_t)launch->trip
+                                    : (uint32_t)((launch->trip + grid->threads - 1) / grid->threads);
   launch->played_teams = grid->teams;
-  launch->played_threads = most(launch->played_threads, launch->trip ? grid->threads : 1);
+  launch->played_threads = most(launch->played_threads, launch->trip && !grid->team_each ? grid->threads : 1);
   grid->shortened = launch->trip && launch->may_shorten && !launch->traced;
   if (grid->shortened)
     grid->teams = 1;
@@ -52,6 +59,7 @@ DEVICE void __kmpc_fork_teams(void *location, int32_t count, outlined_t body, ..
   if (grid->live_teams)
     wait_as(&grid->joining);
   grid->teams = grid->next_team = grid->asked_teams = grid->asked_limit = 0;
+  grid->team_each = false;
 }
 
 DEVICE void run_region(team_t *team, outlined_t body, void **arguments, int32_t count, uint32_t threads) {
@@ -67,16 +75,17 @@ DEVICE void run_region(team_t *team, outlined_t body, void **arguments, int32_t 
   team->body = body;
   team->arguments = arguments;
   team->argument_count = count;
-  team->threads = team->size = threads;
+  team->threads = team->size = grid->shortened ? 1 : threads;
   team->started = team->finished = team->arrived = 0;
   for (int i = 0; i < LOOPS; i++)
     team->loops[i].number = 0;
   play_threads(team);
   if (team->finished < team->threads)
     wait_as(&team->joining);
-  launch->gpu_threads += grid->shortened ? (launch->trip) : team->threads;
-  if (!grid->shortened)
-    launch->played_threads = most(launch->played_threads, team->size);
+  bool stands_for_all = grid->shortened && !grid->team_each;
+  launch->gpu_threads += stands_for_all ? launch->trip : grid->shortened ? threads : team->threads;
+  if (!stands_for_all)
+    launch->played_threads = most(launch->played_threads, threads);
   if (!launch->played_teams)
     launch->played_teams = 1;
   team->threads = team->size = team->started = 1;
@@ -87,8 +96,6 @@ DEVICE void run_region(team_t *team, outlined_t body, void **arguments, int32_t 
 static uint32_t threads_of_region(grid_t *grid, team_t *team) {
   uint32_t asked = team->asked_threads;
   team->asked_threads = 0;
-  if (grid->shortened)
-    return 1;
   uint32_t limit = grid->teams ? grid->threads : grid->launch->threads ? grid->launch->threads : DEFAULT_THREADS;
   return asked ? asked : limit;
 }

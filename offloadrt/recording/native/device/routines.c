@@ -134,6 +134,68 @@ DEVICE int32_t __kmpc_omp_taskyield(void *location, int32_t thread, int end) {
 DEVICE void __kmpc_taskgroup(void *location, int32_t thread) { (void)location, (void)thread; }
 DEVICE void __kmpc_end_taskgroup(void *location, int32_t thread) { (void)location, (void)thread; }
 
+DEVICE void __kmpc_omp_wait_deps(void *location, int32_t thread, int32_t count, void *list, int32_t noalias_count, void *noalias) {
+  (void)location, (void)thread, (void)count, (void)list, (void)noalias_count, (void)noalias;
+}
+DEVICE void __kmpc_omp_taskwait_deps_51(void *location, int32_t thread, int32_t count, void *list, int32_t noalias_count,
+                                        void *noalias, int32_t nowait) {
+  (void)nowait;
+  __kmpc_omp_wait_deps(location, thread, count, list, noalias_count, noalias);
+}
+
+/* Task reductions: a task runs on where it began, so that it may work on the variable itself and needs no copy of its own. */
+DEVICE void *__kmpc_taskred_init(int32_t thread, int32_t count, void *data) {
+  (void)thread, (void)count;
+  return data;
+}
+DEVICE void *__kmpc_taskred_modifier_init(void *location, int32_t thread, int32_t worksharing, int32_t count, void *data) {
+  (void)location, (void)worksharing;
+  return __kmpc_taskred_init(thread, count, data);
+}
+DEVICE void *__kmpc_task_reduction_get_th_data(int32_t thread, void *group, void *variable) {
+  (void)thread, (void)group;
+  return variable;
+}
+DEVICE void __kmpc_task_reduction_modifier_fini(void *location, int32_t thread, int32_t worksharing) {
+  (void)location, (void)thread, (void)worksharing;
+}
+
+/* ---- memory of OpenMP's allocators: all of them take it from the heap ---- */
+DEVICE void *__kmpc_aligned_alloc(int32_t thread, size_t alignment, size_t bytes, uintptr_t allocator) {
+  (void)thread, (void)allocator;
+  size_t aligned = alignment > sizeof(void *) ? alignment : sizeof(void *);
+  return bytes ? aligned_alloc(aligned, (bytes + aligned - 1) / aligned * aligned) : NULL;
+}
+DEVICE void *__kmpc_alloc(int32_t thread, size_t bytes, uintptr_t allocator) {
+  return __kmpc_aligned_alloc(thread, 16, bytes, allocator);
+}
+DEVICE void __kmpc_free(int32_t thread, void *memory, uintptr_t allocator) {
+  (void)thread, (void)allocator;
+  free(memory);
+}
+DEVICE uintptr_t __kmpc_init_allocator(int32_t thread, uintptr_t space, int32_t traits, void *list) {
+  (void)thread, (void)traits, (void)list;
+  return space;
+}
+DEVICE void __kmpc_destroy_allocator(int32_t thread, uintptr_t allocator) { (void)thread, (void)allocator; }
+DEVICE void *omp_alloc(size_t bytes, uintptr_t allocator) { return __kmpc_alloc(0, bytes, allocator); }
+DEVICE void *omp_aligned_alloc(size_t alignment, size_t bytes, uintptr_t allocator) {
+  return __kmpc_aligned_alloc(0, alignment, bytes, allocator);
+}
+DEVICE void *omp_calloc(size_t count, size_t bytes, uintptr_t allocator) {
+  (void)allocator;
+  return calloc(count, bytes);
+}
+DEVICE void *omp_aligned_calloc(size_t alignment, size_t count, size_t bytes, uintptr_t allocator) {
+  void *memory = __kmpc_aligned_alloc(0, alignment, count * bytes, allocator);
+  return memory ? memset(memory, 0, count * bytes) : NULL;
+}
+DEVICE void *omp_realloc(void *memory, size_t bytes, uintptr_t allocator, uintptr_t free_allocator) {
+  (void)allocator, (void)free_allocator;
+  return realloc(memory, bytes);
+}
+DEVICE void omp_free(void *memory, uintptr_t allocator) { __kmpc_free(0, memory, allocator); }
+
 /* ---- routines: who asks for its number can tell the threads apart ---- */
 static int who(uint32_t answer) {
   this_grid()->launch->asked_who = 1;

@@ -8,7 +8,20 @@ using namespace llvm;
 
 namespace offload {
 
-bool isStack(const Value *pointer) { return isa<AllocaInst>(getUnderlyingObject(pointer)); }
+// Whether it is the compiler's own pointer to a thread's number: the first two arguments of the body of a region.
+static bool isThreadNumber(const Value *pointer) {
+  auto *argument = dyn_cast<Argument>(pointer);
+  return argument && argument->getArgNo() < 2 && any_of(argument->getParent()->users(), [](const User *user) {
+           auto *call = dyn_cast<CallBase>(user);
+           return call && call->getCalledFunction() && call->getCalledFunction()->getName().starts_with("__kmpc_fork_");
+         });
+}
+
+// Thread numbers lie on the stack of whoever begins the region; on a GPU they are in registers.
+bool isStack(const Value *pointer) {
+  const Value *object = getUnderlyingObject(pointer);
+  return isa<AllocaInst>(object) || isThreadNumber(object);
+}
 
 static int64_t lanes(const Type *type) {
   auto *vector = dyn_cast<FixedVectorType>(type);

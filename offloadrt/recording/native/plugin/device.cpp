@@ -224,6 +224,7 @@ bool Device::run() {
     mayYield(*instruction);
   for (auto &[plain, traced] : versions)
     dispatch(*plain, *traced, isTraced);
+  markTeamLoops(module);
   addConstructor();
   return true;
 }

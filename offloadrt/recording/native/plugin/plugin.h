@@ -32,6 +32,9 @@ bool mayClone(const llvm::Function &);
 llvm::Function *cloneFor(llvm::Function &, llvm::ValueToValueMapTy &, const char *suffix);
 void dispatch(llvm::Function &from, llvm::Function &to, llvm::Value *(*decide)(llvm::Instruction *before));
 
+// teams.cpp
+void markTeamLoops(llvm::Module &);
+
 // device.cpp and host.cpp
 bool instrumentDevice(llvm::Module &);
 bool instrumentHost(llvm::Module &);

@@ -105,10 +105,12 @@ void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint6
 }
 
 void put_arguments(const uint64_t *values, uint32_t count) {
-  slot_t *slot = next_slot();
-  for (uint32_t i = 0; i < count; i++)
-    slot->word[i] = values[i];
-  end_slot(slot, SLOT_ARG, 0, 0);
+  for (uint32_t done = 0; done < count; done += WORDS) {
+    slot_t *slot = next_slot();
+    for (uint32_t i = 0; i < WORDS && done + i < count; i++)
+      slot->word[i] = values[done + i];
+    end_slot(slot, SLOT_ARG, 0, 0);
+  }
 }
 
 /* A strided section: size says how many dimensions begin points to. */

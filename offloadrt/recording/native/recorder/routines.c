@@ -90,18 +90,44 @@ EXPORT int omp_target_memcpy_async(void *to, const void *from, size_t length, si
   return result;
 }
 
+/* Its arguments, and then volume, offsets and dimensions of each dimension. */
+enum { RECT = 6, EACH = 5, MOST_DIMENSIONS = 16 };
+
+static call_t rect_begin(enum function function, void *to, const void *from, size_t element, int dimensions,
+                         const size_t *const *lists, int to_device, int from_device) {
+  uint64_t words[RECT + EACH * MOST_DIMENSIONS] = {ADDRESS(to),      ADDRESS(from),   element,
+                                                   WORD(dimensions), WORD(to_device), WORD(from_device)};
+  uint32_t count = RECT;
+  for (int i = 0; i < dimensions && i < MOST_DIMENSIONS; i++)
+    for (int list = 0; list < EACH; list++)
+      words[count++] = lists[list] ? lists[list][i] : 0;
+  call_t call = call_begin(function, NULL, to_device, (count + WORDS - 1) / WORDS);
+  if (call.id)
+    put_arguments(words, count);
+  return call;
+}
+
 EXPORT int omp_target_memcpy_rect(void *to, const void *from, size_t element, int dimensions, const size_t *volume,
                                   const size_t *to_offsets, const size_t *from_offsets, const size_t *to_dimensions,
                                   const size_t *from_dimensions, int to_device, int from_device) {
   REAL(omp_target_memcpy_rect);
-  uint64_t bytes = element;
-  for (int i = 0; i < dimensions && volume; i++)
-    bytes *= volume[i];
-  call_t call = routine_begin(CALL_MEMCPY_RECT, to_device,
-                              ARGUMENTS(ADDRESS(to), ADDRESS(from), element, WORD(dimensions), bytes, WORD(to_device),
-                                        WORD(from_device)));
+  const size_t *lists[EACH] = {volume, to_offsets, from_offsets, to_dimensions, from_dimensions};
+  call_t call = rect_begin(CALL_MEMCPY_RECT, to, from, element, dimensions, lists, to_device, from_device);
   int result = real(to, from, element, dimensions, volume, to_offsets, from_offsets, to_dimensions, from_dimensions,
                     to_device, from_device);
+  call_end(call, WORD(result));
+  return result;
+}
+
+EXPORT int omp_target_memcpy_rect_async(void *to, const void *from, size_t element, int dimensions,
+                                        const size_t *volume, const size_t *to_offsets, const size_t *from_offsets,
+                                        const size_t *to_dimensions, const size_t *from_dimensions, int to_device,
+                                        int from_device, int depend_count, void *depend) {
+  REAL(omp_target_memcpy_rect_async);
+  const size_t *lists[EACH] = {volume, to_offsets, from_offsets, to_dimensions, from_dimensions};
+  call_t call = rect_begin(CALL_MEMCPY_RECT_ASYNC, to, from, element, dimensions, lists, to_device, from_device);
+  int result = real(to, from, element, dimensions, volume, to_offsets, from_offsets, to_dimensions, from_dimensions,
+                    to_device, from_device, depend_count, depend);
   call_end(call, WORD(result));
   return result;
 }
@@ -110,6 +136,15 @@ EXPORT void *omp_target_memset(void *pointer, int byte, size_t size, int device)
   REAL(omp_target_memset);
   call_t call = routine_begin(CALL_MEMSET, device, ARGUMENTS(ADDRESS(pointer), WORD(byte), size, WORD(device)));
   void *result = real(pointer, byte, size, device);
+  call_end(call, ADDRESS(result));
+  return result;
+}
+
+EXPORT void *omp_target_memset_async(void *pointer, int byte, size_t size, int device, int depend_count, void *depend) {
+  REAL(omp_target_memset_async);
+  call_t call =
+      routine_begin(CALL_MEMSET_ASYNC, device, ARGUMENTS(ADDRESS(pointer), WORD(byte), size, WORD(device)));
+  void *result = real(pointer, byte, size, device, depend_count, depend);
   call_end(call, ADDRESS(result));
   return result;
 }

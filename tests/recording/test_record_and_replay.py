@@ -1,0 +1,29 @@
+"""Programs that are compiled, recorded and replayed here: what they print, and what the real runtime did."""
+
+from __future__ import annotations
+
+import pytest
+from recorded_programs import built, recorded
+from replaying import replayed
+
+from offloadrt.recording.format import convert
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("programs")
+
+
+def test_copies_of_boxes_deferred_copies_and_addresses_of_mapped_arrays(folder, capfd):
+    program = built("boxes.c", folder)
+    run, _ = recorded(program)
+    assert capfd.readouterr().out == "right\n"
+    convert(program.with_name("boxes.raw"), folder / "boxes.rec")
+    outcome = replayed(folder / "boxes.rec").outcome
+    assert outcome.agrees and outcome.equal == outcome.directives == run.directives == 12
+
+
+def test_allocators_and_task_reductions_in_regions_and_loops_of_teams(folder, capfd):
+    _, raw = recorded(built("regions.c", folder))
+    assert capfd.readouterr().out == "right 24 55 512\n"
+    assert [(launch.teams, launch.threads) for launch in raw.launches()] == [(1, 8), (1, 8), (1, 1), (512, 1)]
