@@ -38,7 +38,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
 
 
 def judged(claim: str, measure: Measure) -> Judgement:
-    grid = attrs.evolve(GRID, benchmarks=("CG", "EP", "Himeno"))
+    grid = attrs.evolve(GRID, benchmarks=DETAILED)
     return hear([PAPER.bench.judges[f"jacc.{claim}"]], grid, _invented(measure))[f"jacc.{claim}"]
 
 
