@@ -26,6 +26,7 @@ from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.validation.paper import may_matter
 
 INPUT_KIND = "unit_cost"
 """The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
@@ -161,7 +162,9 @@ def digest_of(plans: Sequence[EntryPlan]) -> str:
         values.append([msgspec.to_builtins(planned.value), planned.figure, planned.difference_to, runs])
         for machine in {str(point.options.machine) for point in planned.points} - machines.keys():
             entries = profiles.load(machine).entries
-            machines[machine] = {key: [entry.value, entry.low, entry.high] for key, entry in entries.items()}
+            machines[machine] = {
+                key: [entry.value, entry.low, entry.high] for key, entry in entries.items() if may_matter(key)
+            }
     return hashlib.sha256(json.dumps([values, machines], sort_keys=True).encode()).hexdigest()[:16]
 
 

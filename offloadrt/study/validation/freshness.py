@@ -21,7 +21,7 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.validation.claims import Claim
 from offloadrt.study.validation.judging import Answers
-from offloadrt.study.validation.paper import Paper, sensitivity_points
+from offloadrt.study.validation.paper import Paper, may_matter, sensitivity_points
 
 _DECIDING = (
     "id", "role", "kind", "judged_as", "value", "lo", "hi", "at_least", "at_most", "more_than", "less_than", "given",
@@ -42,7 +42,7 @@ def digest_of(paper: Paper, options: Options, answers: Answers) -> str:
 
 
 def _of_machine(spec: MachineSpec) -> Any:
-    entries = {key: entry for key, entry in spec.entries.items() if not entry.reference}
+    entries = {key: entry for key, entry in spec.entries.items() if may_matter(key) and not entry.reference}
     return [
         spec.name,
         spec.runtime,

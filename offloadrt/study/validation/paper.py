@@ -15,6 +15,16 @@ from offloadrt.study.validation.judging import Bench, Extent, JudgingGrid
 SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]]
 """Parameters of the paper's scenario, or another scenario and its parameters."""
 
+UNUSED_GROUPS = (
+    "access_counter.", "ats.", "graph.", "mempool.", "mig.", "mps.", "numa.", "process.", "stream.",
+)  # fmt: skip
+"""Groups of entries whose mechanisms no program of any paper uses: they can neither turn a verdict nor age a report."""
+
+
+def may_matter(entry: str) -> bool:
+    """Say whether a program of a paper can meet the mechanism that this entry of a machine belongs to."""
+    return not entry.startswith(UNUSED_GROUPS)
+
 
 @attrs.frozen
 class Paper:

@@ -19,7 +19,7 @@ from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
 from offloadrt.study.validation.draws import DrawnShare, OfTakenInputs, drawn_in_words, shares_of
 from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
-from offloadrt.study.validation.paper import SensitivityRun, sensitivity_points
+from offloadrt.study.validation.paper import SensitivityRun, may_matter, sensitivity_points
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
@@ -76,7 +76,7 @@ def variants_of(
     entries = {
         key: entry
         for key, entry in spec.entries.items()
-        if not entry.reference and key not in options.overrides and key not in IDENTITY
+        if may_matter(key) and not entry.reference and key not in options.overrides and key not in IDENTITY
     }
     variants = []
     for key, entry in entries.items():
