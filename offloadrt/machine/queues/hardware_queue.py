@@ -123,16 +123,19 @@ class HardwareQueue:
 
 
 class HardwareQueues:
-    """The queues of a device.  With ``uncontended`` each stream has its own.
+    """The queues of a device that one process has.  With ``uncontended`` each stream has its own.
 
     CUDA does not document how it assigns streams to connections.  Round robin is taken: the assignment with the fewest
     streams on the fullest queue.
     """
 
-    def __init__(self, make: Callable[[int], HardwareQueue], count: int, *, uncontended: bool = False) -> None:
+    def __init__(
+        self, make: Callable[[int], HardwareQueue], count: int, *, uncontended: bool = False, process: int = 0
+    ) -> None:
         self._make = make
         self._count = count
         self._uncontended = uncontended
+        self._process = process
         self._streams = 0
         self.queues: list[HardwareQueue] = []
 
@@ -143,4 +146,11 @@ class HardwareQueues:
         number = index if self._uncontended else index % self._count
         if number == len(self.queues):
             self.queues.append(self._make(number))
-        return Stream(index, self.queues[number])
+        return Stream(index, self.queues[number], self._process)
+
+    def of_process(self, process: int) -> HardwareQueues:
+        """Return the queues of another process, which has as many; their numbers come after those of the others."""
+        first, make = process * self._count, self._make
+        return HardwareQueues(
+            lambda number: make(first + number), self._count, uncontended=self._uncontended, process=process
+        )

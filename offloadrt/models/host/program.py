@@ -90,7 +90,7 @@ class OffloadProgram(ABC, Generic[T]):
         ]
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
-        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
+        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
         self._places: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
@@ -173,7 +173,7 @@ class OffloadProgram(ABC, Generic[T]):
 
         async with self.sim.open_nursery() as nursery:
             for number in range(num_threads):
-                nursery.spawn(member, number, name=f"host thread {number}")
+                nursery.spawn(member, number, name=self.machine.named(f"host thread {number}"))
         return [results[number] for number in range(num_threads)]
 
     # devices
