@@ -111,8 +111,8 @@ class Device:
     A discrete device has ``engines`` and ``queues``; an APU has ``rings``, ``hsa_queues`` and ``faults``.  What the
     other kind has is empty, and ``faults`` is None.  ``pages`` is the device's page table for host memory.
 
-    Several ``processes`` share it as ``compute/sharing.py`` says; each has a view of it (``of_process``), with blocks and
-    queues of its own.
+    Several ``processes`` share it as ``compute/sharing.py`` says; each has a view of it (``of_process``), with blocks
+    and queues of its own.
 
     Wide because it is the list of a device's parts; each part is an object with a job of its own.
     """

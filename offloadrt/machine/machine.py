@@ -43,6 +43,8 @@ class Statistics(Protocol):
 class Machine:
     """The emulated hardware of one run, built from a profile.
 
+    Wide because it is the list of a machine's parts, with what all of them need.
+
     ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
     has written.  ``peers`` holds the links between discrete devices; None on an APU.  ``processes`` share the machine,
     each with a view of it (``of_process``): an address space and contexts of its own on the same cores, memories and

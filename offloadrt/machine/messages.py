@@ -293,7 +293,7 @@ class TrafficChanged:
 
 
 MESSAGES: tuple[type, ...] = (
-    *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, ContextHasWork, RunContexts, PageFault, FaultServed,
-    ManagedFault, ReplayFaults, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
+    *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, ContextHasWork, RunContexts,
+    PageFault, FaultServed, ManagedFault, ReplayFaults, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
 )  # fmt: skip
 """Every type of message that the actors of a device receive."""

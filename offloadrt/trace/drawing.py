@@ -107,10 +107,12 @@ class Drawing:
             case events.Resume():
                 self._lanes.end(now, ("drain", event.device, event.reason))
             case events.TimeSliceBegin():
-                what = ("time slice", event.device, event.process)
-                self._lanes.begin(_group(event.device), "time slices", now, what, f"process {event.process}")
+                process = f"process {event.process}"
+                self._lanes.begin(
+                    _group(event.device), "time slices", now, ("time slice", event.device, process), process
+                )
             case events.TimeSliceEnd():
-                self._lanes.end(now, ("time slice", event.device, event.process))
+                self._lanes.end(now, ("time slice", event.device, f"process {event.process}"))
             case events.RuntimeError_():
                 name = f"error in {event.call}"
                 self._canvas.instant(self._threads.track(actor), now, name, {"message": event.message})

@@ -53,7 +53,7 @@ class Driver:
         self.device = device
         self.costs = machine.spec.read(DriverCosts)
         self._context = context = Context(machine, device, self.costs)
-        self.kernel_driver = KernelDriver(machine, device) if beside is None else beside.kernel_driver
+        self.kernel_driver: KernelDriver = KernelDriver(machine, device) if beside is None else beside.kernel_driver
         copies = Copies(context)
 
         start = StartCalls(context)

@@ -92,7 +92,7 @@ class GpuContexts:
             self.slicer.put(ContextHasWork(context.process, True))
 
     def ended(self, packet: KernelPacket) -> GpuContext:
-        """Count a resident kernel that has ended, and return its context; the last one makes that need no time slice."""
+        """Count a resident kernel that has ended, and return its context, which needs no time slice after the last."""
         context = self.of(packet)
         context.resident -= 1
         context.kernels -= 1

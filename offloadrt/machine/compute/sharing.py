@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 
-import attrs
-
 from offloadrt.machine.compute.compute_spec import ComputeSpec
 from offloadrt.machine.compute.gpu_context import GpuContext, GpuContexts
 from offloadrt.machine.compute.time_slicer import SliceSpec, TimeSlicer
@@ -60,7 +58,9 @@ def _mps_clients(spec: MachineSpec, compute: ComputeSpec, processes: int) -> lis
             f"CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: {processes} processes, but the MPS server takes {most} (mps.clients)"
         )
     if not 0.0 < part <= 1.0:
-        raise ProfileError(spec.path, "mps.active_thread_percentage", f"is {100.0 * part:g}, and no part of 100 percent")
+        raise ProfileError(
+            spec.path, "mps.active_thread_percentage", f"is {100.0 * part:g}, and no part of 100 percent"
+        )
     if part == 1.0:
         places = compute.places()
         return [GpuContext(number, compute, places) for number in range(processes)]

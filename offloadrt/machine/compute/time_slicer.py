@@ -1,4 +1,4 @@
-"""The scheduler of contexts: an actor that gives the compute units to one process after the other, for a time slice each.
+"""The scheduler of contexts: an actor that gives the compute units to one process after the other, in time slices.
 
 It stands for the runlist of a GPU's host interface. NVIDIA's driver puts a channel group for each context on it, with
 a time slice (`kfifoChannelGroupGetDefaultTimeslice_GV100` of open-gpu-kernel-modules); the hardware goes round. At the

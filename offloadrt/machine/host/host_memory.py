@@ -81,8 +81,8 @@ class HostMemory:
     """
 
     __slots__ = (
-        "_bandwidth_1t", "_bases", "_born", "_copied", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes",
-        "_tops", "contents", "pages",
+        "_bandwidth_1t", "_bases", "_born", "_copied", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim",
+        "_sizes", "_tops", "contents", "pages",
     )  # fmt: skip
 
     def __init__(

@@ -133,7 +133,7 @@ class Communicator:
 
     def _check(self, call: str, rank: int) -> None:
         if not is_whole(rank) or not 0 <= rank < self.size or self.size == 1:
-            raise self._error(call, f"MPI_ERR_RANK: rank {rank!r}, but ranks are 0 to {self.size - 1}, and not one's own")
+            raise self._error(call, f"MPI_ERR_RANK: no other process has rank {rank!r}; there are {self.size}")
 
     def _error(self, call: str, reason: str, array: str = "") -> MessageError:
         return MessageError(reason, call=call, array=array, thread=self._sim.current.name, time_s=self._sim.now)

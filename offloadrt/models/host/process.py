@@ -29,6 +29,8 @@ class Process:
         self.rank = program.machine.process
         self.size = communicator.size
         self._communicator = communicator
+        self.most_threads = 1
+        """Host threads of the largest team so far."""
         self._in_teams = 0.0
 
     def __repr__(self) -> str:
@@ -37,6 +39,7 @@ class Process:
     async def parallel(self, body: Callable[[Any], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of this process's host threads, each `await body(t)`; return their results by thread number."""
         since = self.program.sim.now
+        self.most_threads = max(self.most_threads, num_threads)
         results = await self.program.parallel(body, num_threads=num_threads)
         self._in_teams += self.program.sim.now - since
         return results
