@@ -13,7 +13,7 @@ from offloadrt.driver.errors import DriverError
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
-from offloadrt.sim.strategy import Strategy
+from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScenarioRefused, UserError
 from offloadrt.study.input_range import inputs_at
 from offloadrt.study.points import Options

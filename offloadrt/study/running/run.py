@@ -19,7 +19,7 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.sim import Fifo, Random, Simulation
-from offloadrt.sim.strategy import Strategy
+from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
 from offloadrt.study.running.building import Built, build
