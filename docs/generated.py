@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import io
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,15 +54,6 @@ def _printed(*command: str) -> str:
     return subprocess.run(call, check=True, capture_output=True, text=True, env=env, cwd=ROOT).stdout.rstrip()
 
 
-def _rendered(parts: Iterable[Any]) -> str:
-    """Return what the command line prints of these parts."""
-    from rich.console import Console
-
-    console = Console(width=100, file=io.StringIO(), no_color=True)
-    console.print(*parts, sep="\n")
-    return console.file.getvalue().rstrip()  # type: ignore[attr-defined]
-
-
 def _command_line() -> Iterator[str]:
     overview = _printed("--help")
     yield "# Command line\n"
@@ -102,16 +91,20 @@ def _reports(folder: Path) -> None:
 
 
 def _gallery(folder: Path) -> None:
-    from offloadrt.cli import render
     from offloadrt.study.scripts import registry
 
     index = ["# Gallery\n", "One page for each scenario that comes with offloadrt.\n", "```{toctree}", ":maxdepth: 1"]
     for scenario in registry.shipped().values():
         verb = "run" if scenario.figure is None or not scenario.sweep else "sweep"
-        page = [f"# {scenario.name}\n", f"```sh\nuv run offloadrt {verb} {scenario.name}\n```\n"]
+        page = [f"# {scenario.name}\n", f"{scenario.description}\n"]
+        page.append(f"```sh\nuv run offloadrt {verb} {scenario.name}\n```\n")
         if (ROOT / "bench" / "figures" / f"{scenario.name}.png").exists():
             page.append(f"![{scenario.summary}](../figures/{scenario.name}.png)\n")
-        page.append(f"```text\n{_rendered(render.scenario(scenario))}\n```\n")
-        (folder / f"{scenario.name}.md").write_text("\n".join(page), encoding="utf-8")
+        page.append(f"It runs on `{scenario.machine}` unless another machine is chosen.\n")
+        page += ["| parameter | default | values | meaning |", "| --- | --- | --- | --- |"]
+        for parameter in scenario.parameters.values():
+            default = "(needed)" if parameter.required else f"`{parameter.default}`"
+            page.append(f"| `{parameter.name}` | {default} | {_cell(parameter.expected)} | {_cell(parameter.help)} |")
+        (folder / f"{scenario.name}.md").write_text("\n".join(page) + "\n", encoding="utf-8")
         index.append(scenario.name)
     (folder / "index.md").write_text("\n".join([*index, "```", ""]), encoding="utf-8")
