@@ -24,7 +24,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     from cyclopts import CycloptsError
 
     from offloadrt.cli.record import program_apart
-    from offloadrt.cli.running import app
+    from offloadrt.cli.why import app
     from offloadrt.study.errors import ScriptFailed, UserError
 
     tokens = program_apart(sys.argv[1:] if tokens is None else tokens)
