@@ -106,7 +106,7 @@ def _of_work(observed: Observed, first: PathShare, behind: Sequence[PathPart], u
     busy = "" if use is None else f"; it is busy {_percent(use.utilisation)} of the time"
     more = ""
     if first.name == "kernel":
-        more = _filled(observed, behind)
+        more = _too_small(observed, behind)
     elif first.name == "program":
         waiting = observed.result.where_time_went.get("threads")
         if waiting is not None and waiting.share >= _WAITING:
@@ -118,7 +118,7 @@ def _of_work(observed: Observed, first: PathShare, behind: Sequence[PathPart], u
     return f"{name} {verb} this run: {_percent(first.share)} of the critical path, {_behind(behind, 'in')}{more}{busy}."
 
 
-def _filled(observed: Observed, behind: Sequence[PathPart]) -> str:
+def _too_small(observed: Observed, behind: Sequence[PathPart]) -> str:
     """Say how much of the device the longest kernel fills, where that is less than all of it."""
     (longest, *_) = grouped(behind, lambda part: part.call)
     teams = max((run.teams for run in observed.history.kernels.values() if run.name == longest.name), default=0)
