@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from offloadrt.cli import record, running  # noqa: F401  # the other commands are registered as well
 from offloadrt.cli.app import app
-from offloadrt.cli.options import Environment, Jobs, Json, Machine, Overrides, Runtime, Seed, options_of
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, RunOptions
 from offloadrt.cli.terminal import console, stages
 
 __all__ = ["app", "why"]
@@ -36,11 +36,7 @@ def why(
     budget: str = "60s",
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
-    machine: Machine = None,
-    runtime: Runtime = None,
-    seed: Seed = 0,
-    set_: Overrides = None,
-    env: Environment = None,
+    options: RunOptions = DEFAULTS,
     json: Json = False,
 ) -> None:
     """Say what limits a run, and what would make it faster.
@@ -67,11 +63,10 @@ def why(
 
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
-    options = options_of(machine, runtime, seed, "turbo", "fifo", set_, 1, False, env)
     workers = jobs if jobs is not None else processors()
     seconds = _seconds(budget)
     with executor_of(executor, workers if seconds else 1) as pool, stages(f"why {chosen.name}") as advanced:
-        page = explain(chosen, given, pool, options=options, jobs=workers, budget_s=seconds, stage=advanced)
+        page = explain(chosen, given, pool, options=options.given(), jobs=workers, budget_s=seconds, stage=advanced)
     if json:
         sys.stdout.buffer.write(page.to_json() + b"\n")
     else:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from offloadrt.sim.actor import Actor, Scheduler
 from offloadrt.sim.chosen_order import ChosenOrder
-from offloadrt.sim.strategy import Fifo, Strategy
+from offloadrt.sim.strategies import Fifo, Strategy
 
 
 class HandoverObserver(Protocol):

@@ -148,7 +148,9 @@ def command_of(scenario: Scenario, parameters: Mapping[str, Value], options: Opt
             words.append(f"{name}={shown}")
     words += [f"--machine {options.machine}"] if options.machine else []
     words += [f"--runtime {options.runtime}"] if options.runtime else []
+    words += [f"--configuration {options.configuration}"] if options.configuration else []
     words += [f"--seed {options.seed}"] if options.seed else []
+    words += [f"--strategy {options.strategy}"] if options.strategy != "fifo" else []
     words += [f"--env {name}={value}" for name, value in options.environment.items()]
     words += [f"--set {key}={value}" for key, value in {**options.overrides, **more}.items()]
     return " ".join(words)
