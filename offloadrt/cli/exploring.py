@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
-from offloadrt.cli.options import Environment, Gear, Jobs, Machine, Overrides, Runtime, Seed, options_of
+from offloadrt.cli.exit_codes import NEGATIVE
+from offloadrt.cli.options import (
+    Configuration,
+    Environment,
+    Gear,
+    Jobs,
+    Machine,
+    Overrides,
+    RunOptions,
+    Runtime,
+    Seed,
+)
 from offloadrt.cli.terminal import bars, console
 
 if TYPE_CHECKING:
@@ -31,6 +42,7 @@ def explore(
     result: Annotated[list[str] | None, Parameter(negative=())] = None,
     machine: Machine = None,
     runtime: Runtime = None,
+    configuration: Configuration = None,
     seed: Seed = 0,
     set_: Overrides = None,
     env: Environment = None,
@@ -60,21 +72,22 @@ def explore(
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.exploring.explore import explore as search
-    from offloadrt.study.exploring.plan import Plan
+    from offloadrt.study.exploring.plan import SchedulePlan
     from offloadrt.study.exploring.program import ScenarioProgram
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
 
     if runs < 1:
         raise UserError(f"--runs {runs}: at least one")
+    options = RunOptions(machine=machine, runtime=runtime, configuration=configuration, set_=set_, env=env, seed=seed)
     chosen = registry.find(program)
     explored = ScenarioProgram(
         registry.reference(chosen),
         chosen.bind(split_assignments(parameters)),
-        options_of(machine, runtime, seed, "turbo", "fifo", set_, 1, False, env),
+        options.given(),
         tuple(result or ()),
     )
-    plan = Plan.parse(strategy, seed)
+    plan = SchedulePlan.parse(strategy, seed)
     workers = jobs if jobs is not None else processors()
     if runs <= 100:
         workers = 1  # a pool takes longer to start
@@ -104,7 +117,7 @@ def explore(
         screen.print(f"every schedule with at most {plan.bound} departures from the order of scheduling was run")
     for counted in found.failures:
         _tell(found, counted)
-    return 1 if found.failures else 0
+    return NEGATIVE if found.failures else 0
 
 
 def _tell(found: Exploration, counted: Counted) -> None:
@@ -149,7 +162,7 @@ def replay(token: str, /, *, gear: Gear = "turbo") -> int:
     for line in story_of(again.program, again.token.case) or ["the order of scheduling"]:
         print(f"  {line}")
     print(_judged(again))
-    return 1 if is_failure(again.ended.outcome, again.reference) else 0
+    return NEGATIVE if is_failure(again.ended.outcome, again.reference) else 0
 
 
 def _judged(again: Replayed) -> str:

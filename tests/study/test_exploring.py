@@ -11,9 +11,9 @@ from offloadrt.cli import main
 from offloadrt.sim.strategies import Choice, Hold
 from offloadrt.study import UserError
 from offloadrt.study.executors import InProcess
-from offloadrt.study.exploring.case import Case, packed, unpacked
+from offloadrt.study.exploring.case import ScheduleCase, packed, unpacked
 from offloadrt.study.exploring.explore import Exploration, explore
-from offloadrt.study.exploring.plan import Plan
+from offloadrt.study.exploring.plan import SchedulePlan
 from offloadrt.study.exploring.program import ScenarioProgram
 from offloadrt.study.exploring.replay import replay, token_of
 from offloadrt.study.exploring.shrink import Shrunk, shrink
@@ -63,7 +63,7 @@ def script(tmp_path: Path) -> Path:
 
 def explored(script: Path, strategy: str, runs: int = 20, safe: bool = False, threads: int = 2) -> Exploration:
     program = ScenarioProgram(f"{script}:{script.stem}", {"threads": threads, "safe": safe})
-    return explore(program, Plan.parse(strategy), runs, InProcess())
+    return explore(program, SchedulePlan.parse(strategy), runs, InProcess())
 
 
 def shrunk(found: Exploration) -> Shrunk:
@@ -90,7 +90,7 @@ def test_a_token_gives_the_same_run_in_both_gears_and_tells_that_the_program_has
     script: Path, strategy: str
 ) -> None:
     program = ScenarioProgram(f"{script}:race", {"threads": 2, "safe": False})
-    case = explore(program, Plan.parse(strategy), 1, InProcess()).plan.case(7)
+    case = explore(program, SchedulePlan.parse(strategy), 1, InProcess()).plan.case(7)
     text = token_of(program, case).encode()
     for gear in ("native", "turbo"):
         again = replay(text, gear=gear)
@@ -135,17 +135,19 @@ def test_dfs_says_that_all_schedules_within_the_bound_were_run(tmp_path: Path) -
         "            nursery.spawn(body, number)\n"
         "    return {'first': order[0]}\n"
     )
-    found = explore(ScenarioProgram(f"{script}:ties", {}), Plan.parse("dfs:5"), 100, InProcess(), keep_going=True)
+    found = explore(
+        ScenarioProgram(f"{script}:ties", {}), SchedulePlan.parse("dfs:5"), 100, InProcess(), keep_going=True
+    )
     assert found.exhausted and found.runs == 1 + 6
     assert {text: counted.runs for text, counted in found.outcomes.items()} == {
         'result {"first": 0}': 1 + 2, 'result {"first": 1}': 2, 'result {"first": 2}': 2,
     }  # fmt: skip
-    assert not explore(found.program, Plan.parse("dfs:5"), 4, InProcess(), keep_going=True).exhausted
+    assert not explore(found.program, SchedulePlan.parse("dfs:5"), 4, InProcess(), keep_going=True).exhausted
 
 
 def test_costs_are_drawn_within_their_ranges_and_without_sizes(script: Path) -> None:
     program = ScenarioProgram(f"{script}:race", {"threads": 2, "safe": True})
-    found = explore(program, Plan.parse("costs"), 3, InProcess(), keep_going=True)
+    found = explore(program, SchedulePlan.parse("costs"), 3, InProcess(), keep_going=True)
     keys = dict(found.plan.case(2).costs)
     assert "alloc.cudaFree" in keys and all(0.0 <= place <= 1.0 for place in keys.values())
     assert "alloc.segment" not in keys
@@ -155,7 +157,7 @@ def test_costs_are_drawn_within_their_ranges_and_without_sizes(script: Path) -> 
 
 def test_reports_of_a_checker_are_failures(script: Path) -> None:
     program = ScenarioProgram(f"{script}:race", {"threads": 2, "safe": True}, checkers=(counts_threads,))
-    found = explore(program, Plan.parse("random"), 5, InProcess())
+    found = explore(program, SchedulePlan.parse("random"), 5, InProcess())
     assert found.reference.text == "2 threads ran" and found.failures
 
 
@@ -164,7 +166,9 @@ def counts_threads(run):  # type: ignore[no-untyped-def]  # a checker as a user 
 
 
 def test_a_case_survives_a_token() -> None:
-    case = Case("schedule", departures=(Choice(3, 1), Hold(4, 7, 1.5e-6)), costs=(("driver.launch", 0.25),), length=1.0)
+    case = ScheduleCase(
+        "schedule", departures=(Choice(3, 1), Hold(4, 7, 1.5e-6)), costs=(("driver.launch", 0.25),), length=1.0
+    )
     token = Token("a.py:b", {"n": 3}, {"machine": "mi300a"}, ("r",), case, {"the program": "12"}, "result {}", "ab")
     assert Token.decode(token.encode()) == token
     assert unpacked(packed(case)) == case
@@ -188,4 +192,4 @@ def test_what_is_no_token_is_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize("text", ["pct:0", "pct:x", "lifo", "random:3", "delay:2:3kg", "pct:3:-1us", "costs:2", ""])
 def test_a_strategy_that_does_not_exist_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--strategy"):
-        Plan.parse(text)
+        SchedulePlan.parse(text)

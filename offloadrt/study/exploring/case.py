@@ -12,7 +12,7 @@ from offloadrt.sim.strategies.schedule import Departure
 
 
 @attrs.frozen
-class Case:
+class ScheduleCase:
     """One schedule: a strategy with its numbers, or departures that were written down; and the costs of the run."""
 
     kind: str = "fifo"
@@ -49,7 +49,7 @@ class Case:
         return len(self.departures) + len(self.costs)
 
 
-_STRATEGIES: Final[dict[str, Callable[[Case], Strategy]]] = {
+_STRATEGIES: Final[dict[str, Callable[[ScheduleCase], Strategy]]] = {
     "fifo": lambda case: Fifo(),
     "random": lambda case: Random(case.seed),
     "pct": lambda case: Pct(case.seed, case.bound, case.steps, case.length),
@@ -58,7 +58,7 @@ _STRATEGIES: Final[dict[str, Callable[[Case], Strategy]]] = {
 }
 
 
-def packed(case: Case) -> list[Any]:
+def packed(case: ScheduleCase) -> list[Any]:
     """Return a case as lists of plain values, for a token."""
     departures = [
         [one.step, one.place] if isinstance(one, Choice) else [one.actor, one.time, one.seconds]
@@ -68,10 +68,10 @@ def packed(case: Case) -> list[Any]:
     return [case.kind, case.seed, case.bound, case.steps, case.length, departures, costs, case.jitter]
 
 
-def unpacked(row: Sequence[Any]) -> Case:
+def unpacked(row: Sequence[Any]) -> ScheduleCase:
     """Return the case that `packed` made a list of. Raises ValueError, TypeError or KeyError for another one."""
     kind, seed, bound, steps, length, departures, costs, jitter = row
-    case = Case(
+    case = ScheduleCase(
         str(kind),
         int(seed),
         int(bound),

@@ -15,9 +15,9 @@ import attrs
 
 from offloadrt.sim.strategies import Dfs, Fifo, Recorded
 from offloadrt.sim.strategies.recorded import Chance
-from offloadrt.study.exploring.case import Case
-from offloadrt.study.exploring.outcome import Outcome
-from offloadrt.study.exploring.plan import Plan
+from offloadrt.study.exploring.case import ScheduleCase
+from offloadrt.study.exploring.outcome import RunOutcome
+from offloadrt.study.exploring.plan import SchedulePlan
 from offloadrt.study.exploring.program import Program
 from offloadrt.study.running.execution import patient_collector
 
@@ -31,10 +31,10 @@ _BATCH_HERE = 4
 class Counted:
     """How often an outcome came, and in which run first."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     number: int
     """The number of the first run with it; -1 for the run in the order of scheduling."""
-    case: Case
+    case: ScheduleCase
     runs: int = 0
 
 
@@ -43,8 +43,8 @@ class Exploration:
     """What many runs of a program gave."""
 
     program: Program
-    plan: Plan
-    reference: Outcome
+    plan: SchedulePlan
+    reference: RunOutcome
     """What came out in the order of scheduling."""
     outcomes: dict[str, Counted] = attrs.field(factory=dict)
     """By the outcome's key."""
@@ -60,21 +60,21 @@ class Exploration:
             key=lambda counted: counted.number,
         )
 
-    def count(self, outcome: Outcome, number: int, case: Case, runs: int = 1) -> None:
+    def count(self, outcome: RunOutcome, number: int, case: ScheduleCase, runs: int = 1) -> None:
         """Count an outcome."""
         counted = self.outcomes.setdefault(outcome.key, Counted(outcome, number, case))
         counted.runs += runs
         self.runs += runs
 
 
-def is_failure(outcome: Outcome, reference: Outcome) -> bool:
+def is_failure(outcome: RunOutcome, reference: RunOutcome) -> bool:
     """Tell whether an outcome is an error, or another result than the reference's."""
     return outcome.is_error or outcome.key != reference.key
 
 
 def explore(
     program: Program,
-    plan: Plan,
+    plan: SchedulePlan,
     runs: int,
     pool: Executor,
     *,
@@ -86,14 +86,14 @@ def explore(
 
     `advanced` is called now and then. Raises UserError.
     """
-    fifo = Case()
+    fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
     exploration = Exploration(program, plan, first.outcome)
     exploration.count(first.outcome, -1, fifo)
     if first.outcome.is_error:
         return exploration
     plan = exploration.plan = fitted(program, plan, first.time_s)
-    waiting: deque[tuple[list[tuple[int, Case]], Future[list[Made]]]] = deque()
+    waiting: deque[tuple[list[tuple[int, ScheduleCase]], Future[list[Made]]]] = deque()
     source = _Source(plan, runs, _BATCH if jobs > 1 else _BATCH_HERE)
     while True:
         while len(waiting) < 2 * jobs and (batch := source.batch()):
@@ -116,13 +116,13 @@ def explore(
     return exploration
 
 
-def fitted(program: Program, plan: Plan, duration: float) -> Plan:
+def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePlan:
     """Return the plan with what it has to know of the program: how long it takes, its choices, its costs."""
     plan = plan.fitted(duration, 1, program.costs() if plan.kind == "costs" else ())
     if plan.kind in ("pct", "delay"):
         reach = (plan.length or 0.0) if plan.kind == "pct" else 0.0
         recorded = Recorded(_Reaching(reach=reach))
-        program.run(Case(), recorded)
+        program.run(ScheduleCase(), recorded)
         plan = plan.fitted(duration, recorded.steps if plan.kind == "pct" else sum(recorded.times.values()), ())
     return plan
 
@@ -138,11 +138,11 @@ class _Reaching(Fifo):
 class Made:
     """What a run in another process gave."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     chances: Sequence[Chance] = ()
 
 
-def run_cases(program: Program, cases: Sequence[Case], detailed: bool) -> list[Made]:
+def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -> list[Made]:
     """Run a program once for each case, in whichever process."""
     made = []
     with patient_collector():
@@ -158,14 +158,14 @@ def run_cases(program: Program, cases: Sequence[Case], detailed: bool) -> list[M
 class _Source:
     """Gives the cases of a plan, in batches; those of dfs follow from runs that have ended."""
 
-    def __init__(self, plan: Plan, runs: int, size: int) -> None:
+    def __init__(self, plan: SchedulePlan, runs: int, size: int) -> None:
         self.is_dfs = plan.kind == "dfs"
         self._plan = plan
         self._left = runs
         self._size = size
         self._given = 0
         self._dfs = Dfs(plan.bound, plan.length or 0.0) if self.is_dfs else None
-        self._frontier: deque[Iterable[Case]] = deque([[Case("schedule")]])
+        self._frontier: deque[Iterable[ScheduleCase]] = deque([[ScheduleCase("schedule")]])
         self._pending = 0
 
     @property
@@ -173,7 +173,7 @@ class _Source:
         """Whether nothing is left to run."""
         return self.is_dfs and not self._pending and next(self._enumerated(), None) is None
 
-    def batch(self) -> list[tuple[int, Case]]:
+    def batch(self) -> list[tuple[int, ScheduleCase]]:
         """Return the next cases with their numbers; none if there are none, or none yet."""
         size = min(self._size, self._left)
         numbers = range(self._given, self._given + size)
@@ -184,14 +184,14 @@ class _Source:
         self._pending += len(batch)
         return batch
 
-    def learn(self, case: Case, chances: Sequence[Chance]) -> None:
+    def learn(self, case: ScheduleCase, chances: Sequence[Chance]) -> None:
         """Note that a run has ended, and where others may depart from it."""
         self._pending -= 1
         if self._dfs is not None and len(case.departures) < self._dfs.bound:
             following = self._dfs.after(case.departures, chances)
-            self._frontier.append(Case("schedule", departures=departures) for departures in following)
+            self._frontier.append(ScheduleCase("schedule", departures=departures) for departures in following)
 
-    def _enumerated(self) -> Iterator[Case]:
+    def _enumerated(self) -> Iterator[ScheduleCase]:
         while self._frontier:
             self._frontier[0] = group = iter(self._frontier[0])
             yield from group

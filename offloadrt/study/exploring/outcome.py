@@ -18,7 +18,7 @@ _TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")
 
 
 @attrs.frozen
-class Outcome:
+class RunOutcome:
     """An error, reports of checkers, or a result."""
 
     key: str
@@ -30,7 +30,7 @@ class Outcome:
     """The error's own traceback, or the reports, as far as there are any."""
 
 
-def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> Outcome:
+def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
     """Return the outcome of a run that ended well: the figures `names`, or all that are no times if none are named.
 
     Raises UserError for a name that the program did not return.
@@ -44,16 +44,16 @@ def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> Outcome:
         if (name in names if names else not name.endswith(_TIMES) and "per_s" not in name)
     }
     text = " ".join(f"{name}={value}" for name, value in chosen.items()) or "it ended"
-    return Outcome("result " + json.dumps(chosen, sort_keys=True), text, False)
+    return RunOutcome("result " + json.dumps(chosen, sort_keys=True), text, False)
 
 
-def reported(reports: Sequence[str]) -> Outcome:
+def reported(reports: Sequence[str]) -> RunOutcome:
     """Return the outcome of a run about which checkers have something to report."""
     first = reports[0].partition("\n")[0]
-    return Outcome(f"report {_without_numbers(first)}", first, True, "\n".join(reports))
+    return RunOutcome(f"report {_without_numbers(first)}", first, True, "\n".join(reports))
 
 
-def failure_of(error: BaseException) -> Outcome:
+def failure_of(error: BaseException) -> RunOutcome:
     """Return the outcome of a run that raised. Errors of one type at one line of the program are the same."""
     detail = str(error)
     cause = error.__cause__ if isinstance(error, ScriptFailed) and error.__cause__ is not None else error
@@ -67,7 +67,7 @@ def failure_of(error: BaseException) -> Outcome:
     key = f"{kind} {site or _without_numbers(message)}"
     if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
         key = kind
-    return Outcome(key, f"{kind}: {message}{where}" if message else f"{kind}{where}", True, detail)
+    return RunOutcome(key, f"{kind}: {message}{where}" if message else f"{kind}{where}", True, detail)
 
 
 def _without_numbers(text: str) -> str:

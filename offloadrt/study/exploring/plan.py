@@ -8,7 +8,7 @@ import attrs
 
 from offloadrt.machine.profile import units
 from offloadrt.study.errors import UserError, did_you_mean
-from offloadrt.study.exploring.case import Case
+from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.costs import drawn
 
 _NUMBERS: Final = {"fifo": 0, "random": 0, "pct": 2, "delay": 2, "dfs": 2, "costs": 1}
@@ -17,7 +17,7 @@ _DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
 
 
 @attrs.frozen
-class Plan:
+class SchedulePlan:
     """A strategy: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
     LENGTH is a virtual time (`20us`): for pct how late an actor may be at a time, for delay the longest delay, for dfs
@@ -36,7 +36,7 @@ class Plan:
     first_seed: int = 0
 
     @classmethod
-    def parse(cls, text: str, first_seed: int = 0) -> Plan:
+    def parse(cls, text: str, first_seed: int = 0) -> SchedulePlan:
         """Read the text. Raises UserError."""
         kind, *numbers = text.split(":")
         if kind not in _NUMBERS:
@@ -53,19 +53,19 @@ class Plan:
         length = _seconds(text, numbers[1]) if len(numbers) > 1 else (0.0 if kind == "dfs" else None)
         return cls(text, kind, bound, length, first_seed=first_seed)
 
-    def fitted(self, duration: float, steps: int, keys: tuple[str, ...]) -> Plan:
+    def fitted(self, duration: float, steps: int, keys: tuple[str, ...]) -> SchedulePlan:
         """Return the plan for a program that takes so long in virtual time, and has so many choices."""
         length = duration if self.length is None and self.kind in ("pct", "delay") else self.length
         return attrs.evolve(self, length=length, steps=max(steps, 1), keys=keys)
 
-    def case(self, number: int) -> Case:
+    def case(self, number: int) -> ScheduleCase:
         """Return the case of one run, counted from 0; all but dfs, whose cases follow from earlier runs."""
         seed = self.first_seed + number
         if self.kind == "costs":
-            return Case("random", seed, costs=drawn(self.keys, seed), jitter=self.jitter)
+            return ScheduleCase("random", seed, costs=drawn(self.keys, seed), jitter=self.jitter)
         if self.kind in ("pct", "delay"):
-            return Case(self.kind, seed, self.bound, self.steps, self.length or 0.0)
-        return Case(self.kind, seed)
+            return ScheduleCase(self.kind, seed, self.bound, self.steps, self.length or 0.0)
+        return ScheduleCase(self.kind, seed)
 
 
 def _seconds(text: str, given: str) -> float:

@@ -10,9 +10,9 @@ import attrs
 
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.exploring.case import Case
+from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.costs import costs_with_a_range
-from offloadrt.study.exploring.outcome import Outcome, failure_of, reported, result_of
+from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported, result_of
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
@@ -30,7 +30,7 @@ Checker = Callable[[Run], Callable[[], Sequence[str]]]
 class Ended:
     """A run that has ended: what came out, when, and its trace hash, if one was asked for."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     time_s: float
     hash: str = ""
 
@@ -42,7 +42,7 @@ class Program(Protocol):
     def label(self) -> str:
         """Return how reports name it."""
 
-    def run(self, case: Case, strategy: Strategy, *, hash: bool = False) -> Ended:
+    def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
         """Run it once, with the costs of `case` and under `strategy`. Raises UserError for what is asked wrongly."""
 
     def costs(self) -> tuple[str, ...]:
@@ -79,16 +79,19 @@ class ScenarioProgram:
         known = self.scenario.parameters
         return {name: value for name, value in self.parameters.items() if value != known[name].default}
 
-    def run(self, case: Case, strategy: Strategy, *, hash: bool = False) -> Ended:
-        scenario, options = self.scenario, self.options
+    def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
+        scenario, options, parameters = self.scenario, self.options, dict(self.parameters)
+        if options.configuration is not None and "configuration" in parameters:
+            parameters["configuration"] = options.configuration
         run = run_of(
             scenario,
-            self.parameters,
+            parameters,
             machine=options.machine,
             runtime=options.runtime,
             overrides={**options.overrides, **case.overrides},
             range_end=case.range_end or "mean",
             environment=options.environment,
+            configuration=options.configuration,
             seed=options.seed,
             gear=options.gear,
             strategy=strategy,
@@ -96,7 +99,7 @@ class ScenarioProgram:
         )
         reports = [checker(run) for checker in self.checkers]
         try:
-            returned = run_to_the_end(run, scenario, self.parameters)
+            returned = run_to_the_end(run, scenario, parameters)
         except (ScriptFailed, UserError) as error:
             outcome = failure_of(error)
         else:

@@ -7,8 +7,8 @@ from pathlib import Path
 import attrs
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.exploring.case import Case
-from offloadrt.study.exploring.outcome import Outcome
+from offloadrt.study.exploring.case import ScheduleCase
+from offloadrt.study.exploring.outcome import RunOutcome
 from offloadrt.study.exploring.program import Checker, Ended, ScenarioProgram
 from offloadrt.study.exploring.token import Token
 from offloadrt.study.points import Options, digest_of_file, digest_of_sources
@@ -18,7 +18,7 @@ from offloadrt.study.scripts import registry
 _DIGITS = 12
 
 
-def token_of(program: ScenarioProgram, case: Case) -> Token:
+def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
     """Run a case once more, and make the token of that run."""
     ended = program.run(case, case.strategy, hash=True)
     defaults = attrs.asdict(Options())
@@ -67,7 +67,7 @@ class Replayed:
     token: Token
     program: ScenarioProgram
     ended: Ended
-    reference: Outcome
+    reference: RunOutcome
     """What comes out in the order of scheduling."""
     changed: list[str]
     """Which of the program, its machine and the emulator have changed since."""
@@ -89,7 +89,7 @@ def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()
     program = ScenarioProgram(
         registry.reference(scenario), scenario.bind(token.parameters), options, token.results, checkers
     )
-    fifo = Case()
+    fifo = ScheduleCase()
     return Replayed(
         token,
         program,

@@ -14,10 +14,10 @@ import attrs
 
 from offloadrt.sim.strategies import Hold, Recorded
 from offloadrt.sim.strategies.schedule import Departure
-from offloadrt.study.exploring.case import Case
+from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.explore import fitted, is_failure
-from offloadrt.study.exploring.outcome import Outcome
-from offloadrt.study.exploring.plan import Plan
+from offloadrt.study.exploring.outcome import RunOutcome
+from offloadrt.study.exploring.plan import SchedulePlan
 from offloadrt.study.exploring.program import Program
 
 T = TypeVar("T")
@@ -33,14 +33,14 @@ class Shrunk:
     """A failing run as small as it got."""
 
     program: Program
-    case: Case
-    outcome: Outcome
-    reference: Outcome
+    case: ScheduleCase
+    outcome: RunOutcome
+    reference: RunOutcome
     """What comes out in the order of scheduling."""
     runs: int = 0
     """How many runs that took."""
 
-    def fails(self, program: Program, case: Case, reference: Outcome) -> Outcome | None:
+    def fails(self, program: Program, case: ScheduleCase, reference: RunOutcome) -> RunOutcome | None:
         """Return the outcome of a run if it fails as this one does; None otherwise, and when runs are used up."""
         if self.runs >= _RUNS:
             return None
@@ -51,7 +51,7 @@ class Shrunk:
         )
         return outcome if same else None
 
-    def accept(self, case: Case) -> bool:
+    def accept(self, case: ScheduleCase) -> bool:
         """Take a smaller case if it fails as well."""
         outcome = self.fails(self.program, case, self.reference)
         if outcome is not None:
@@ -59,7 +59,9 @@ class Shrunk:
         return outcome is not None
 
 
-def shrink(program: Program, plan: Plan, case: Case, outcome: Outcome, reference: Outcome) -> Shrunk:
+def shrink(
+    program: Program, plan: SchedulePlan, case: ScheduleCase, outcome: RunOutcome, reference: RunOutcome
+) -> Shrunk:
     """Return the failing run `case` of `program`, made smaller."""
     shrunk = Shrunk(program, case, outcome, reference)
     if plan.kind != "fifo":
@@ -82,7 +84,7 @@ def _fewer(shrunk: Shrunk) -> None:
     _minimize(shrunk.case.departures, lambda left: shrunk.accept(attrs.evolve(shrunk.case, departures=left)))
 
 
-def _shrink_program(shrunk: Shrunk, plan: Plan) -> None:
+def _shrink_program(shrunk: Shrunk, plan: SchedulePlan) -> None:
     """Make parameters smaller as long as some schedule of the same plan fails."""
     if plan.kind == "dfs":
         return
@@ -90,7 +92,7 @@ def _shrink_program(shrunk: Shrunk, plan: Plan) -> None:
     while again:
         again = False
         for program in shrunk.program.smaller():
-            fifo = Case()
+            fifo = ScheduleCase()
             first = program.run(fifo, fifo.strategy)
             if first.outcome.is_error:
                 continue

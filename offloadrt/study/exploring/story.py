@@ -8,7 +8,7 @@ import attrs
 
 from offloadrt.sim.actor import Actor
 from offloadrt.sim.strategies import Strategy
-from offloadrt.study.exploring.case import Case
+from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.program import Program
 from offloadrt.study.scripts.tracebacks import waiting_site
 from offloadrt.trace.event import to_ns
@@ -91,14 +91,14 @@ class Told:
         return lines
 
 
-def story_of(program: Program, case: Case) -> list[str]:
+def story_of(program: Program, case: ScheduleCase) -> list[str]:
     """Run a case once more, and tell it."""
     told = Told(case.strategy)
     program.run(case, told)
     return [*cost_lines(case), *told.lines()]
 
 
-def cost_lines(case: Case) -> Iterable[str]:
+def cost_lines(case: ScheduleCase) -> Iterable[str]:
     """Tell which costs are not at their means."""
     for key, place in case.costs:
         yield f"{key} is at {place:.0%} of its range"

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.exploring.case import Case, packed, unpacked
+from offloadrt.study.exploring.case import ScheduleCase, packed, unpacked
 
 PREFIX = "offloadrt1."
 """How a token begins; the digit is the version of its format."""
@@ -28,7 +28,7 @@ class Token:
     options: Mapping[str, Any]
     """Those of `Options` that are not at their defaults; for a test those of its run."""
     results: tuple[str, ...]
-    case: Case
+    case: ScheduleCase
     digests: Mapping[str, str]
     """The first digits of hashes: of the program's file, its machine and the emulator."""
     outcome: str
