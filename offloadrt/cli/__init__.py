@@ -2,8 +2,8 @@
 
 `main` turns what went wrong into one message and an exit code: 2 for what the user asked wrongly and for a script
 that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. Open
-`app.py` first: the commands are there, in `running.py` and in `record.py` (with the compilers `cc`, `cxx` and `fc`),
-one function each; what they print is made in `render.py`.
+`app.py` first: the commands are there, in `running.py`, `check.py` and `record.py` (with the compilers `cc`, `cxx` and
+`fc`), one function each; what they print is made in `render.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
+    from offloadrt.cli import check  # noqa: F401  # adds its command
     from offloadrt.cli.record import program_apart
     from offloadrt.cli.running import app
     from offloadrt.study.errors import ScriptFailed, UserError
