@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from offloadrt.checking.accesses import Access, WatchedBlock, Directive, Role
+from offloadrt.checking.accesses import Access, Directive, Role, WatchedBlock
 from offloadrt.checking.mappings import Mappings
 from offloadrt.checking.memories import Memories
 from offloadrt.checking.mistakes import Mistake, Mistakes, Story

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.checking.accesses import WatchedBlock, Directive
+from offloadrt.checking.accesses import Directive, WatchedBlock
 from offloadrt.checking.mistakes import Mistakes, Story
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import DELETE, IMPLICIT, OMPX_HOLD

@@ -7,17 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
-from offloadrt.cli.options import (
-    Environment,
-    Gear,
-    Json,
-    Machine,
-    Overrides,
-    Runtime,
-    Seed,
-    Strategy,
-    options_of,
-)
+from offloadrt.cli.exit_codes import NEGATIVE
+from offloadrt.cli.options import DEFAULTS, Json, RunOptions
 from offloadrt.cli.terminal import bars, console, told_now_and_then
 
 if TYPE_CHECKING:
@@ -29,13 +20,7 @@ def check(
     scenario: str,
     /,
     *parameters: str,
-    machine: Machine = None,
-    runtime: Runtime = None,
-    seed: Seed = 0,
-    gear: Gear = "turbo",
-    strategy: Strategy = "fifo",
-    set_: Overrides = None,
-    env: Environment = None,
+    options: RunOptions = DEFAULTS,
     json: Json = False,
 ) -> int:
     """Run a program once and report its mistakes: races, stale and uninitialised data, wrong maps.
@@ -55,17 +40,20 @@ def check(
 
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
-    options = options_of(machine, runtime, seed, gear, strategy, set_, 1, False, env)
     with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as watched:
         task = progress.add_task(chosen.name, total=None)
         report = checked(
-            chosen, given, options, lambda done, total: progress.update(task, completed=done, total=total), watched
+            chosen,
+            given,
+            options.given(),
+            lambda done, total: progress.update(task, completed=done, total=total),
+            watched,
         )
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
         console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
-    return 1 if report.mistakes else 0
+    return NEGATIVE if report.mistakes else 0
 
 
 def _lines(report: CheckReport) -> Iterator[str]:
