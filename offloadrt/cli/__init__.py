@@ -23,7 +23,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
-    from offloadrt.cli import check  # noqa: F401  # adds its command
+    from offloadrt.cli import check as check  # its command
+    from offloadrt.cli import exploring as exploring  # its commands
     from offloadrt.cli.record import program_apart
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
