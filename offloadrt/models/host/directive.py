@@ -46,7 +46,7 @@ async def in_directive(
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (trace := program.trace) is not None:
-        trace(events.DirectiveBegin, where.number, -1, number, number, name)
+        trace.directive(where.number, number, name)
     queue = DirectiveQueue(number, items=unmaps, mapped=len(unmaps))
     if (observer := program.observer) is not None:
         observer.handle(DirectiveBegan(number, where.number, name))
