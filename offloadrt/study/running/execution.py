@@ -124,7 +124,7 @@ def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> An
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
-        if isinstance(inner, SourceRefused) or (_is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -138,10 +138,6 @@ _OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAc
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """
-
-
-def _is_shipped(scenario: Scenario) -> bool:
-    return scenario.path is not None and scenario.path.parent == registry.folder()
 
 
 @contextmanager
