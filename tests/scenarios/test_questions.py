@@ -44,6 +44,8 @@ def test_verdicts_add_up_and_say_why(bench: Any) -> None:
     verdicts = [row.removesuffix(" |").split(" | ")[3] for row in rows(bench)]
     for verdict in bench.VERDICTS:
         assert re.search(rf"\b{verdicts.count(verdict)} {verdict}\b", text)
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in bench.VERDICTS)
+    assert counts in (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(question.why for question, verdict in zip(questions, verdicts, strict=True) if verdict != "right")
 
 
