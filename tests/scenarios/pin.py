@@ -99,11 +99,17 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"kernels": 5, "how": how} for how in ("present", "mapped", "always", "update", "firstprivate")
     ],
     "questions/pageable_updates": [{"updates": 5}, {"updates": 5, "kib": 2048.0, "threads": 2}],
+    "questions/peer_access": [{"nbytes": 1 << 24}, {"nbytes": 1 << 24, "enabled": False}],
     "questions/pipeline": [{"mib": 1}, {"mib": 1, "copy_out": False}, {"mib": 1, "asynchronous": False}],
     "questions/solver_steps": [
         {"mib": 8.0, "steps": 2, "configuration": how} for how in ("copy", "usm", "implicit_zero_copy", "eager_maps")
     ],
-    "questions/streams": [{"streams": 12, "kernels": 2}, {"streams": 12, "kernels": 2, "order": "in_turn"}],
+    "questions/stream_pipeline": [
+        {"mib": 1, "chunks": 4},
+        {"mib": 1, "chunks": 4, "memory": "pageable"},
+        {"mib": 1, "what": "in_kernel"},
+    ],
+    "questions/streams": [{"streams": 12, "kernels": 2}, {"streams": 12, "kernels": 2, "every": 2, "order": "in_turn"}],
     "questions/structs": [
         {"launches": 3, "how": how} for how in ("present", "implicit", "attached", "struct", "members")
     ],
