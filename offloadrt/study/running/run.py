@@ -171,7 +171,8 @@ class Run:
             self._built = build(self.sim, self._spec, self._options, self._environment, self.trace, self._counting)
             self._spec = self._built.spec
             if self._observer is not None:
-                self._built.programs[0].observe(self._observer)
+                for program in self._built.programs:
+                    program.observe(self._observer)
         return self._built
 
     # ------------------------------------------------------------------ the program
@@ -222,11 +223,7 @@ class Run:
         return self._parts.processes
 
     def observe(self, observer: ProgramObserver) -> None:
-        """Let an observer be told what the program does; of several processes, what the first one does.
-
-        Each process has addresses of its own, so one observer cannot tell theirs apart. Raises UserError once the
-        machine is built.
-        """
+        """Let an observer be told what the program does. Raises UserError once the machine is built."""
         if self._built is not None:
             raise UserError("observe: the machine runs already; name the observer before its first use")
         self._observer = observer
