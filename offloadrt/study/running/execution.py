@@ -26,6 +26,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
+from offloadrt.trace import Handovers
 
 Progress = Callable[[int, int], object]
 """Called with the steps done and all steps of a long program."""
@@ -35,6 +36,7 @@ _OPTIONS = {
     "configuration": "configuration",
     "allocator": "allocator",
     "devices": "num_devices",
+    "processes": "num_processes",
 }
 """The parameters of a scenario that are also options of its program, and the names of these options."""
 
@@ -56,6 +58,7 @@ def execute(
     hash: bool | None = None,
     record: bool = False,
     sinks: Sequence[Any] = (),
+    handovers: Handovers | None = None,
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
 ) -> Result:
@@ -90,6 +93,7 @@ def execute(
         hash=hash,
         record=record,
         sinks=sinks,
+        handovers=handovers,
         on_progress=progress,
     )
     if watched is not None:
@@ -158,7 +162,7 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
-        if isinstance(inner, SourceRefused) or (_is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -172,10 +176,6 @@ _OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAc
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """
-
-
-def _is_shipped(scenario: Scenario) -> bool:
-    return scenario.path is not None and scenario.path.parent == registry.folder()
 
 
 _patient = False
