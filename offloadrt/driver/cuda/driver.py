@@ -73,7 +73,6 @@ class Driver:
         self.memcpy_dtod_async = copying.memcpy_dtod_async
         self.memcpy_peer_async = copying.memcpy_peer_async
         self.device_can_access_peer = copying.device_can_access_peer
-        self.ctx_enable_peer_access = copying.ctx_enable_peer_access
 
         kernels = KernelCalls(context, copies)
         self.launch_kernel = kernels.launch_kernel
@@ -84,6 +83,7 @@ class Driver:
         self.mem_alloc_managed = managed.mem_alloc_managed
         self.mem_prefetch_async = managed.mem_prefetch_async
         self.mem_advise = managed.mem_advise
+        self._copying = copying
 
         self._memory = memory = MemoryCalls(context, managed, streams)
         self.mem_alloc = memory.mem_alloc
@@ -114,6 +114,26 @@ class Driver:
     def context(self) -> HostLock:
         """Return the context lock."""
         return self._context.lock
+
+    async def ctx_enable_peer_access(self, peer: int, cause: int | None = None) -> None:
+        """Let copies, and managed memory, use the link to another device from now on (cuCtxEnablePeerAccess).
+
+        Raises DriverError when there is none, and when access is enabled already.
+        """
+        await self._copying.ctx_enable_peer_access(peer, cause)
+        self._managed.space.enable_peer(self.device.index, peer)
+
+    def share_address_space(self, others: Sequence[Driver]) -> None:
+        """Share managed memory with the other drivers of the process; call it before any of them manages memory."""
+        process = [self._managed, *(other._managed for other in others)]
+        for managed in process:
+            managed.space, managed.process = self._managed.space, process
+
+    def start_managed(self) -> None:
+        """Spawn the actors of the unified-memory driver on all devices of the process that have none yet."""
+        for managed in self._managed.process:
+            if managed.uvm is not None:
+                managed.uvm.start()
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
+from offloadrt.driver.uvm.va_space import VaSpace
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import PrefetchPacket
 from offloadrt.sim import Signal
@@ -15,18 +18,23 @@ class ManagedCalls:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self.space = VaSpace(context.machine)
+        """The address space of the process."""
+        self.process: Sequence[ManagedCalls] = (self,)
+        """The calls of all devices whose drivers share the address space (``share_address_space``)."""
         self._host_memory = context.machine.host_memory
         self.uvm: Uvm | None = None
         """The unified-memory driver, once ``manage`` has been called."""
-        self._sizes: dict[int, int] = {}
-        """Bytes of the allocations, by address."""
 
     def manage(self) -> Uvm:
-        """Use managed memory: called once, by the runtime, before the first allocation.
+        """Use managed memory on all devices of the process: called by the runtime before the first allocation.
 
         Raises ProfileError on an APU, and when the profile lacks an entry.
         """
-        self.uvm = Uvm(self._context.machine, self._context.device)
+        for calls in self.process:
+            if calls.uvm is None:
+                calls.uvm = Uvm(calls._context.machine, calls._context.device, self.space)
+        assert self.uvm is not None, "it is one of the process"
         return self.uvm
 
     async def mem_alloc_managed(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
@@ -38,13 +46,12 @@ class ManagedCalls:
         Raises DriverError without managed memory, and for a size that is not positive.
         """
         with self._context.call("cuMemAllocManaged", None, cause) as call:
-            uvm = self._in_use(call.api)
+            self._in_use(call.api)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked(self._context.costs.allocate_managed):
                 address = self._host_memory.allocate(nbytes, self._context.costs.managed_alignment, "managed")
-                self._sizes[address] = nbytes
-                uvm.add(address, nbytes, populated=False, name=name)
+                self.space.allocate(address, nbytes, name)
             return address
 
     def free(self, address: int) -> bool:
@@ -52,9 +59,8 @@ class ManagedCalls:
 
         It is the part of cuMemFree that concerns managed memory; the call itself is in ``memory_calls.py``.
         """
-        if self.uvm is None or address not in self._sizes:
+        if not self.space.free(address):
             return False
-        self.uvm.remove(address, self._sizes.pop(address))
         self._host_memory.release(address)
         return True
 

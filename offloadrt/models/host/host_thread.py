@@ -88,15 +88,18 @@ class ProgramThread(ABC):
         check_alive(self.program.devices[0], array, "first_touch")
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
-    def host_access(self, place: Place) -> Awaitable[object]:
+    def host_access(self, place: Place, *, writes: bool = True) -> Awaitable[object]:
         """Read or write all of an array, or of a section, on the host.
+
+        It matters for managed memory that is read mostly whether this ``writes``: a store takes the devices' copies
+        away.
 
         Managed memory that the device owns comes back by page faults; other memory takes no time here. What the thread
         computes with it is not included. Raises FreedHostMemory.
         """
         begin, nbytes = extent(place, "host_access")
         check_alive(self.program.devices[0], array_of(place), "host_access")
-        return self.program.devices[0].plugin.host_touch(begin, nbytes)
+        return self.program.devices[0].plugin.host_touch(begin, nbytes, writes)
 
     # what a thread does besides
 
