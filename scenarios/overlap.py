@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from offloadrt import Range, Run, kernel, scenario
 from offloadrt import openmp as omp
@@ -18,7 +18,7 @@ async def overlap(
     run: Run,
     threads: Annotated[int, Range(1, 4096)] = 8,
     n: Annotated[int, Range(1)] = 1 << 20,
-    configuration: Literal["copy", "managed"] = "copy",
+    configuration: str = "copy",
     phantom: bool = False,
 ) -> dict[str, float]:
     """Each thread maps its own array, runs one kernel and takes the array back.
@@ -26,7 +26,8 @@ async def overlap(
     Parameters:
         threads: host threads
         n: doubles in each thread's array
-        configuration: what a map means: `copy` moves the array, `managed` lets its pages go to whoever touches them
+        configuration: what a map means, which offloadrt reads itself: `copy` moves the array, `managed` lets its pages
+            go to whoever touches them, `usm` leaves it where it is
         phantom: sizes without numbers
     """
 

@@ -226,7 +226,7 @@ def test_what_is_asked_wrongly_is_one_message_and_exit_code_2(
 
 
 def test_a_script_that_raises_shows_its_own_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", PICKY, "bang=true"]) == 2
+    assert main(["run", PICKY, "bang=true"]) == 3
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.startswith("Traceback (most recent call last):")
     assert "toys.py" in shown.err and "ZeroDivisionError: as told" in shown.err

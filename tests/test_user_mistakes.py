@@ -36,6 +36,30 @@ ASKED = [
     (["run", "fig2_zerocopy", "iterations=-3"], "parameter iterations: -3 is out of range"),
     (["run", "fig2_zerocopy", "n=64", "configuration=usm", "--env", "HSA_XNACK=0"], "Memory access fault by GPU"),
     (["run", "overlap", "n=64", "--log", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
+    (
+        ["run", "overlap", "--thread", "4"],
+        "nor a parameter thread of overlap; did you mean threads=4?",
+    ),
+    (
+        ["run", "overlap", "machine=t4"],
+        "(it has: threads, n, configuration, phantom); it is an option: --machine t4",
+    ),
+    (["run", "overlap", "n=64KiB"], "'64KiB' is a quantity of data, and this is a plain number; write n=64Ki for"),
+    (["run", "overlap", "n=some"], "parameter n: 'some' is not a value: expected int, 1 or more"),
+    (["run", "overlap", "n=1m"], "parameter n: '1m' is not a value: expected int, 1 or more (1M is 1000000"),
+    (["run", "stream", "elements=1us"], "parameter elements: '1us' is a quantity of time, and this is a plain number"),
+    (["run", "rodinia", "size_gb=3us"], "parameter size_gb: '3us' is a quantity of time, and this is a number of GB"),
+    (
+        ["run", "overlap", "--set", "alloc.cudaFree=20"],
+        "has no unit, and this is a quantity of time; write alloc",
+    ),
+    (["run", "overlap", "--configuration", "zero"], "no memory configuration 'zero'; there are: copy, "),
+    (
+        ["run", "stdpar", "--configuration", "usm"],
+        "it is for OpenMP programs; one of stdpar has none",
+    ),
+    (["run", "overlap", "configuration=copy", "--configuration", "usm"], "--configuration usm sets it as well"),
+    (["compare", "overlap", "configuration=copy,usm", "--configuration", "usm"], "--configuration usm sets it for all"),
     (["conform", str(CASES)], "is a directory; name the files in it"),
 ]
 
@@ -102,7 +126,7 @@ def test_programs(line: str, message: str, tmp_path: Path, capsys: pytest.Captur
     """The program's own frames and one error, however many threads raise it."""
     script = tmp_path / "script.py"
     script.write_text(HEAD + BODY.format(line))
-    assert main(["run", str(script)]) == 2
+    assert main(["run", str(script)]) == 3
     told = capsys.readouterr().err
     assert message in told and "raised 3 times" in told and str(script) in told
     assert "offloadrt/sim" not in told and "attrs generated" not in told and len(told.splitlines()) <= 8

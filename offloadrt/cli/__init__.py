@@ -1,9 +1,8 @@
 """The command line: `offloadrt list | show | run | sweep | compare | stats | kernels | calibrate | record | …`.
 
-`main` turns what went wrong into one message and an exit code: 2 for what the user asked wrongly and for a script
-that raised (its own traceback is shown, without ours), 1 when a check found differences, 130 when interrupted. Open
-`app.py` first: the commands are there, in `running.py` and in `record.py` (with the compilers `cc`, `cxx` and `fc`),
-one function each; what they print is made in `render.py`.
+`main` turns what went wrong into one message and an exit code (`exit_codes.py`); a script that raised shows its own
+traceback, without ours. Open `app.py` first: the commands are there, in `running.py` and in
+`record.py` (with the compilers `cc`, `cxx` and `fc`), one function each; what they print is made in `render.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +11,10 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-WRONG_USE = 2
-INTERRUPTED = 130
+from offloadrt.cli.exit_codes import INTERRUPTED, PROGRAM_FAILED, WRONG_USE
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Errors of a disk or stream that cannot be written."""
 
@@ -24,20 +24,23 @@ def main(tokens: Sequence[str] | None = None) -> int:
     from cyclopts import CycloptsError
 
     from offloadrt.cli.record import program_apart
-    from offloadrt.cli.running import app
-    from offloadrt.study.errors import ScriptFailed, UserError
+    from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
     tokens = program_apart(sys.argv[1:] if tokens is None else tokens)
     try:
-        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        code = _run(tokens)
         sys.stdout.flush()
     except CycloptsError as error:
         return _complain(f"{' '.join(str(error).split())}\nTry offloadrt --help.")
+    except UnknownParameter as error:
+        from offloadrt.cli.meaning import as_option
+
+        return _complain(f"{error}{as_option(tokens, error)}")
     except UserError as error:
         return _complain(str(error))
     except ScriptFailed as error:
         print(error, file=sys.stderr)
-        return WRONG_USE
+        return PROGRAM_FAILED
     except KeyboardInterrupt as error:
         print(str(error) or "interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -48,6 +51,21 @@ def main(tokens: Sequence[str] | None = None) -> int:
         what = "cannot be written: " if error.errno in _FULL else ""
         return _complain(f"{error.filename or 'standard output'}: {what}{error.strerror or error}")
     return code if isinstance(code, int) else 0
+
+
+def _run(tokens: list[str]) -> Any:
+    """Run the command; what is a parameter of its scenario and was written as an option is read as it was meant."""
+    from cyclopts import UnknownOptionError
+
+    from offloadrt.cli.running import app
+
+    while True:
+        try:
+            return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        except UnknownOptionError as error:
+            from offloadrt.cli.meaning import as_meant
+
+            tokens = as_meant(tokens, error)  # each time one option less
 
 
 def _complain(message: str) -> int:

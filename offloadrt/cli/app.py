@@ -12,13 +12,16 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 import offloadrt
-from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, options_of
+from offloadrt.cli.exit_codes import NEGATIVE
+from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, overrides_of
 from offloadrt.cli.terminal import console
 
 app = App(
     name="offloadrt",
     help="What would this offloading program do under another memory configuration, thread count, runtime policy or "
     "machine, and why?",
+    help_epilogue="Exit codes: 0 success; 1 a check found differences or a claim does not hold; 2 what was asked for "
+    "cannot be done; 3 the program or script failed; 130 interrupted.",
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
     version=offloadrt.__version__,
@@ -104,7 +107,7 @@ def machines(
         from offloadrt.cli.machines import as_json, compared
         from offloadrt.machine.profile.difference import differences
 
-        overrides = options_of(None, None, 0, "turbo", "fifo", set_, 1, False).overrides
+        overrides = overrides_of(set_)
         one, two = (profiles.load(name, overrides, runtime=runtime) for name in (machine, other))
         found = differences(one, two)
         if json:
@@ -115,7 +118,7 @@ def machines(
         screen.print(render.machines(profiles.summaries()))
         screen.print(render.runtimes(profiles.runtimes()))
     else:
-        overrides = options_of(None, None, 0, "turbo", "fifo", set_, 1, False).overrides
+        overrides = overrides_of(set_)
         screen.print(*render.machine(profiles.load(machine, overrides, runtime=runtime)), sep="\n")
 
 
@@ -195,4 +198,4 @@ def conform(*files: Path, gear: Gear = "turbo") -> int:
     except conformance.ConformanceFileError as error:
         raise UserError(str(error)) from None
     print(report)
-    return 1 if report.differing else 0
+    return NEGATIVE if report.differing else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import attrs
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
@@ -40,7 +41,20 @@ Environment = Annotated[
     ),
 ]
 Repeat = Annotated[int, Parameter(help="Runs with seeds counting up; the median run is reported.")]
-Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object instead of tables.", negative=())]
+Configuration = Annotated[
+    str | None,
+    Parameter(
+        help="The memory configuration, whatever the program asks for: copy, usm, implicit_zero_copy, eager_maps, "
+        "managed, managed+prefetch, otm, or one of a package of yours."
+    ),
+]
+Hash = Annotated[
+    bool, Parameter(help="Compute the trace hash: equal hashes mean equal runs, event by event.", negative=())
+]
+Json = Annotated[
+    bool,
+    Parameter(name="--json", help="Print one JSON object instead of tables (see `offloadrt schema`).", negative=()),
+]
 Predicated = Annotated[
     bool,
     Parameter(
@@ -51,21 +65,49 @@ Predicated = Annotated[
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]
 
 
-def options_of(
-    machine: str | None,
-    runtime: str | None,
-    seed: int,
-    gear: str,
-    strategy: str,
-    overrides: list[str] | None,
-    repeat: int,
-    hash: bool,
-    environment: list[str] | None = None,
-) -> Options:
-    """Turn the options of the command line into those that `study` takes. Raises UserError for one written wrongly."""
-    from offloadrt.study.points import Options
+@Parameter(name="*")
+@attrs.frozen(kw_only=True)
+class RunOptions:
+    """How runs are made: the options that all commands share which run scenarios."""
+
+    machine: Machine = None
+    runtime: Runtime = None
+    configuration: Configuration = None
+    set_: Overrides = None
+    env: Environment = None
+    seed: Seed = 0
+    gear: Gear = "turbo"
+    strategy: Strategy = "fifo"
+    repeat: Repeat = 1
+    hash: Hash = False
+
+    def given(self, *, hash: bool = False) -> Options:
+        """Return them as `study` takes them, with the trace hash when `hash` asks for it. Raises UserError."""
+        from offloadrt.study.points import Options
+
+        return Options(
+            machine=self.machine,
+            runtime=self.runtime,
+            configuration=self.configuration,
+            overrides=overrides_of(self.set_),
+            environment=_assignments(self.env, "a variable is written --env NAME=VALUE", "--env"),
+            seed=self.seed,
+            gear=self.gear,
+            strategy=self.strategy,
+            repeat=self.repeat,
+            hash=self.hash or hash,
+        )
+
+
+DEFAULTS = RunOptions()
+
+
+def overrides_of(texts: list[str] | None) -> dict[str, str]:
+    """Return the entries that `--set` names, by key. Raises UserError for one written wrongly."""
+    return _assignments(texts, "an override is written --set key=value", "--set")
+
+
+def _assignments(texts: list[str] | None, what: str, option: str) -> dict[str, str]:
     from offloadrt.study.scripts.parameters import split_assignments
 
-    pairs = split_assignments(overrides or (), what="an override is written --set key=value", option="--set")
-    variables = split_assignments(environment or (), what="a variable is written --env NAME=VALUE", option="--env")
-    return Options(machine, runtime, pairs, variables, seed, gear, strategy, repeat, hash)
+    return split_assignments(texts or (), what=what, option=option)

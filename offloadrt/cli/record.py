@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from offloadrt.cli.app import app
+from offloadrt.cli.exit_codes import PROGRAM_FAILED
 
 if TYPE_CHECKING:
     from offloadrt.recording.toolchain import Language
@@ -122,7 +123,7 @@ def record(
         print(f"{command[0]}{with_threads} {run.ending()}: {run.directives} directives in {output}", file=sys.stderr)
     if not keep_raw:
         shutil.rmtree(raw)
-    return 0 if all(run.exit == 0 or run.stopped for run in runs) else 1
+    return 0 if all(run.exit == 0 or run.stopped for run in runs) else PROGRAM_FAILED
 
 
 def _numbers(threads: str | None) -> list[int | None]:

@@ -39,9 +39,13 @@ def size(nbytes: float) -> str:
 
 
 def figure(name: str, value: object) -> str:
-    """Write a measured figure for people: times are told by `_s` at the end of the name, bytes by `_bytes`."""
+    """Write a measured figure for people: the end of its name tells its unit, `_s`, `_per_s` or `_bytes`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
+    if name.endswith("bytes_per_s"):
+        return f"{value / 1e9:.5g} GB/s"
+    if name.endswith("_per_s"):
+        return f"{value:.5g} /s"
     if name.endswith("_s"):
         return seconds(value)
     if name.endswith("_bytes"):

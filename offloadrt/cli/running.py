@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
-from offloadrt.cli.options import (
-    Environment,
-    Gear,
-    Jobs,
-    Json,
-    Machine,
-    Overrides,
-    Repeat,
-    Runtime,
-    Seed,
-    Strategy,
-    options_of,
-)
-from offloadrt.cli.terminal import bars, console, kept_progress, stages, told_now_and_then
+from offloadrt.cli.exit_codes import NEGATIVE, PROGRAM_FAILED, WRONG_USE
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, Machine, Overrides, RunOptions, Runtime, overrides_of
+from offloadrt.cli.terminal import bars, console, kept_progress, stages, told_now_and_then, warn
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
 
@@ -35,17 +24,9 @@ def run(
     scenario: str,
     /,
     *parameters: str,
-    machine: Machine = None,
-    runtime: Runtime = None,
-    seed: Seed = 0,
-    gear: Gear = "turbo",
-    strategy: Strategy = "fifo",
-    set_: Overrides = None,
-    env: Environment = None,
-    repeat: Repeat = 1,
+    options: RunOptions = DEFAULTS,
     log: Path | None = None,
     perfetto: Path | None = None,
-    hash: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
 ) -> None:
     """Run a scenario once and show what it measured and where the time went.
@@ -60,9 +41,8 @@ def run(
         Write every event to this file, one JSON object a line.
     perfetto:
         Write a trace for https://ui.perfetto.dev to this file.
-    hash:
-        Compute the trace hash: equal hashes mean equal runs, event by event.
     """
+    from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.running.execution import execute_repeatedly
     from offloadrt.study.running.sinks import open_sinks
@@ -70,19 +50,21 @@ def run(
     from offloadrt.study.scripts.parameters import split_assignments
 
     chosen = registry.find(scenario)
-    given = chosen.bind(split_assignments(parameters))
-    hashed = hash or log is not None or perfetto is not None
-    options = options_of(machine, runtime, seed, gear, strategy, set_, repeat, hashed, env)
+    written = split_assignments(parameters)
+    if "configuration" in written and options.configuration is not None:
+        raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
+    given = chosen.bind(written)
     with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as watched:
         task = progress.add_task(chosen.name, total=None)
         result = execute_repeatedly(
             chosen,
             given,
-            options,
+            options.given(hash=log is not None or perfetto is not None),
             open_sinks(log=log, perfetto=perfetto),
             lambda done, total: progress.update(task, completed=done, total=total),
             watched,
         )
+    warn([result])
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
     else:
@@ -96,18 +78,10 @@ def sweep(
     scenario: str,
     /,
     *axes: str,
-    out: Path,
+    out: Path | None = None,
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
-    machine: Machine = None,
-    runtime: Runtime = None,
-    seed: Seed = 0,
-    gear: Gear = "turbo",
-    strategy: Strategy = "fifo",
-    set_: Overrides = None,
-    env: Environment = None,
-    repeat: Repeat = 1,
-    hash: Annotated[bool, Parameter(negative=())] = False,
+    options: RunOptions = DEFAULTS,
 ) -> int:
     """Run a scenario over all combinations of values; write tables and a figure.
 
@@ -121,11 +95,9 @@ def sweep(
         Values of parameters, as name=v1,v2,...; parameters of the scenario's own sweep that are not named here take
         all its values (`offloadrt show SCENARIO` lists them).
     out:
-        Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg.
+        Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
     executor:
         A pool of processes here, a dask cluster, or the ranks of an MPI job.
-    hash:
-        Compute the trace hash of every run.
     """
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.executors import executor as executor_of
@@ -136,8 +108,9 @@ def sweep(
     from offloadrt.study.scripts.parameters import sweep_axes
 
     chosen = registry.find(scenario)
+    out = Path("results") / chosen.name if out is None else out
     swept = sweep_axes(chosen.name, axes, chosen.sweep)
-    points = grid(chosen, swept, options_of(machine, runtime, seed, gear, strategy, set_, repeat, hash, env))
+    points = grid(chosen, swept, options.given())
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
     workers = jobs if jobs is not None else processors()
@@ -145,6 +118,7 @@ def sweep(
         print(f"{chosen.name}: {len(points)} runs: {varied(points)}", file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
     screen = console()
+    warn(outcome.finished)
     written = table.write(outcome.finished, out) if outcome.finished else []
     figure = figures.figure_for(chosen.figure, swept, outcome.finished)
     if figure is not None:
@@ -155,7 +129,9 @@ def sweep(
     for failure in outcome.failures:
         named = ", ".join(f"{name}={value}" for name, value in failure.point.parameters.items() if name in swept)
         print(f"offloadrt: {named}: {failure.message}", file=sys.stderr)
-    return 2 if outcome.failures else 0
+    if not outcome.failures:
+        return 0
+    return PROGRAM_FAILED if any(failure.of_program for failure in outcome.failures) else WRONG_USE
 
 
 @app.command
@@ -165,12 +141,7 @@ def compare(
     *parameters: str,
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
     measure: Annotated[list[str] | None, Parameter(negative=())] = None,
-    machine: Machine = None,
-    runtime: Runtime = None,
-    seed: Seed = 0,
-    set_: Overrides = None,
-    env: Environment = None,
-    repeat: Repeat = 1,
+    options: RunOptions = DEFAULTS,
     jobs: Jobs = None,
     out: Path | None = None,
     json: Json = False,
@@ -222,11 +193,12 @@ def compare(
                     baseline or (), what="a baseline is written name=value", option="--baseline"
                 ),
                 measures=measure or (),
-                options=options_of(machine, runtime, seed, "turbo", "fifo", set_, repeat, False, env),
+                options=options.given(),
                 jobs=jobs if jobs is not None else processors(),
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
+    warn(compared.results)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:
@@ -250,8 +222,10 @@ def validate(
     jobs: Jobs = None,
     out: Path | None = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Compare what the emulator says with what a paper reports, claim by claim, or with independent measurements.
+
+    The exit code is 1 when a claim fails, or depends on an entry's place in its range.
 
     Parameters
     ----------
@@ -280,11 +254,10 @@ def validate(
 
     if independent:
         _predict(file, processors() if jobs is None else jobs, ranges=not quick, as_json=json)
-        return
+        return 0
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent")
     workers = jobs if jobs is not None else processors()
-    options = options_of(machine, runtime, 0, "turbo", "fifo", set_, 1, False)
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
             papers.find(paper),
@@ -292,9 +265,9 @@ def validate(
             jobs=workers,
             quick=quick,
             ranges=ranges,
-            machine=options.machine,
-            runtime=options.runtime,
-            overrides=options.overrides,
+            machine=machine,
+            runtime=runtime,
+            overrides=overrides_of(set_),
             file=None if out is None else out / "points.jsonl",
             advanced=advanced,
         )
@@ -302,6 +275,7 @@ def validate(
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
         console().print(*render.validation(report), sep="\n")
+    return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
 def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:

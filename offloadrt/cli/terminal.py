@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from offloadrt.study.reporting.results import Result
     from offloadrt.study.running.run import Run
     from offloadrt.study.sweep import SweepOutcome
 
@@ -21,6 +22,12 @@ def console(stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, width=None if stream.isatty() else 120, highlight=False)
+
+
+def warn(results: Iterable[Result]) -> None:
+    """Write what the runs warn of to standard error, each warning once."""
+    for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
+        print(f"offloadrt: warning: {warning}", file=sys.stderr)
 
 
 @contextlib.contextmanager

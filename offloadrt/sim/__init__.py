@@ -11,7 +11,7 @@ Open `simulation.py` first, then `actor.py`.
 ``Station``             servers and a queue: ``serve(dt)`` acquires, stays, releases in one suspension
 ``Mailbox``, ``Request``   messages to an actor; ``call`` waits for the ``reply``; ``TIMED_OUT``
 ``Signal``              one-shot completion
-``Fifo``, ``Random``    strategies: who goes first at one instant (protocol ``Strategy``)
+``Fifo``, ``Random``    strategies: who goes first at one instant (protocol ``Strategy``); more in `strategies/`
 ``Observer``            protocol for being told of actors and locks
 ======================  =============================================================================================
 
@@ -41,7 +41,7 @@ from offloadrt.sim.semaphore import Semaphore, SemaphoreStatistics
 from offloadrt.sim.signal import Signal, SignalStatistics
 from offloadrt.sim.simulation import Gear, Simulation
 from offloadrt.sim.station import Station, StationStatistics
-from offloadrt.sim.strategy import Fifo, Random, Strategy
+from offloadrt.sim.strategies import Fifo, Random, Strategy
 
 __all__ = [
     "PASSED",

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from heapq import heappop
+from collections.abc import Callable
+from heapq import heapify, heappop
+from math import inf, isfinite, nextafter
 from typing import Any
 
-from offloadrt.sim.actor import Scheduler
+from offloadrt.sim.actor import Actor, Scheduler
 from offloadrt.sim.errors import BadChoice
-from offloadrt.sim.strategy import Strategy
+from offloadrt.sim.strategies.strategy import Strategy
+from offloadrt.sim.timers import Timer
 
 
 class ChosenOrder:
     """Stands where the scheduler has its ready deque, and hands out what a strategy chooses.
 
     It is true while a timer is pending, so the scheduler never takes a timer itself: whoever is due at this instant has
-    to be among the choices, whether a timer or another actor made it ready.
+    to be among the choices, whether a timer or another actor made it ready. Timers stay in the heap until they are
+    chosen; one that was passed over is late there. Whom the strategy holds back waits here and not in the heap, since
+    its wait has ended: it keeps what it has been given, and no timeout may interrupt it.
     """
 
     def __init__(self, sim: Scheduler, strategy: Strategy) -> None:
@@ -25,20 +30,32 @@ class ChosenOrder:
         self.first: deque[Any] = deque()
         """Who goes on before anybody is chosen: put back after a slice, or stepped aside for a look at Trio."""
         self.control: deque[Any] = deque()
-        """Timeouts of actors that are among the choices: they strike when these have gone on."""
-        self.choices: list[Any] = []
+        """Timeouts of actors that are on their way: they strike when these have gone on."""
+        self.woken: list[tuple[float, Actor]] = []
+        """Whom others have made ready, and since when."""
+        self.held: list[tuple[float, Actor]] = []
+        """Whom the strategy holds back, and until when."""
+        self._reach = float(getattr(strategy, "reach", 0.0))
+        self._delay: Callable[[Actor], float | None] | None = getattr(strategy, "delay", None)
+        self._was_held: set[Actor] = set()
+        self._striking: Timer = (-inf, 0, None)
+        """The timer of the timeout that was handed out last."""
 
     def __bool__(self) -> bool:
-        return bool(self.first or self.control or self.choices or self.sim.heap)
+        return bool(self.first or self.control or self.woken or self.held or self.sim.heap)
 
     def __len__(self) -> int:
-        return len(self.first) + len(self.control) + len(self.choices)
+        return len(self.first) + len(self.control) + len(self.woken) + len(self.held)
 
     def __contains__(self, item: Any) -> bool:
-        return item in self.first or item in self.choices
+        """Tell whether an actor is on its way, as seen by the timeout that strikes now."""
+        return item in self.first or self._on_its_way(item, self._striking[:2])
 
     def append(self, item: Any) -> None:
-        (self.choices if item.is_actor else self.control).append(item)
+        if item.is_actor:
+            self.woken.append((self.sim.now, item))
+        else:
+            self.control.append(item)
 
     def appendleft(self, item: Any) -> None:
         self.first.appendleft(item)
@@ -49,40 +66,141 @@ class ChosenOrder:
     def popleft(self) -> Any:
         if self.first:
             return self.first.popleft()
-        sim, choices = self.sim, self.choices
-        if not choices and not self.control:
-            sim.now, sequence, item = heappop(sim.heap)
-            if sequence <= 0 or not item.is_actor:  # a fence, a cancellation or a timeout: no choice
+        while True:
+            if self.held:
+                self._let_go(self.sim.now)
+            if (item := self._timeout()) is not None:
                 return item
-            choices.append(item)
-        # Timers of this instant are choices like actors that others have made ready.
-        while sim.heap and sim.heap[0][0] <= sim.now:
-            _, sequence, item = heappop(sim.heap)
-            if sequence <= 0 or not item.is_actor:
-                return item
-            choices.append(item)
+            woken, timers = self._candidates()
+            if not woken and not timers:
+                self._advance()
+                continue
+            place = self._chosen([*woken, *(timer[2] for timer in timers)]) if len(woken) + len(timers) > 1 else 0
+            actor = woken[place] if place < len(woken) else self._take(timers[place - len(woken)])
+            if place < len(woken):
+                del self.woken[next(i for i, (_, other) in enumerate(self.woken) if other is actor)]
+            if self._delay is None or not self._held_back(actor, self._delay):
+                return actor
+
+    # ------------------------------------------------------------------ who is due
+    def _timeout(self) -> Any:
+        """Take what is due now and is no choice: a fence, a cancellation or a timeout. None if there is none."""
+        sim, heap = self.sim, self.sim.heap
+        if heap and heap[0][0] <= sim.now:
+            due = [timer for timer in heap if timer[0] <= sim.now and (timer[1] <= 0 or not timer[2].is_actor)]
+            if due:
+                self._striking = timer = min(due, key=_order)
+                return self._take(timer)
         for position, item in enumerate(self.control):
-            if item.target not in choices:
+            if not self._on_its_way(item.target, (sim.now, inf)):
                 del self.control[position]
                 return item
-        return choices.pop(self._chosen() if len(choices) > 1 else 0)
+        return None
 
-    def _chosen(self) -> int:
+    def _on_its_way(self, actor: Any, before: tuple[float, float]) -> bool:
+        """Tell whether an actor's wait has ended: it was woken, is held back, or its timer comes before that one."""
+        if any(other is actor for _, other in self.woken) or any(other is actor for _, other in self.held):
+            return True
+        now = self.sim.now
+        return any(timer[2] is actor and timer[0] <= now and timer[:2] <= before for timer in self.sim.heap)
+
+    def _candidates(self) -> tuple[list[Actor], list[Timer]]:
+        """Return who can go on, in order of scheduling: those woken, then those whose time comes within reach."""
+        sim, heap = self.sim, self.sim.heap
+        limit = sim.now
+        if self._reach:
+            earliest = min(heap[0][0] if heap else inf, self.woken[0][0] if self.woken else inf)
+            if earliest > sim.now:
+                return [], []
+            limit = earliest + self._reach
+            for timer in heap:  # nobody overtakes a timeout
+                if timer[0] <= limit and (timer[1] <= 0 or not timer[2].is_actor):
+                    limit = nextafter(timer[0], -inf)
+            if self.held:
+                limit = min(limit, max(min(self.held, key=_since)[0], sim.now))
+            limit = max(limit, earliest)
+        timers = [timer for timer in heap if timer[0] <= limit]
+        if len(timers) > 1:
+            timers.sort(key=_order)
+        return [actor for since, actor in self.woken if since <= limit], timers
+
+    def _advance(self) -> None:
+        """Let time pass until the next timer is due, or the next one who was held back may go on."""
+        sim = self.sim
+        until = min((time for time, _ in self.held), default=inf)
+        if sim.heap:
+            until = min(until, sim.heap[0][0])
+        sim.now = max(sim.now, until)
+        if self.held:
+            self._let_go(nextafter(sim.now, inf))
+
+    def _let_go(self, time: float) -> None:
+        """Make those ready who were held back until before ``time``."""
+        for entry in [entry for entry in self.held if entry[0] < time]:
+            self.held.remove(entry)
+            self._was_held.add(entry[1])
+            self.woken.append((self.sim.now, entry[1]))
+
+    def _take(self, timer: Timer) -> Any:
+        """Take a timer off the heap; time goes on to it, if it lies ahead."""
+        sim, heap = self.sim, self.sim.heap
+        if timer is heap[0]:
+            heappop(heap)
+        else:
+            heap.remove(timer)
+            heapify(heap)
+        if timer[0] > sim.now:
+            sim.now = timer[0]
+        return timer[2]
+
+    # ------------------------------------------------------------------ what the strategy says
+    def _held_back(self, actor: Actor, delay: Callable[[Actor], float | None]) -> bool:
+        """Ask the strategy whether to hold an actor back, once each time that it goes on while there are others."""
+        sim = self.sim
+        if actor in self._was_held:
+            self._was_held.discard(actor)
+            return False
+        if not (self.woken or self.held or sim.heap):
+            return False
+        try:
+            if (seconds := delay(actor)) is None:
+                return False
+            if isfinite(seconds) and seconds >= 0.0:
+                self.held.append((sim.now + seconds, actor))
+                return True
+            what = f"returned {seconds!r}; it returns virtual seconds, or None"
+        except Exception as error:
+            what = f"raised {type(error).__name__}: {error}"
+        self._refuse(f"delay {what} at t={sim.now:.9g}, for {actor.name}")
+        return False
+
+    def _chosen(self, ready: list[Actor]) -> int:
         """Ask the strategy, and return the place that it chooses.
 
         Any other answer ends the run as soon as Trio can be told; until then the first is chosen.
         """
-        sim, most = self.sim, len(self.choices) - 1
+        most = len(ready) - 1
         try:
-            if 0 <= (place := operator.index(self.strategy.choose(self.choices))) <= most:
+            if 0 <= (place := operator.index(self.strategy.choose(ready))) <= most:
                 return place
             what = f"returned {place}"
         except Exception as error:
             what = f"raised {type(error).__name__}: {error}"
-        if sim.violation is None:
-            name = getattr(self.strategy, "name", type(self.strategy).__name__)
-            sim.violation = BadChoice(
-                f"strategy {name!r}: choose {what} at t={sim.now:.9g}, with {most + 1} actors ready; it returns the "
-                f"place of one of them, from 0 to {most}"
-            )
+        self._refuse(
+            f"choose {what} at t={self.sim.now:.9g}, with {most + 1} actors ready; it returns the "
+            f"place of one of them, from 0 to {most}"
+        )
         return 0
+
+    def _refuse(self, what: str) -> None:
+        if self.sim.violation is None:
+            name = getattr(self.strategy, "name", type(self.strategy).__name__)
+            self.sim.violation = BadChoice(f"strategy {name!r}: {what}")
+
+
+def _order(timer: Timer) -> tuple[float, int]:
+    return timer[0], timer[1]
+
+
+def _since(entry: tuple[float, Actor]) -> float:
+    return entry[0]

@@ -32,7 +32,7 @@ from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
 from offloadrt.sim.scope import Attached, TimeoutScope
 from offloadrt.sim.sleep import make_sleep
-from offloadrt.sim.strategy import Fifo, Strategy
+from offloadrt.sim.strategies import Fifo, Strategy
 from offloadrt.sim.timers import Timer, remove
 from offloadrt.sim.trampoline import ADVANCES, SLICE, Fence, Trampoline
 from offloadrt.sim.watch import TrioWatch, task_in_a_step
@@ -46,7 +46,7 @@ class Simulation(trio.abc.Clock):
     """Virtual time for one run.
 
     :param gear: ``native`` or ``turbo``; both give the same order of events.
-    :param strategy: order among actors that are ready at one instant (``Fifo()``, ``Random(seed)``).
+    :param strategy: who goes on first, and who is held back (``Fifo()``, ``Random(seed)``, …: `strategies/`).
     :param seed: of ``rng``, the run's only random generator.
     :param observer: told of actors and locks; see ``offloadrt.sim.observer``.
     :param slice: steps between two looks at Trio (turbo).

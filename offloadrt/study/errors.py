@@ -1,6 +1,7 @@
 """Mistakes of the user, each reported in one message.
 
-The command line prints such an error without a traceback and leaves with exit code 2; Python callers may catch it.
+The command line prints such an error without a traceback and leaves with exit code 2, for a script that failed with 3;
+Python callers may catch it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class ParameterError(UserError):
 
     def __str__(self) -> str:
         return f"parameter {self.parameter}: {self.message}"
+
+
+class UnknownParameter(ParameterError):
+    """A scenario has no parameter of that name."""
 
 
 class ScenarioNotFound(UserError):

@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt.study.errors import ParameterError
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -30,6 +31,8 @@ class Options:
     """A profile's name or the path of a user's own file; None is the scenario's machine."""
     runtime: str | None = None
     """The same of the offloading runtime; None is the scenario's, or else the machine's default."""
+    configuration: str | None = None
+    """The memory configuration that the program gets whatever it asks for; None is the program's own choice."""
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     environment: Mapping[str, str] = attrs.field(factory=dict)
     """Environment variables of the program."""
@@ -99,8 +102,13 @@ class Keys:
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options) -> list[Point]:
     """Combine the values of `axes`, the last axis fastest, to points with all parameters bound.
 
-    Raises ParameterError before anything runs when one of the values is not a value of its parameter.
+    Raises ParameterError before anything runs when one of the values is not a value of its parameter, or an axis is the
+    configuration that the options set for all points.
     """
+    if options.configuration is not None and "configuration" in axes:
+        raise ParameterError(
+            "configuration", f"--configuration {options.configuration} sets it for all runs; leave out one"
+        )
     names = list(axes)
     reference = registry.reference(scenario)
     return [

@@ -34,6 +34,8 @@ class Failure:
 
     point: Point
     message: str
+    of_program: bool = False
+    """Whether the program raised; otherwise what was asked for cannot be done."""
 
 
 @attrs.define
@@ -53,12 +55,12 @@ class SweepOutcome:
 
 
 def run_point(point: Point) -> bytes:
-    """Run one point, in whichever process; return its result as JSON, or `{"error": message}`."""
+    """Run one point, in whichever process; return its result as JSON, or `{"error": message, "of_program": bool}`."""
     try:
         scenario = registry.find(point.scenario)
         return to_json(execute_repeatedly(scenario, point.parameters, point.options))
     except (UserError, ScriptFailed) as error:
-        return msgspec.json.encode({"error": str(error)})
+        return msgspec.json.encode({"error": str(error), "of_program": isinstance(error, ScriptFailed)})
 
 
 def finished_points(file: Path) -> dict[str, Result]:
@@ -97,7 +99,7 @@ def sweep(
         for number, answer in _answers(points, missing, pool, jobs):
             row = msgspec.json.decode(answer)
             if "error" in row:
-                outcome.failures.append(Failure(points[number], row["error"]))
+                outcome.failures.append(Failure(points[number], row["error"], row["of_program"]))
             else:
                 outcome.results[number] = msgspec.convert(row, Result)
                 keep(points[number], row)

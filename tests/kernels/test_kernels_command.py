@@ -146,7 +146,7 @@ def test_a_scenario_that_names_its_kernels(
 def test_a_scenario_that_names_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "failing.py"
     script.write_text(NAMING.format(kernels="nothing"))
-    assert main(["kernels", str(script)]) == 2
+    assert main(["kernels", str(script)]) == 3
     assert "NameError: name 'nothing' is not defined" in capsys.readouterr().err
 
 

@@ -131,9 +131,9 @@ class ProfileEntry:
     def overriding(self, given: object) -> ProfileEntry:
         """Return this entry with the value that a user has given.
 
-        It is a number in the entry's own unit, a quantity (``"20us"``), a choice, or an end of the range.
+        It is a number in the entry's own unit, a quantity as a text (``"20us"``), a choice, or an end of the range.
 
-        Raises EntryError.
+        Raises EntryError, also for a text that is a number without the unit that the entry needs.
         """
         if self.reference:
             raise EntryError(f"is only there to compare with, so that setting it would change nothing ({self.note})")
@@ -146,6 +146,7 @@ class ProfileEntry:
             value = _text(given, self.choices, self.format)
         else:
             assert self.unit is not None
+            _needs_unit(given, self.unit, self.key)
             value = _number(given, self.unit, self.key)
         return attrs.evolve(self, value=value, low=None, high=None, source="user", source_type="user", overridden=True)
 
@@ -202,6 +203,19 @@ def parse(key: str, raw: object) -> ProfileEntry:
     if not 0 < low <= high:
         raise EntryError(f"range [{text.range[0]:g}, {text.range[1]:g}] must be positive and ascending")
     return ProfileEntry(value=math.sqrt(low * high), low=low, high=high, unit=unit, **common)
+
+
+def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
+    """Raise EntryError for a text such as "20" where seconds and microseconds are both likely; 0 needs no unit."""
+    if unit.is_count or unit.dimension == "fraction" or not isinstance(given, str):
+        return
+    try:
+        value, dimension = units.quantity(given.strip())
+    except units.UnitError:
+        return  # `_number` says what is wrong with it
+    if value and not dimension:
+        example = f"{key}={given.strip()}{unit.text}"
+        raise EntryError(f"{given!r} has no unit, and this is a quantity of {unit.dimension}; write {example}")
 
 
 def _number(given: object, unit: units.Unit, key: str) -> float:

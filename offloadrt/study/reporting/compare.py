@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.errors import ParameterError, UserError, did_you_mean
+from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
@@ -155,7 +155,7 @@ def compare(
     scenario names.
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
-    and when a run fails; ParameterError for a bad parameter.
+    and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
     options = options or Options()
     if all(len(values) < 2 for values in axes.values()):
@@ -173,7 +173,7 @@ def compare(
         if outcome.failures:
             failure = outcome.failures[0]
             named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
-            raise UserError(f"compare: {named}: {failure.message}")
+            raise (ScriptFailed if failure.of_program else UserError)(f"compare: {named}: {failure.message}")
         if outcome.finished:
             for name in names:
                 _known(name, outcome.finished)

@@ -150,6 +150,8 @@ class Result:
     """
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
+    warnings: list[str] = attrs.field(factory=list)
+    """What is likely to be a mistake: an override far outside of its entry's range, more host threads than cores."""
     repeats: list[RepeatedRun] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
@@ -197,15 +199,16 @@ class Spread:
 
 
 _LEFT_OUT_WHEN_EMPTY = (
-    "options", "inputs", "repeats", "spreads", "calls_outside", "placements", "otm", "managed", "algorithms",
+    "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "placements", "otm", "managed",
+    "algorithms",
 )  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `calls_outside`, `placements`,
-    `otm`, `managed` and `algorithms` when there are none.
+    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`,
+    `placements`, `otm`, `managed` and `algorithms` when there are none.
     """
     record = attrs.asdict(result)
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}

@@ -80,5 +80,14 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
             except ValueError as error:
                 raise UserError(f"--env {error}") from None
         if key is not None and key in spec.entries:
-            spec = profiles.override(spec, key, on if key == "gpu.xnack" else value, said=f"--env {name}, entry")
+            given = on if key == "gpu.xnack" else _plain(value)
+            spec = profiles.override(spec, key, given, said=f"--env {name}, entry")
     return spec
+
+
+def _plain(value: str) -> str | float:
+    """Return the number that an environment variable is; such a number is in the unit of the entry."""
+    try:
+        return float(value)
+    except ValueError:
+        return value

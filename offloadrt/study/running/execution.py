@@ -13,13 +13,13 @@ from offloadrt.driver.errors import DriverError
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
-from offloadrt.sim.strategy import Strategy
+from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScenarioRefused, UserError
 from offloadrt.study.input_range import inputs_at
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result, measured_of, median
 from offloadrt.study.running import collect
-from offloadrt.study.running.profiles import machine_of
+from offloadrt.study.running.profiles import far_off, machine_of
 from offloadrt.study.running.run import Run
 from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts import registry
@@ -47,6 +47,7 @@ def execute(
     runtime: str | None = None,
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    configuration: str | None = None,
     range_end: str | Mapping[str, str | float] = "mean",
     inputs: Mapping[str, str | float] | None = None,
     seed: int = 0,
@@ -60,7 +61,8 @@ def execute(
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
-    Texts among them are read as on the command line; the rest take their defaults. `range_end` and `inputs` say where
+    Texts among them are read as on the command line; the rest take their defaults. `configuration` is what the program
+    gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
     entries of the machine and inputs of the program are taken in their ranges. `progress` is called with (done,
     total) as often as the program tells how far it is, `watched` with the run before it begins.
 
@@ -68,12 +70,18 @@ def execute(
     with the script's own traceback as its text, for whatever else the scenario raises.
     """
     parameters = scenario.bind(given or {})
+    if configuration is not None and "configuration" in parameters:
+        parameters["configuration"] = configuration
+    machine = machine_of(scenario.name, scenario.path, scenario.machine, machine)
+    runtime = runtime or scenario.runtime
+    doubtful = far_off(machine, runtime, overrides or {})
     run = Run(
-        machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
-        runtime=runtime or scenario.runtime,
+        machine=machine,
+        runtime=runtime,
         overrides=overrides,
         range_end=range_end,
         environment=environment,
+        configuration=configuration,
         seed=seed,
         gear=gear,
         strategy=strategy,
@@ -96,11 +104,20 @@ def execute(
         "environment": {**(environment or {})},
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
+        "configuration": "" if configuration is None or "configuration" in parameters else configuration,
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
     }
     changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
-    return attrs.evolve(collect.result(run, scenario, parameters, measured), options=changed, inputs=taken)
+    result = collect.result(run, scenario, parameters, measured)
+    return attrs.evolve(result, options=changed, inputs=taken, warnings=[*doubtful, *_crowded(run)])
+
+
+def _crowded(run: Run) -> list[str]:
+    """Say when a parallel region had more threads than the machine has cores."""
+    if run.most_threads < 2 or run.most_threads <= (cores := run.spec.count("cpu.cores")):
+        return []
+    return [f"{run.most_threads} host threads share the {cores} cores of {run.spec.name} (entry cpu.cores)"]
 
 
 _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}

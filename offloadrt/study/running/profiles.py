@@ -7,8 +7,10 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+import attrs
+
 from offloadrt import machine as machines
-from offloadrt.machine import MachineSpec, ProfileError
+from offloadrt.machine import MachineSpec, ProfileEntry, ProfileError
 from offloadrt.study.errors import UserError
 
 
@@ -76,6 +78,35 @@ def _with_overrides(spec: MachineSpec, overrides: Mapping[str, str | float | boo
         return spec.with_overrides(overrides)
     except ProfileError as error:
         raise UserError(f"{said} {error.key}: {error.reason} ({error.path})") from None
+
+
+_FAR = 10.0
+"""How many times beyond its range a value is doubtful; a single value counts as a range of one tenth to ten times."""
+
+
+def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> list[str]:
+    """Say which overrides are far from what the profile has: a factor of 10 beyond a range, of 100 from one value.
+
+    0 is not far: it asks what a run would be without a cost. Raises UserError as `load` does.
+    """
+    if not overrides:
+        return []
+    before, after = load(machine, runtime=runtime), load(machine, overrides, runtime=runtime)
+    found = []
+    for key in overrides:
+        old, new = before.entries[key], after.entries[key]
+        if isinstance(old.value, bool | str) or isinstance(new.value, bool | str) or not old.value or not new.value:
+            continue
+        low, high = (old.value / _FAR, old.value * _FAR) if old.low is None or old.high is None else (old.low, old.high)
+        if not low / _FAR <= new.value <= high * _FAR:
+            has = old.shown if old.low is None else f"{_shown(old, low)} to {_shown(old, high)}"
+            beyond = "far above" if new.value > high else "far below"
+            found.append(f"--set {key}={overrides[key]} is {beyond} what {before.name} has: {has}")
+    return found
+
+
+def _shown(entry: ProfileEntry, value: float) -> str:
+    return attrs.evolve(entry, value=value).shown
 
 
 def summaries() -> list[MachineSpec]:

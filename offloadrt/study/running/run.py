@@ -19,7 +19,7 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.sim import Fifo, Random, Simulation
-from offloadrt.sim.strategy import Strategy
+from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
 from offloadrt.study.running.building import Built, build
@@ -75,7 +75,8 @@ class Run:
 
     `machine` and `runtime` are names of profiles or paths of files (by default the machine's own runtime), `overrides`
     replaces entries of them (`{"alloc.cudaFree": "20 us"}`), `range_end` says where entries with a range run.
-    `environment` has the program's environment variables, by name: those that `runtime.environment` knows. `record`,
+    `environment` has the program's environment variables, by name: those that `runtime.environment` knows.
+    `configuration` names a memory configuration that the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
     object of one's own. What is recorded is hashed too, unless `hash` is False. `on_progress` is called with (done,
     total) as a long program advances. Raises UserError for a gear, strategy, machine or runtime that does not exist.
@@ -85,7 +86,8 @@ class Run:
     """
 
     __slots__ = (
-        "_built", "_counting", "_environment", "_on_progress", "_options", "_spec", "seed", "sim", "trace", "windows"
+        "_built", "_configuration", "_counting", "_environment", "_on_progress", "_options", "_spec", "most_threads",
+        "seed", "sim", "trace", "windows",
     )  # fmt: skip
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
 
@@ -97,6 +99,7 @@ class Run:
         overrides: Mapping[str, str] | None = None,
         range_end: str | Mapping[str, str | float] = "mean",
         environment: Mapping[str, str] | None = None,
+        configuration: str | None = None,
         seed: int = 0,
         gear: str = "turbo",
         strategy: str | Strategy = "fifo",
@@ -115,11 +118,14 @@ class Run:
         if record or hash or sinks:
             self.trace = Trace(self.sim, record=record, hash=record if hash is None else hash, sinks=list(sinks))
             self.sim.observer = self.trace
+        self._built: Built | None = None
         self._spec = profiles.load(machine, overrides, range_end, runtime)
         self._environment = dict(environment or {})
-        self._options: ProgramOptions = options_for("openmp")()
+        self._configuration = configuration
+        self.most_threads = 0
+        """The threads of the largest parallel region so far."""
+        self.options = options_for("openmp")()
         self._on_progress = on_progress
-        self._built: Built | None = None
         self._counting = Calls()
         self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting)
         """The measured windows of the run; `measure` opens one."""
@@ -176,6 +182,12 @@ class Run:
         if not isinstance(options, ProgramOptions):
             raise UserError(f"run.options: {options!r} are no options of a program, as openmp.OpenMPOptions(...) is")
         self._options = options
+        if self._configuration is not None:
+            if not hasattr(options, "configuration"):
+                raise UserError(
+                    f"--configuration {self._configuration}: it is for OpenMP programs; one of {options.model} has none"
+                )
+            self._options = changed(options, {"configuration": self._configuration})
 
     def configure(self, **changes: Any) -> None:
         """Replace some of the program's options: `run.configure(phantom=True)`.
@@ -230,6 +242,7 @@ class Run:
         """
         if not is_whole(num_threads) or num_threads < 1:
             raise UserError(f"a parallel region of {num_threads!r} threads: a whole number, and at least one")
+        self.most_threads = max(self.most_threads, num_threads)
         return list(await self.program.parallel(body, num_threads=num_threads))
 
     async def finish(self) -> None:

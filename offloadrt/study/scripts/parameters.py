@@ -1,9 +1,9 @@
 """Typed parameters of a scenario, taken from the signature of its function.
 
 `threads: Annotated[int, Range(1, 4096)] = 8` makes a parameter that reads `threads=16` from the command line, refuses
-`threads=0` and `threads=many` in one sentence, and says `int, 1 to 4096` in `offloadrt show`. Types: int, float,
-bool, str, Literal[...], each also `| None` (written `none`). Help comes from the docstring's `Parameters:` section, or
-else from a text in the annotation.
+`threads=0` and `threads=many` in one sentence, and says `int, 1 to 4096` in `offloadrt show`. `numbers.py` says how
+numbers are written. Types: int, float, bool, str, Literal[...], each also `| None` (written `none`). Help comes from
+the docstring's `Parameters:` section, or else from a text in the annotation.
 
 An argument whose type is an attrs class stands for several parameters, the fields of the class, which scenarios share.
 """
@@ -20,7 +20,8 @@ from typing import Annotated, Any, Literal, Union
 
 import attrs
 
-from offloadrt.study.errors import ParameterError, ScenarioRefused, UserError, did_you_mean
+from offloadrt.study.errors import ParameterError, ScenarioRefused, UnknownParameter, UserError, did_you_mean
+from offloadrt.study.scripts.numbers import read_float, read_int
 
 Value = int | float | bool | str | None
 """What a parameter may hold; every value survives a trip through JSON."""
@@ -89,9 +90,10 @@ class Parameter:
             near = did_you_mean(text, [str(choice) for choice in self.choices])
             raise ParameterError(self.name, f"{text!r} is not {self.expected}{near}")
         try:
-            return self.check(_READERS[self.type](text))
+            return self.check(_READERS[self.type](self.name, text))
         except ValueError:
-            raise ParameterError(self.name, f"{text!r} is not a value: expected {self.expected}") from None
+            sizes = " (1M is 1000000, 1Mi is 1048576)" if self.type is int and text[:1].isdigit() else ""
+            raise ParameterError(self.name, f"{text!r} is not a value: expected {self.expected}{sizes}") from None
 
     def check(self, value: Any) -> Value:
         """Return `value` when it is one of this parameter's (an int passes for a float). Raises ParameterError."""
@@ -112,20 +114,6 @@ class Parameter:
         return typing.cast(Value, value)
 
 
-def _read_int(text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        pass
-    try:
-        return int(text)
-    except ValueError:
-        number = float(text)
-    if not number.is_integer():
-        raise ValueError(text)
-    return int(number)
-
-
 def _read_bool(text: str) -> bool:
     word = text.strip().lower()
     if word in _TRUE:
@@ -135,7 +123,13 @@ def _read_bool(text: str) -> bool:
     raise ValueError(text)
 
 
-_READERS: dict[type, Callable[[str], Value]] = {int: _read_int, float: float, bool: _read_bool, str: str}
+_READERS: dict[type, Callable[[str, str], Value]] = {
+    int: read_int,
+    float: read_float,
+    bool: lambda _, text: _read_bool(text),
+    str: lambda _, text: text,
+}
+"""Readers of a value by the parameter's name and the text."""
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
@@ -303,6 +297,6 @@ def bind_one(parameters: Mapping[str, Parameter], name: str, value: Any, *, owne
     """Bind one parameter: a text is read, another value checked. Raises ParameterError."""
     if name not in parameters:
         known = ", ".join(parameters) or "none"
-        raise ParameterError(name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})")
+        raise UnknownParameter(name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})")
     parameter = parameters[name]
     return parameter.read(value) if isinstance(value, str) else parameter.check(value)

@@ -46,9 +46,9 @@ class OffloadMap:
         for number, patch in enumerate(batch):
             await t.target_enter_data(omp.map(to=patch), device=device)
             mapped = await t.omp_get_mapped_ptr(patch, device=device)
-            assert mapped is not None, "the patch was mapped by the line above"
             if not pointers.phantom:
-                pointers[number] = mapped.address
+                # A configuration without copies enters nothing into the table: kernels then use the host's address.
+                pointers[number] = patch.address if mapped is None else mapped.address
         values = count * geometry.temporary_values
         temporaries = t.array("temporaries", values, phantom=self.setup.phantom, kind="heap")
         await t.target(

@@ -1,0 +1,78 @@
+"""What a command line means that cyclopts cannot read: a scenario's parameter written as an option, and the reverse.
+
+`--threads=4` and `--threads 4` are read as `threads=4` where the scenario has such a parameter and the command has no
+such option. A word that is nothing gets the nearest parameter or option, written as it has to be.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cyclopts import UnknownOptionError
+
+    from offloadrt.study.errors import UnknownParameter
+    from offloadrt.study.scripts.definition import Scenario
+
+
+def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
+    """Return the tokens with the option that is a parameter written as one.
+
+    Raises UserError with what to write when it is no parameter, and the error itself when no scenario is named.
+    """
+    from offloadrt.study.errors import UserError
+
+    written = error.token.keyword or error.token.value or ""
+    chosen = _scenario_of(tokens)
+    if chosen is None or not written.startswith("--"):
+        raise error
+    option, sign, value = written.partition("=")
+    name = option.removeprefix("--").replace("-", "_")
+    place = next(number for number, token in enumerate(tokens) if token.partition("=")[0] == option)
+    rest = list(tokens[place + 1 :])
+    if not sign and rest and not rest[0].startswith("-") and "=" not in rest[0]:
+        value = rest.pop(0)
+    elif not sign:
+        value = "true"
+    if name in chosen.parameters:
+        return [*tokens[:place], f"{name}={value}", *rest]
+    options = [known for argument in error.argument_collection for known in argument.names if argument.parse]
+    near = _nearest(name, chosen.parameters, [known.removeprefix("--") for known in options])
+    hint = f"; did you mean {near.replace('=', f'={value}')}?" if near else ""
+    raise UserError(
+        f"{tokens[0]}: neither an option {option} nor a parameter {name} of {chosen.name}{hint} "
+        f"(its parameters, written name=value: {', '.join(chosen.parameters) or 'none'})"
+    )
+
+
+def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
+    """Return a hint for a parameter that does not exist and is an option of the command, else the empty string."""
+    from offloadrt.cli.options import RunOptions
+
+    name = error.parameter
+    fields = [field.rstrip("_") for field in RunOptions.__annotations__]
+    given = next((token.partition("=")[2] for token in tokens if token.startswith(f"{name}=")), "")
+    return f"; it is an option: --{name} {given}".rstrip() if name in fields else ""
+
+
+def _scenario_of(tokens: Sequence[str]) -> Scenario | None:
+    """Return the scenario that a command line names, None when it names none."""
+    from offloadrt.study.errors import ScenarioNotFound
+    from offloadrt.study.scripts import registry
+
+    for token in tokens[1:]:
+        if not token.startswith("-") and "=" not in token:
+            try:
+                return registry.find(token)
+            except ScenarioNotFound:
+                continue
+    return None
+
+
+def _nearest(word: str, parameters: Iterable[str], options: Iterable[str]) -> str:
+    """Return the known word that is most like `word`, as it is written: `threads=` or `--repeat`."""
+    known = {**{name: f"--{name}" for name in options}, **{name: f"{name}=" for name in parameters}}
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return known[near[0]] if near else ""

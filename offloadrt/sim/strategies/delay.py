@@ -1,0 +1,47 @@
+"""A few delays at random places: what is not synchronized can then really overtake."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from math import ldexp
+
+import attrs
+
+from offloadrt.sim.actor import Actor
+
+_OCTAVES = 10
+"""The shortest delay is so many halvings of the longest one: about three decades."""
+
+
+@attrs.define
+class Delay:
+    """Holds actors back ``bound`` times, where they go on after a wait, each time for up to ``longest`` seconds.
+
+    The places are drawn among the first ``steps`` times that an actor goes on; lengths over about three decades, so
+    that short and long ones are equally likely. At one instant the order is that of scheduling.
+    """
+
+    seed: int = 0
+    bound: int = 2
+    steps: int = 1000
+    longest: float = 1e-3
+    name: str = "delay"
+    _delays: dict[int, float] = attrs.field(init=False, factory=dict, repr=False)
+    _step: int = attrs.field(init=False, default=0, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.bound < 1 or not self.longest >= 0:
+            raise ValueError(f"delay: {self.bound} delays of up to {self.longest!r} seconds; it takes one or more")
+        draw = random.Random(self.seed).random
+        for _ in range(self.bound):
+            place = 1 + int(draw() * max(self.steps, 1))
+            # no logarithm: its last bit is another one on another machine
+            self._delays[place] = ldexp(self.longest * (0.5 + 0.5 * draw()), -int(draw() * _OCTAVES))
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        return 0
+
+    def delay(self, actor: Actor) -> float | None:
+        self._step += 1
+        return self._delays.get(self._step)

@@ -1,0 +1,57 @@
+"""PCT: priorities that are drawn at random and change at few points.
+
+After Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of Finding
+Bugs", ASPLOS 2010.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import attrs
+
+from offloadrt.sim.actor import Actor
+
+
+@attrs.define
+class Pct:
+    """The ready actor of the highest priority goes on; ``depth - 1`` times, whoever would is put below all others.
+
+    With n actors and at most ``steps`` choices in a run, one run meets a bug that needs ``depth`` ordering constraints
+    with a probability of at least 1 / (n · steps^(depth-1)): the paper's guarantee. It holds for orders of what
+    is ready within ``reach`` virtual seconds; with 0.0 only for orders of what happens at one instant.
+    """
+
+    seed: int = 0
+    depth: int = 3
+    steps: int = 1000
+    """How many choices a run is taken to have; change points are drawn among so many."""
+    reach: float = 0.0
+    name: str = "pct"
+    _random: random.Random = attrs.field(init=False, repr=False)
+    _priorities: dict[int, float] = attrs.field(init=False, factory=dict, repr=False)
+    _changes: dict[int, int] = attrs.field(init=False, factory=dict, repr=False)
+    _step: int = attrs.field(init=False, default=0, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.depth < 1:
+            raise ValueError(f"pct: a depth of {self.depth}; it is at least 1")
+        draw = self._random = random.Random(self.seed)
+        for change in range(1, self.depth):  # a later change puts an actor below those of earlier ones
+            self._changes[1 + int(draw.random() * max(self.steps, 1))] = -change
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        self._step += 1
+        priorities = self._priorities
+        for actor in ready:
+            if actor.index not in priorities:
+                priorities[actor.index] = self._random.random()
+        best = self._highest(ready)
+        if (lowest := self._changes.get(self._step)) is not None:
+            priorities[ready[best].index] = float(lowest)
+            best = self._highest(ready)
+        return best
+
+    def _highest(self, ready: Sequence[Actor]) -> int:
+        return max(range(len(ready)), key=lambda place: (self._priorities[ready[place].index], -place))

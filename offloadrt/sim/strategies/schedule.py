@@ -1,0 +1,62 @@
+"""A schedule that was written down: how it departs from the order of scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from offloadrt.sim.actor import Actor
+
+
+@attrs.frozen
+class Choice:
+    """At the run's ``step``-th choice, counted from 1, the one in ``place`` goes on instead of the one in place 0."""
+
+    step: int
+    place: int
+
+
+@attrs.frozen
+class Hold:
+    """An actor is held back for ``seconds`` when it is to go on for the ``time``-th time, counted from 1.
+
+    Only those times count at which others could go on as well. With 0.0 seconds it goes behind all that is ready.
+    """
+
+    actor: int
+    """Its index, in order of spawning."""
+    time: int
+    seconds: float
+
+
+Departure = Choice | Hold
+
+
+@attrs.define
+class Schedule:
+    """Follows what was written down, and the order of scheduling everywhere else.
+
+    ``reach`` is that of the strategy whose choices these are.
+    """
+
+    departures: Sequence[Departure]
+    reach: float = 0.0
+    name: str = "schedule"
+    _places: dict[int, int] = attrs.field(init=False, repr=False)
+    _holds: dict[tuple[int, int], float] = attrs.field(init=False, repr=False)
+    _step: int = attrs.field(init=False, default=0, repr=False)
+    _times: dict[int, int] = attrs.field(init=False, factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._places = {one.step: one.place for one in self.departures if isinstance(one, Choice)}
+        self._holds = {(one.actor, one.time): one.seconds for one in self.departures if isinstance(one, Hold)}
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        self._step += 1
+        place = self._places.get(self._step, 0)
+        return place if place < len(ready) else 0  # with fewer departures than were recorded, fewer may be ready
+
+    def delay(self, actor: Actor) -> float | None:
+        time = self._times[actor.index] = self._times.get(actor.index, 0) + 1
+        return self._holds.get((actor.index, time))

@@ -1,0 +1,35 @@
+"""The protocol of a strategy: chooses among actors that could run.
+
+One method is needed, ``choose``. A strategy may also have ``reach`` and ``delay``, by which actors go on later than
+they would: as threads that were preempted do, or hardware that was busy. Nobody ever goes on earlier than its own work
+allows. Timeouts and cancellations are no choices: they are delivered first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from offloadrt.sim.actor import Actor
+
+
+class Strategy(Protocol):
+    """Chooses among actors that are ready.
+
+    Two members are optional. ``reach``, a number of virtual seconds, read once: an actor whose own time comes within
+    ``reach`` of the earliest one's is among the choices, too; when it is chosen, virtual time goes on to its time, and
+    those who were passed over are late, but never by more than ``reach``. ``delay(actor)``, called with the actor that
+    goes on next while there are others: a number of virtual seconds holds it back for so long (0.0: behind all others
+    of this instant), None lets it go on. It is called once for each time that the actor goes on.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        """Return the index of the actor to go on next; ``ready`` has at least two, in order of scheduling.
+
+        The first one is whom `Fifo` would let go on. Anything else that it returns, or what it raises, ends the run as
+        a `BadChoice`.
+        """
+        ...
