@@ -54,7 +54,7 @@ class UvmBlocks(BlockRecords):
             pages.lru[block.index] = block
         await self.pay(cost)
         if self.space.shared or block.read_mostly:
-            return await self._gather(block, brought, stored, written, cause)
+            return await self._fetch_from_all(block, brought, stored, written, cause)
         moved = brought & block.populated
         nbytes = self.note_moved("h2d", block, moved) if moved else 0
         block.host_mapped &= ~moved
@@ -66,7 +66,7 @@ class UvmBlocks(BlockRecords):
             return self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought))
         return self._fetch_behind(written, block, brought, nbytes, cause)
 
-    async def _gather(
+    async def _fetch_from_all(
         self, block: ManagedBlock, brought: int, stored: int, written: Signal | None, cause: int
     ) -> Signal | bool:
         """Fetch pages from wherever they are; see ``fetch``.
