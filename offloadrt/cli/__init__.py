@@ -23,6 +23,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
+    from offloadrt.cli import exploring as exploring  # its commands
     from offloadrt.cli.record import program_apart
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
@@ -57,7 +58,7 @@ def _run(tokens: list[str]) -> Any:
     """Run the command; what is a parameter of its scenario and was written as an option is read as it was meant."""
     from cyclopts import UnknownOptionError
 
-    from offloadrt.cli.running import app
+    from offloadrt.cli.why import app
 
     while True:
         try:

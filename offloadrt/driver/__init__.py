@@ -24,6 +24,7 @@ from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.driver import Driver, DriverStatistics
 from offloadrt.driver.cuda.event import StreamEvent
+from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
 from offloadrt.driver.cuda.peer_copies import PeerCopies
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
@@ -58,9 +59,12 @@ __all__ = [
     "HsaSignal",
     "Kfd",
     "KfdStatistics",
+    "MemPool",
     "OutOfDeviceMemory",
     "PeerCopies",
     "PinnedRanges",
+    "PoolAttributes",
+    "ReusePolicies",
     "Rocr",
     "RunHandler",
     "Staging",

@@ -22,6 +22,7 @@ from offloadrt.driver.cuda.kernel_calls import KernelCalls
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
+from offloadrt.driver.cuda.pool_calls import MemPoolCalls
 from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.errors import DriverError
@@ -95,6 +96,8 @@ class Driver:
         self.mem_alloc = memory.mem_alloc
         self.mem_free = memory.mem_free
 
+        self.pools = MemPoolCalls(context, memory)
+        """The calls for stream-ordered allocations."""
         self._copies = copies
         pinning = PinningCalls(context, copies)
         self.mem_host_register = pinning.mem_host_register

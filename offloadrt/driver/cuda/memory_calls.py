@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
@@ -27,6 +29,8 @@ class MemoryCalls:
         self._managed = managed
         self._streams = streams
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
+        self.free_in_pool: Callable[[int], bool] | None = None
+        """Frees memory of a pool, when the context has pools; returns whether one has it."""
         self.visited = 0
         """Streams that frees have looked at."""
 
@@ -43,15 +47,17 @@ class MemoryCalls:
                 # The device is halted with the context lock held, so other threads' calls wait for the drain as well.
                 resume = await self._halting.begin("alloc", call.api, call.cause) if halts else None
                 try:
-                    address = await self._allocate(nbytes, phantom)
+                    address = await self.reserve("cuMemAlloc", nbytes, phantom)
                 finally:
                     self._halting.end(resume)
             if (trace := self._machine.trace) is not None:
                 trace(events.Allocate, self._device.index, -1, call.cause, address, nbytes, call.api)
             return address
 
-    async def _allocate(self, nbytes: int, phantom: bool) -> int:
+    async def reserve(self, api: str, nbytes: int, phantom: bool) -> int:
         """Take a block, then let the time pass that the driver needs for it; return its address.
+
+        The caller holds the context lock, for the call ``api``.
 
         Raises OutOfDeviceMemory.
         """
@@ -64,7 +70,7 @@ class MemoryCalls:
         except OutOfSegments:
             free = memory.free_bytes
             await self._context.work(self._costs.allocate)
-            raise OutOfDeviceMemory("cuMemAlloc", nbytes, free, sim.current.name, sim.now, self._device.index) from None
+            raise OutOfDeviceMemory(api, nbytes, free, sim.current.name, sim.now, self._device.index) from None
         try:
             new = self._costs.allocate_segment + (segments - 1) * self._costs.further_segment
             await self._context.work(new if segments else self._costs.allocate)
@@ -73,12 +79,20 @@ class MemoryCalls:
             raise
         return block.address
 
-    async def mem_free(self, address: int, cause: int | None = None) -> None:
+    async def mem_free(self, address: int, cause: int | None = None, *, synchronizes: bool = False) -> None:
         """Free a block of the device or managed memory (cuMemFree).
+
+        synchronizes: wait before for what all streams have, as CUDA's does, where frees halt the device at all.
 
         Raises DriverError for an address at which neither begins.
         """
         with self._context.call("cuMemFree", None, cause) as call:
+            if synchronizes and self._halting.concerns("free"):
+                begin = self._machine.sim.now
+                for stream in [*self._streams.streams]:
+                    if stream.last is not None:
+                        await stream.last.wait()
+                self._machine.host_time.add("drain", self._machine.sim.now - begin)
             async with self._context.locked():
                 for _ in self._streams.streams if self._costs.visit else ():
                     await self._context.work(self._costs.visit)
@@ -87,7 +101,7 @@ class MemoryCalls:
                 resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
                     await self._context.work(self._costs.free)
-                    if self._managed.free(address):
+                    if self._managed.free(address) or (self.free_in_pool is not None and self.free_in_pool(address)):
                         return
                     try:
                         block, segments = self._device.memory.free(address)

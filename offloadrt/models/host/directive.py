@@ -45,7 +45,7 @@ async def in_directive(
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (trace := program.trace) is not None:
-        trace(events.DirectiveBegin, where.number, -1, number, number, name)
+        trace.directive(where.number, number, name)
     queue = DirectiveQueue(number, items=unmaps, mapped=len(unmaps))
     try:
         await where.work(program.costs.directive)

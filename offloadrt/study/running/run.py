@@ -27,7 +27,7 @@ from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.study.running.windows import Windows
-from offloadrt.trace import Calls, Trace
+from offloadrt.trace import Calls, Handovers, Trace
 
 if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
     from offloadrt.models.openacc import OpenACC
@@ -78,8 +78,9 @@ class Run:
     `environment` has the program's environment variables, by name: those that `runtime.environment` knows.
     `configuration` names a memory configuration that the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
-    object of one's own. What is recorded is hashed too, unless `hash` is False. `on_progress` is called with (done,
-    total) as a long program advances. Raises UserError for a gear, strategy, machine or runtime that does not exist.
+    object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
+    on. `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy,
+    machine or runtime that does not exist.
 
     Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
     `trace`, `options`, `machine`, `windows`, `statistics`, the program).
@@ -106,6 +107,7 @@ class Run:
         record: bool = False,
         hash: bool | None = None,
         sinks: Sequence[Any] = (),
+        handovers: Handovers | None = None,
         on_progress: Callable[[int, int], object] | None = None,
     ) -> None:
         if seed < 0:
@@ -113,10 +115,11 @@ class Run:
         if gear not in GEARS:
             raise UserError(f"--gear {gear}: it can be native or turbo")
         self.seed = seed
-        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed)
+        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed, handovers=handovers)
         self.trace: Trace | None = None
-        if record or hash or sinks:
-            self.trace = Trace(self.sim, record=record, hash=record if hash is None else hash, sinks=list(sinks))
+        if record or hash or sinks or handovers is not None:
+            hashed = record if hash is None else hash
+            self.trace = Trace(self.sim, record=record, hash=hashed, sinks=list(sinks), handovers=handovers)
             self.sim.observer = self.trace
         self._built: Built | None = None
         self._spec = profiles.load(machine, overrides, range_end, runtime)
