@@ -183,7 +183,7 @@ def test_one_device_and_the_host_have_copies_of_what_is_read_mostly(uvm):
 
 
 def test_what_prefers_a_device_stays_there_and_others_reach_it_over_the_link(peers):
-    rig = peers(2, {"managed_peer.access_part": 0.5})
+    rig = peers(2, {"numa.peer_access": 0.5})
     took = []
 
     async def main():
@@ -215,7 +215,7 @@ def test_who_is_advised_to_access_pages_has_them_mapped_wherever_they_go(peers):
 
 
 def test_a_prefetch_between_devices_takes_the_time_of_the_link(peers):
-    rig = peers(2, {"managed_peer.unmap": 0, "prefetch_async.block": 0, "p2p.raw_latency": 0})
+    rig = peers(2, {"numa.peer_unmap": 0, "prefetch_async.block": 0, "p2p.raw_latency": 0})
     nbytes, took = 32 * BLOCK, []
 
     async def main():

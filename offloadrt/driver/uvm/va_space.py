@@ -27,11 +27,11 @@ from offloadrt.sim import Signal
 class PeerCosts:
     """What managed memory costs on several devices besides what it costs on one."""
 
-    unmap: Annotated[float, "managed_peer.unmap"]
+    unmap: Annotated[float, "numa.peer_unmap"]
     """Seconds of work that take a block's translations away from another device, of which it has some."""
-    map: Annotated[float, "managed_peer.map"]
+    map: Annotated[float, "numa.peer_map"]
     """Seconds of work that let a device translate pages of a block in another device's memory."""
-    access_part: Annotated[float, "managed_peer.access_part"]
+    access_part: Annotated[float, "numa.peer_access"]
     """Part of a link's bandwidth that a kernel attains in another device's memory."""
 
 
