@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
-from offloadrt.driver.uvm.va_space import VaSpace
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import PrefetchPacket
 from offloadrt.sim import Signal
@@ -16,26 +14,22 @@ from offloadrt.sim import Signal
 class ManagedCalls:
     """The allocations of managed memory of one context, and what the program asks for them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, kernel_driver: KernelDriver) -> None:
         self._context = context
-        self.space = VaSpace(context.machine)
-        """The address space of the process."""
-        self.process: Sequence[ManagedCalls] = (self,)
-        """The calls of all devices whose drivers share the address space (``share_address_space``)."""
+        self._kernel_driver = kernel_driver
         self._host_memory = context.machine.host_memory
-        self.uvm: Uvm | None = None
-        """The unified-memory driver, once ``manage`` has been called."""
+
+    @property
+    def uvm(self) -> Uvm | None:
+        """Return the unified-memory driver, once a process on the device has called ``manage``."""
+        return self._kernel_driver.uvm
 
     def manage(self) -> Uvm:
         """Use managed memory on all devices of the process: called by the runtime before the first allocation.
 
         Raises ProfileError on an APU, and when the profile lacks an entry.
         """
-        for calls in self.process:
-            if calls.uvm is None:
-                calls.uvm = Uvm(calls._context.machine, calls._context.device, self.space)
-        assert self.uvm is not None, "it is one of the process"
-        return self.uvm
+        return self._kernel_driver.manage()
 
     async def mem_alloc_managed(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
         """Return the address of memory that host and device both use (cuMemAllocManaged).
@@ -51,7 +45,7 @@ class ManagedCalls:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked(self._context.costs.allocate_managed):
                 address = self._host_memory.allocate(nbytes, self._context.costs.managed_alignment, "managed")
-                self.space.allocate(address, nbytes, name)
+                self._kernel_driver.space.allocate(address, nbytes, name)
             return address
 
     def free(self, address: int) -> bool:
@@ -59,7 +53,7 @@ class ManagedCalls:
 
         It is the part of cuMemFree that concerns managed memory; the call itself is in ``memory_calls.py``.
         """
-        if not self.space.free(address):
+        if not self._kernel_driver.space.free(address):
             return False
         self._host_memory.release(address)
         return True
