@@ -18,6 +18,7 @@ from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
+from offloadrt.runtime.program_events import ProgramObserver
 from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
@@ -87,8 +88,8 @@ class Run:
     """
 
     __slots__ = (
-        "_built", "_configuration", "_counting", "_environment", "_on_progress", "_options", "_spec", "most_threads",
-        "seed", "sim", "trace", "windows",
+        "_built", "_configuration", "_counting", "_environment", "_observer", "_on_progress", "_options", "_spec",
+        "most_threads", "seed", "sim", "trace", "windows",
     )  # fmt: skip
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
 
@@ -129,6 +130,7 @@ class Run:
         """The threads of the largest parallel region so far."""
         self.options = options_for("openmp")()
         self._on_progress = on_progress
+        self._observer: ProgramObserver | None = None
         self._counting = Calls()
         self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting)
         """The measured windows of the run; `measure` opens one."""
@@ -167,6 +169,8 @@ class Run:
         if self._built is None:
             self._built = build(self.sim, self._spec, self._options, self._environment, self.trace, self._counting)
             self._spec = self._built.spec
+            if self._observer is not None:
+                self._built.program.observe(self._observer)
         return self._built
 
     # ------------------------------------------------------------------ the program
@@ -210,6 +214,12 @@ class Run:
     def program(self) -> OffloadProgram[Any]:
         """Return the program, in whichever model."""
         return self._parts.program
+
+    def observe(self, observer: ProgramObserver) -> None:
+        """Let an observer be told what the program does. Raises UserError once the machine is built."""
+        if self._built is not None:
+            raise UserError("observe: the machine runs already; name the observer before its first use")
+        self._observer = observer
 
     def _of_model(self, kind: type[P], model: str) -> P:
         if not isinstance(program := self.program, kind):
