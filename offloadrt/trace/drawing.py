@@ -4,8 +4,8 @@ group "host"      a track a host thread (directives, API calls, waits), and host
 group "locks"     who holds each lock, and how many wait for it; entry locks share their tracks
 group "device n"  hardware queues, copy engines, compute units, page faults, drains, memory in use
 
-Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait for
-a lock says who held it when it began.
+Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
+for a lock says who held it when it began.
 """
 
 import itertools
