@@ -81,7 +81,7 @@ class Drawing:
                 self._threads.begin(actor, now, ("signal", event.signal), f"wait for {event.signal}")
             case events.SignalWaitEnd():
                 self._threads.end(actor, now, ("signal", event.signal))
-            case events.LockWait():
+            case events.LockWait() if not self._waits.tries_again(actor):
                 holders = self._holders.get(event.lock, ())
                 held: Notes = {"held by": ", ".join(map(self._threads.name, holders))} if holders else {}
                 self._threads.begin(actor, now, ("wait", event.lock), f"wait for {event.lock}", (), held)
