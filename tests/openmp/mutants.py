@@ -262,12 +262,14 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
             "_transfer_to",
             (
                 (
-                    "            await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)\n"
+                    "            await device.submit(queue, pointer.address, "
+                    "item.array.span(begin, size), item.array)\n"
                     "            entry.event = await device.plugin.record_event(queue)\n"
                 ),
                 (
                     "            entry.event = await device.plugin.record_event(queue)\n"
-                    "            await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)\n"
+                    "            await device.submit(queue, pointer.address, "
+                    "item.array.span(begin, size), item.array)\n"
                 ),
             ),
         ),
