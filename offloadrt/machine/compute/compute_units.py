@@ -129,6 +129,8 @@ class ComputeUnits:
                     continue
             elif isinstance(message, KernelPacket):
                 self._arrivals += 1
+                if self.trace is not None and self.trace.handovers is not None:
+                    self.trace.handovers.arrived(sim, message.number)
                 heapq.heappush(launching, (self._due(message), self._arrivals, message))
                 if ends > sim.now + _NEAR and launching[0][0] > sim.now:
                     continue

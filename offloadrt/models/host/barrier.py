@@ -14,6 +14,11 @@ class Barrier:
         self._arrived = 0
         self._open = Signal(sim, "barrier")
 
+    @property
+    def gate(self) -> Signal:
+        """Return what opens when all have arrived this time."""
+        return self._open
+
     async def wait(self) -> None:
         self._arrived += 1
         if self._arrived == self.parties:

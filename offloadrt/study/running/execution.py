@@ -26,6 +26,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
+from offloadrt.trace import Handovers
 
 Progress = Callable[[int, int], object]
 """Called with the steps done and all steps of a long program."""
@@ -56,6 +57,7 @@ def execute(
     hash: bool | None = None,
     record: bool = False,
     sinks: Sequence[Any] = (),
+    handovers: Handovers | None = None,
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
 ) -> Result:
@@ -90,6 +92,7 @@ def execute(
         hash=hash,
         record=record,
         sinks=sinks,
+        handovers=handovers,
         on_progress=progress,
     )
     if watched is not None:

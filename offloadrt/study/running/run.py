@@ -18,6 +18,7 @@ from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
+from offloadrt.runtime.program_events import ProgramObserver
 from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
@@ -27,7 +28,7 @@ from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.study.running.windows import Windows
-from offloadrt.trace import Calls, Trace
+from offloadrt.trace import Calls, Handovers, Trace
 
 if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
     from offloadrt.models.openacc import OpenACC
@@ -78,16 +79,17 @@ class Run:
     `environment` has the program's environment variables, by name: those that `runtime.environment` knows.
     `configuration` names a memory configuration that the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
-    object of one's own. What is recorded is hashed too, unless `hash` is False. `on_progress` is called with (done,
-    total) as a long program advances. Raises UserError for a gear, strategy, machine or runtime that does not exist.
+    object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
+    on. `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy,
+    machine or runtime that does not exist.
 
     Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
     `trace`, `options`, `machine`, `windows`, `statistics`, the program).
     """
 
     __slots__ = (
-        "_built", "_configuration", "_counting", "_environment", "_on_progress", "_options", "_spec", "most_threads",
-        "seed", "sim", "trace", "windows",
+        "_built", "_configuration", "_counting", "_environment", "_observer", "_on_progress", "_options", "_spec",
+        "most_threads", "seed", "sim", "trace", "windows",
     )  # fmt: skip
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
 
@@ -106,6 +108,7 @@ class Run:
         record: bool = False,
         hash: bool | None = None,
         sinks: Sequence[Any] = (),
+        handovers: Handovers | None = None,
         on_progress: Callable[[int, int], object] | None = None,
     ) -> None:
         if seed < 0:
@@ -113,10 +116,11 @@ class Run:
         if gear not in GEARS:
             raise UserError(f"--gear {gear}: it can be native or turbo")
         self.seed = seed
-        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed)
+        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed, handovers=handovers)
         self.trace: Trace | None = None
-        if record or hash or sinks:
-            self.trace = Trace(self.sim, record=record, hash=record if hash is None else hash, sinks=list(sinks))
+        if record or hash or sinks or handovers is not None:
+            hashed = record if hash is None else hash
+            self.trace = Trace(self.sim, record=record, hash=hashed, sinks=list(sinks), handovers=handovers)
             self.sim.observer = self.trace
         self._built: Built | None = None
         self._spec = profiles.load(machine, overrides, range_end, runtime)
@@ -126,6 +130,7 @@ class Run:
         """The threads of the largest parallel region so far."""
         self.options = options_for("openmp")()
         self._on_progress = on_progress
+        self._observer: ProgramObserver | None = None
         self._counting = Calls()
         self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting)
         """The measured windows of the run; `measure` opens one."""
@@ -164,6 +169,8 @@ class Run:
         if self._built is None:
             self._built = build(self.sim, self._spec, self._options, self._environment, self.trace, self._counting)
             self._spec = self._built.spec
+            if self._observer is not None:
+                self._built.program.observe(self._observer)
         return self._built
 
     # ------------------------------------------------------------------ the program
@@ -207,6 +214,12 @@ class Run:
     def program(self) -> OffloadProgram[Any]:
         """Return the program, in whichever model."""
         return self._parts.program
+
+    def observe(self, observer: ProgramObserver) -> None:
+        """Let an observer be told what the program does. Raises UserError once the machine is built."""
+        if self._built is not None:
+            raise UserError("observe: the machine runs already; name the observer before its first use")
+        self._observer = observer
 
     def _of_model(self, kind: type[P], model: str) -> P:
         if not isinstance(program := self.program, kind):
