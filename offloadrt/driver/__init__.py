@@ -79,6 +79,11 @@ __all__ = [
 ]
 
 
-def open_driver(machine: Machine, number: int = 0) -> Driver | Rocr:
-    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says."""
-    return Rocr.of(machine, number) if machine.spec.text("driver.api") == "rocr" else Driver.of(machine, number)
+def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None = None) -> Driver | Rocr:
+    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says.
+
+    ``beside``: that of another process on the same device, whose kernel driver it has.
+    """
+    if machine.spec.text("driver.api") == "rocr":
+        return Rocr.of(machine, number)
+    return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)

@@ -105,17 +105,17 @@ class OffloadDevice:
             spec.count("memory_manager.threshold"),
             machine.host_time,
             spec.flag("memory_manager.uncontended"),
+            lambda name: machine.named(name, number),
         )
         self.allocator: DeviceAllocator = make_allocator(allocator, site)
         self.allocator_site = site
         self.argument_blocks: ArgumentBlocks | None = None
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
-        suffix = f" {number}" if number else ""
         self.table = PresentTable()
         policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
-        self.table_arbiter = TableArbiter(machine, f"device table{suffix}", policy, self.costs.handover)
+        self.table_arbiter = TableArbiter(machine, machine.named("device table", number), policy, self.costs.handover)
         self.table_lock = self.table_arbiter.lock
-        self.entry_locks = EntryLocks(sim, f"entry{suffix}")
+        self.entry_locks = EntryLocks(sim, machine.named("entry", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""

@@ -56,10 +56,9 @@ class Context:
         self.sim = machine.sim
         self.device = device
         self.costs = costs
-        suffix = f" {device.index}" if device.index else ""
         self.lock = HostLock(
             machine,
-            f"driver context{suffix}",
+            machine.named("driver context", device.index),
             lock_policy(machine.spec.text("driver.handoff")),
             costs.handover,
             category="driver",

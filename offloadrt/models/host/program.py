@@ -91,7 +91,7 @@ class OffloadProgram(ABC, Generic[T]):
         ]
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
-        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
+        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
         self._places: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
@@ -177,7 +177,7 @@ class OffloadProgram(ABC, Generic[T]):
             thread = self.host_thread(number, num_threads, barrier)
             born = self.sim.now
             if observer is not None:
-                observer.handle(StrandBegan(f"host thread {number}", (fork,)))
+                observer.handle(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
             results[number] = await body(thread)
             await thread.leave_team()
             if observer is not None:
@@ -188,7 +188,7 @@ class OffloadProgram(ABC, Generic[T]):
             observer.handle(Signalled(fork))
         async with self.sim.open_nursery() as nursery:
             for number in range(num_threads):
-                nursery.spawn(member, number, name=f"host thread {number}")
+                nursery.spawn(member, number, name=self.machine.named(f"host thread {number}"))
         if observer is not None:
             observer.handle(Awaited(join))
         return [results[number] for number in range(num_threads)]

@@ -36,6 +36,7 @@ _OPTIONS = {
     "configuration": "configuration",
     "allocator": "allocator",
     "devices": "num_devices",
+    "processes": "num_processes",
 }
 """The parameters of a scenario that are also options of its program, and the names of these options."""
 
