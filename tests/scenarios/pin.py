@@ -79,6 +79,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random", "advised": "prefer_host"},
         {"gib": 16.0, "warm_up": 1, "launches": 1, "advised": "prefetch"},
     ],
+    "managed_peers": [
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "read_mostly", "devices": 3},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "prefer_device"},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "prefetch"},
+    ],
     "overlap": [
         {"threads": 2, "n": 256, "configuration": "copy"},
         {"threads": 2, "n": 256, "configuration": "managed"},
@@ -144,6 +150,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"n": 1000, "iterations": 4},
         {"n": 1000, "iterations": 2, "threshold": 10, "batch_limit": 64},
         {"n": 8000, "iterations": 2, "occupied_mib": 14500},
+    ],
+    "stream_ordered": [
+        {"memory": "malloc", "steps": 3, "threads": 2},
+        {"memory": "pool", "steps": 3},
+        {"memory": "kept_pool", "steps": 3, "threads": 2},
     ],
     "stdpar": [
         {"application": "babelstream", "size": 1 << 16, "steps": 3},
