@@ -25,6 +25,7 @@ from offloadrt.driver.cuda.event import StreamEvent
 from offloadrt.driver.cuda.peer_copies import PeerCopies
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
+from offloadrt.driver.cuda.timed_event import TimedEvent
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
@@ -62,6 +63,7 @@ __all__ = [
     "RunHandler",
     "Staging",
     "StreamEvent",
+    "TimedEvent",
     "Touching",
     "Uvm",
     "UvmCounters",

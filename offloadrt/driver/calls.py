@@ -60,6 +60,8 @@ class DriverCall:
             accounts.counts.add(self.api, accounts.sim.now - self._begin)
         if isinstance(error, DriverError):
             error.rename(accounts.names)
+            if not error.where:
+                error.locate(accounts.sim.current.name, accounts.sim.now, accounts.device)
         if accounts.trace is not None:
             if isinstance(error, DriverError):
                 accounts.trace(events.RuntimeError_, accounts.device, self.queue, self.cause, self.api, str(error))

@@ -12,8 +12,11 @@ OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 class DriverError(Exception):
     """A call that has returned an error code.
 
-    ``call`` and ``code`` are the real names; ``detail`` says why.
+    ``call`` and ``code`` are the real names; ``detail`` says why.  ``where`` is the thread and the virtual time, once
+    the call has returned.
     """
+
+    where = ""
 
     def __init__(self, call: str, code: str, detail: str) -> None:
         super().__init__(call, code, detail)
@@ -24,8 +27,12 @@ class DriverError(Exception):
         self.call, self.code = names.get(self.call, self.call), names.get(self.code, self.code)
         self.args = (self.call, self.code, self.detail)
 
+    def locate(self, thread: str, time: float, device: int) -> None:
+        """Say which thread made the call, and when it returned."""
+        self.where = f" ({thread} at {time:.9f} s, device {device})"
+
     def __str__(self) -> str:
-        return f"{self.call} failed with {self.code}: {self.detail}"
+        return f"{self.call} failed with {self.code}: {self.detail}{self.where}"
 
 
 class OutOfDeviceMemory(DriverError):
@@ -44,6 +51,9 @@ class OutOfDeviceMemory(DriverError):
         self.nbytes, self.free_bytes, self.thread, self.time, self.device = nbytes, free_bytes, thread, time, device
         detail = f"{nbytes} bytes asked for, {free_bytes} free on device {device} ({thread} at {time:.9f} s)"
         super().__init__(call, code, detail)
+
+    def locate(self, thread: str, time: float, device: int) -> None:
+        """Do nothing: the detail says so already."""
 
     def __reduce__(self) -> tuple[type[OutOfDeviceMemory], tuple[str, int, int, str, float, int, str]]:
         where = (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device, self.code)

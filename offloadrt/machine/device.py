@@ -138,7 +138,8 @@ class Device:
             for engines in engine_specs(spec):
                 self.engines[engines.direction] = CopyEngines(sim, index, engines, self.compute.mailbox, trace)
             connections = min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues"))
-        self.queues = HardwareQueues(self._make_queue, connections, uncontended=uncontended)
+        least_used = not self.apu and spec.text("stream.queue_assignment") == "least_used"
+        self.queues = HardwareQueues(self._make_queue, connections, least_used=least_used, uncontended=uncontended)
         self.hsa_queues = HsaQueues(
             self._make_hsa_queue,
             queues,
@@ -168,10 +169,10 @@ class Device:
         """Return what became of the program's managed memory, by the name of the object; empty when it has none."""
         return {} if self.managed is None else self.managed.pages.usage
 
-    def open_stream(self) -> Stream:
+    def open_stream(self, priority: int = 0) -> Stream:
         """Make a stream, which on an APU holds no HSA queue yet; called by a running actor."""
         self.start()
-        return self.hsa_queues.open_stream() if self.apu else self.queues.open_stream()
+        return self.hsa_queues.open_stream() if self.apu else self.queues.open_stream(priority)
 
     def manage(self, migrations: Mailbox) -> ManagedKernels:
         """Use managed memory from now on: kernels fault and reach host memory, prefetches go to ``migrations``.

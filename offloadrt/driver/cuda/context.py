@@ -15,9 +15,11 @@ import attrs
 from offloadrt.driver.calls import CallAccounts, DriverCall
 from offloadrt.driver.cuda.call_names import CALL_NAMES
 from offloadrt.driver.cuda.costs import DriverCosts
+from offloadrt.driver.cuda.implicit_order import ImplicitOrder
+from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
-from offloadrt.machine.messages import Packet
+from offloadrt.machine.messages import Packet, WaitPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import events
 
@@ -61,6 +63,8 @@ class Context:
             wait_category="driver lock",
             uncontended=machine.spec.flag("driver.context.uncontended"),
         )
+        self.order = ImplicitOrder()
+        """The order between the legacy default stream and blocking streams."""
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
@@ -92,16 +96,30 @@ class Context:
         await self.lock.enter(dt)
         try:
             stream = packet.stream
-            # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
-            while (first := stream.full(self.costs.stream_depth)) is not None:
-                begin = self.sim.now
-                await first.wait()
-                self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
-            stream.submit(packet)
-            stream.pending.append(packet.done)
+            for earlier in self.order.before(stream):
+                await self._put(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
+            await self._put(packet)
             return packet.done
         finally:
             self.lock.release()
+
+    async def _put(self, packet: Packet) -> None:
+        """Put a packet into its stream, when that has a place for it."""
+        stream = packet.stream
+        # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
+        while (first := stream.full(self.costs.stream_depth)) is not None:
+            begin = self.sim.now
+            await first.wait()
+            self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
+        stream.submit(packet)
+        stream.pending.append(packet.done)
+
+    def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
+        """Return the error of a call that a program may not make so; it says which thread made it, and when."""
+        error = DriverError(call.api, code, why)
+        error.rename(self._accounts.names)
+        error.locate(self.sim.current.name, self.sim.now, self.device.index)
+        return error
 
     async def wait(self, stream: Stream, done: Signal) -> None:
         """Wait for a completion in a stream, then pay for waking up."""

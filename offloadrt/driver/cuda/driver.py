@@ -8,20 +8,23 @@ staged (to the device) or have arrived (from it).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
+from offloadrt.driver.calls import DriverCall
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.cuda.copy_calls import CopyCalls
 from offloadrt.driver.cuda.costs import DriverCosts
+from offloadrt.driver.cuda.event_calls import EventCalls
 from offloadrt.driver.cuda.kernel_calls import KernelCalls
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
 from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
+from offloadrt.driver.errors import DriverError
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
 from offloadrt.machine import Device, Machine, Statistics, Stream
@@ -63,9 +66,12 @@ class Driver:
         self.stream_create = streams.stream_create
         self.stream_destroy = streams.stream_destroy
         self.stream_synchronize = streams.stream_synchronize
+        self.stream_query = streams.stream_query
         self.stream_wait_event = streams.stream_wait_event
         self.event_record = streams.event_record
         self.event_synchronize = streams.event_synchronize
+        self.events = EventCalls(context)
+        """The calls for events that a program makes itself."""
 
         copying = CopyCalls(context, copies)
         self.memcpy_htod_async = copying.memcpy_htod_async
@@ -89,11 +95,20 @@ class Driver:
         self.mem_alloc = memory.mem_alloc
         self.mem_free = memory.mem_free
 
-        pinning = PinningCalls(context, copies.pinned)
+        self._copies = copies
+        pinning = PinningCalls(context, copies)
         self.mem_host_register = pinning.mem_host_register
         self.mem_host_unregister = pinning.mem_host_unregister
         self.mem_alloc_host = pinning.mem_alloc_host
         self.mem_free_host = pinning.mem_free_host
+
+    def share_pinned(self, other: Driver) -> None:
+        """Let copies of both contexts find what either has pinned, as CUDA does under unified addressing."""
+        self._copies.pinned = other._copies.pinned
+
+    def is_pinned(self, address: int, nbytes: int) -> bool:
+        """Tell whether copies reach a range of host memory without staging."""
+        return self._copies.pinned.covers(address, nbytes)
 
     @classmethod
     def of(cls, machine: Machine, number: int = 0) -> Driver:
@@ -109,6 +124,15 @@ class Driver:
     def uvm(self) -> Uvm | None:
         """Return the unified-memory driver, once ``manage`` has been called."""
         return self._managed.uvm
+
+    @property
+    def refusal(self) -> Callable[[DriverCall, str, str], DriverError]:
+        """Return what makes the error of a call that a program may not make so."""
+        return self._context.refusal
+
+    def call(self, api: str, stream: Stream | None = None) -> DriverCall:
+        """Account for a call of a library above this one, as ``with driver.call("cudaMemcpy")`` does."""
+        return self._context.call(api, stream, None)
 
     @property
     def context(self) -> HostLock:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import cached_property
 
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.pinning import PinnedRanges
+from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.errors import INVALID, DriverError
 
 
 class PinningCalls:
-    """Pins ranges of host memory and allocates pinned ones; ``pinned`` is what copies look at."""
+    """Pins ranges of host memory and allocates pinned ones; ``copies`` look at what is pinned."""
 
-    def __init__(self, context: Context, pinned: PinnedRanges) -> None:
+    def __init__(self, context: Context, copies: Copies) -> None:
         self._context = context
         self._costs = context.costs
         self._machine = context.machine
-        self._pinned = pinned
+        self._copies = copies
 
     async def mem_host_register(self, address: int, nbytes: int, cause: int | None = None) -> None:
         """Pin a range of host memory (cuMemHostRegister).
@@ -27,11 +27,11 @@ class PinningCalls:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes at {address:#x}")
             async with self._context.locked():
-                if self._pinned.overlaps(address, nbytes):
+                if self._copies.pinned.overlaps(address, nbytes):
                     code = "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"
                     raise DriverError(call.api, code, f"{nbytes} bytes at {address:#x}")
                 await self._context.work(self._costs.register + nbytes * self._costs.register_per_byte)
-                self._pinned.add(address, nbytes)
+                self._copies.pinned.add(address, nbytes)
 
     async def mem_host_unregister(self, address: int, cause: int | None = None) -> None:
         """Unpin a range of host memory (cuMemHostUnregister).
@@ -40,7 +40,7 @@ class PinningCalls:
         """
         with self._context.call("cuMemHostUnregister", None, cause) as call:
             async with self._context.locked():
-                if not self._pinned.remove(address):
+                if not self._copies.pinned.remove(address):
                     code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
                     raise DriverError(call.api, code, f"nothing is pinned at {address:#x}")
                 await self._context.work(self._costs.unregister)
@@ -60,7 +60,7 @@ class PinningCalls:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked(self._malloc_host + nbytes * self._costs.register_per_byte):
                 address = self._machine.host_memory.allocate(nbytes, self._costs.managed_alignment)
-                self._pinned.add(address, nbytes)
+                self._copies.pinned.add(address, nbytes)
             return address
 
     async def mem_free_host(self, address: int, cause: int | None = None) -> None:
@@ -70,7 +70,7 @@ class PinningCalls:
         """
         with self._context.call("cuMemFreeHost", None, cause) as call:
             async with self._context.locked():
-                if not self._pinned.remove(address):
+                if not self._copies.pinned.remove(address):
                     raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
                 await self._context.work(self._malloc_host)
                 self._machine.host_memory.release(address)

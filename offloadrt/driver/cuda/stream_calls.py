@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.cuda.event import StreamEvent
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import WaitPacket
 from offloadrt.sim import Signal
+
+Order = Literal["legacy", "blocking", "non-blocking"]
+"""The legacy default stream itself, a stream that blocks with it, or one that does not (CU_STREAM_NON_BLOCKING)."""
 
 
 class StreamCalls:
@@ -20,13 +25,22 @@ class StreamCalls:
         self.streams: list[Stream] = []
         """The streams of the context in order of creation."""
 
-    async def stream_create(self, cause: int | None = None) -> Stream:
-        """Create a stream on the next hardware queue (cuStreamCreate)."""
-        with self._context.call("cuStreamCreate", None, cause):
+    async def stream_create(
+        self, cause: int | None = None, *, priority: int = 0, order: Order = "non-blocking"
+    ) -> Stream:
+        """Create a stream on the hardware queue that is its turn (cuStreamCreate, cuStreamCreateWithPriority).
+
+        ``order`` says how it stands to the legacy default stream of the context, if it is not that one itself.
+        """
+        with self._context.call("cuStreamCreateWithPriority" if priority else "cuStreamCreate", None, cause):
             async with self._context.locked(self._costs.stream_create):
-                stream = self._context.device.open_stream()
+                stream = self._context.device.open_stream(priority)
                 self.streams.append(stream)
                 self._copies.open(stream)
+                if order == "legacy":
+                    self._context.order.legacy = stream
+                elif order == "blocking":
+                    self._context.order.add(stream)
                 return stream
 
     async def stream_destroy(self, stream: Stream, cause: int | None = None) -> None:
@@ -35,11 +49,24 @@ class StreamCalls:
             async with self._context.locked(self._costs.stream_destroy):
                 self.streams.remove(stream)
                 self._copies.close(stream)
+                self._context.order.remove(stream)
+                self._context.device.queues.close_stream(stream)
 
     async def stream_synchronize(self, stream: Stream, cause: int | None = None) -> None:
-        """Wait until everything submitted to the stream has completed (cuStreamSynchronize)."""
+        """Wait until everything submitted to the stream has completed (cuStreamSynchronize).
+
+        For the legacy default stream, that includes what is in the streams that block with it.
+        """
         with self._context.call("cuStreamSynchronize", stream, cause):
+            for other in self._context.order.before(stream) if stream is self._context.order.legacy else ():
+                await self._context.wait(stream, other)
             await self._context.synchronize(stream, stream.last)
+
+    async def stream_query(self, stream: Stream, cause: int | None = None) -> bool:
+        """Tell whether everything submitted to the stream has completed (cuStreamQuery)."""
+        with self._context.call("cuStreamQuery", stream, cause):
+            await self._context.work(self._costs.synchronize_idle)
+            return stream.idle
 
     async def event_record(self, stream: Stream, cause: int | None = None) -> StreamEvent:
         """Make a mark behind everything submitted to the stream so far (cuEventRecord)."""

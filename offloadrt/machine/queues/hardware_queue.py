@@ -122,25 +122,66 @@ class HardwareQueue:
         return QueueStatistics(self._packets, self._blocked, blocked_s, idle_s, self._behind.total_s)
 
 
+@attrs.define
+class _Pool:
+    """The queues of one priority."""
+
+    opened: int = 0
+    """Streams that have been opened so far."""
+    queues: list[HardwareQueue] = attrs.field(factory=list)
+    streams: list[int] = attrs.field(factory=list)
+    """How many streams each queue has now."""
+
+
 class HardwareQueues:
-    """The queues of a device.  With ``uncontended`` each stream has its own.
+    """The queues of a device, ``count`` of each priority.  With ``uncontended`` each stream has its own.
 
     CUDA does not document how it assigns streams to connections.  Round robin is taken: the assignment with the fewest
-    streams on the fullest queue.
+    streams on the fullest queue.  HIP's library gives a stream a queue of its own while there are fewer than
+    GPU_MAX_HW_QUEUES, and then the one that the fewest streams use (``least_used``); streams of another priority have
+    other queues (ROCclr, ``Device::acquireQueue``).
     """
 
-    def __init__(self, make: Callable[[int], HardwareQueue], count: int, *, uncontended: bool = False) -> None:
+    def __init__(
+        self,
+        make: Callable[[int], HardwareQueue],
+        count: int,
+        *,
+        least_used: bool = False,
+        uncontended: bool = False,
+    ) -> None:
         self._make = make
         self._count = count
+        self._least_used = least_used
         self._uncontended = uncontended
         self._streams = 0
+        self._pools: dict[int, _Pool] = {}
         self.queues: list[HardwareQueue] = []
 
-    def open_stream(self) -> Stream:
-        """Make a stream on the next queue, and the queue if no stream has used it yet."""
+    def open_stream(self, priority: int = 0) -> Stream:
+        """Make a stream on the queue that is its turn, and the queue if no stream has used it yet."""
+        pool = self._pools.setdefault(priority, _Pool())
+        place = self._choose(pool)
+        pool.opened += 1
+        if place == len(pool.queues):
+            pool.queues.append(self._make(len(self.queues)))
+            pool.streams.append(0)
+            self.queues.append(pool.queues[place])
+        pool.streams[place] += 1
         index = self._streams
         self._streams += 1
-        number = index if self._uncontended else index % self._count
-        if number == len(self.queues):
-            self.queues.append(self._make(number))
-        return Stream(index, self.queues[number])
+        return Stream(index, pool.queues[place], priority)
+
+    def close_stream(self, stream: Stream) -> None:
+        """Let a stream use its queue no more: another may get it."""
+        pool = self._pools[stream.priority]
+        pool.streams[[queue.number for queue in pool.queues].index(stream.queue.number)] -= 1
+
+    def _choose(self, pool: _Pool) -> int:
+        """Return the place of the next stream's queue in its pool, which may have to be made first."""
+        if self._uncontended:
+            return pool.opened
+        if not self._least_used:
+            return pool.opened % self._count
+        made = len(pool.queues)
+        return made if made < self._count else pool.streams.index(min(pool.streams))

@@ -55,6 +55,8 @@ class Stream:
     """Number of the stream on its device, in order of creation; -1 for an internal channel."""
     queue: PacketQueue
     """Where its commands go; on an APU it changes whenever the stream takes an HSA queue."""
+    priority: int = 0
+    """As in CUDA: numbers below 0 are greater priorities."""
     last: Signal | None = None
     """Completion of the packet submitted last."""
     running: Signal | None = None

@@ -1,20 +1,30 @@
-"""CUDA programs: host threads that call the driver library themselves, without an offloading runtime between.
+"""CUDA and HIP programs: host threads that call the driver library themselves, without an offloading runtime between.
 
-    run.options = cuda.CUDAOptions(phantom=True)
+    run.options = cuda.CUDAOptions()
 
     async def main(t):
-        a = await t.malloc_managed("a", n, np.float32, written=True)
-        await t.launch(scale, a, grid=n // 256, block=256)
+        here = await t.host_alloc("here", n, np.float32, fill=1.0)
+        there = await t.malloc(n, np.float32)
+        copied, stream = await t.event_create(), await t.stream_create(non_blocking=True)
+        await t.memcpy_async(there, here, stream=stream)
+        await t.event_record(copied, stream)
+        await t.stream_wait_event(None, copied)
+        await t.launch(scale, there, grid=n // 256, block=256)
         await t.device_synchronize()
 
     await run.parallel(main)
 
-``host_thread.py`` has the calls, under the names of the CUDA runtime API without their prefix; ``program.py`` what the
-threads of a program share: the default stream. Kernels are those of `offloadrt.kernels`.
+A thread's calls have the names of the CUDA runtime API without their prefix. ``memory_routines.py`` has those for
+memory and copies, ``stream_routines.py`` those for streams and events, ``host_thread.py`` launches. What the threads of
+a program share is in ``program.py`` and ``calling_thread.py``. On a machine of AMD's the calls have HIP's names in
+reports. Kernels are those of `offloadrt.kernels`.
 """
 
+from offloadrt.driver import TimedEvent
+from offloadrt.machine import DeviceArray
+from offloadrt.models.cuda.calling_thread import STREAM_LEGACY, STREAM_PER_THREAD
 from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.cuda.program import CUDA
 
-__all__ = ["CUDA", "CUDAOptions", "HostThread"]
+__all__ = ["CUDA", "STREAM_LEGACY", "STREAM_PER_THREAD", "CUDAOptions", "DeviceArray", "HostThread", "TimedEvent"]

@@ -1,4 +1,4 @@
-"""A CUDA program on an emulated machine: its driver library and its default stream."""
+"""A CUDA program on an emulated machine: the contexts of its devices, and what its threads share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TypeVar
 
 from offloadrt.driver import Driver
 from offloadrt.machine import Machine
-from offloadrt.models.cuda.host_thread import HostThread, PrimaryContext
+from offloadrt.models.cuda.allocations import Allocations
+from offloadrt.models.cuda.calling_thread import PrimaryContext, ProgramState
+from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.lock_wait import take
 from offloadrt.trace import Trace
 
 R = TypeVar("R")
@@ -27,37 +30,55 @@ class CUDA(OffloadProgram[HostThread]):
     def __init__(
         self, machine: Machine, drivers: Drivers, options: CUDAOptions | None = None, trace: Trace | None = None
     ) -> None:
-        super().__init__(machine, drivers, options or CUDAOptions(), trace)
-        (driver,) = drivers
-        if not isinstance(driver, Driver):
+        options = options or CUDAOptions()
+        super().__init__(machine, drivers, options, trace)
+        libraries = [driver for driver in drivers if isinstance(driver, Driver)]
+        if len(libraries) < len(drivers):
             raise ValueError(f"{machine.spec.name} has ROCr, and a CUDA program needs CUDA's driver library")
-        self.driver = driver
-        self._context: PrimaryContext | None = None
+        self.driver = libraries[0]
+        for other in libraries[1:]:
+            other.share_pinned(self.driver)
+        self._drivers = libraries
+        self._contexts: dict[int, PrimaryContext] = {}
+        self._state = ProgramState(Allocations(machine.sim), options.default_stream == "per-thread")
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
-        return HostThread(self, self.context, number, num_threads, barrier, heap, stack)
+        return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of host threads, each `await body(t)`; after a warm start the context is there already."""
-        if self._context is None and not self._unstarted:
-            await self._make_context()
+        """Run a team of host threads, each `await body(t)`; after a warm start the contexts are there already."""
+        if not self._contexts and not self._unstarted:
+            for number in range(len(self.devices)):
+                await self._make_context(number)
         return await super().parallel(body, num_threads)
 
-    async def context(self) -> PrimaryContext:
-        """Return the context, which the program's first call makes unless the start was warm."""
-        await self.start_devices()
-        assert self._context is not None, "a region has begun"
-        return self._context
+    async def context(self, number: int) -> PrimaryContext:
+        """Return the context of a device, which the first call that concerns it makes unless the start was warm.
+
+        Other threads that need it meanwhile wait.
+        """
+        if number not in self._contexts:
+            lock = self.globals.lock
+            await take(lock, self.machine.host_time)
+            try:
+                if number not in self._contexts:
+                    await self.start_device(self.devices[number])
+            finally:
+                lock.release()
+        return self._contexts[number]
 
     async def start_device(self, device: OffloadDevice) -> None:
         """Load the program and make the context."""
         await super().start_device(device)
-        await self._make_context()
+        await self._make_context(self.devices.index(device))
 
-    async def _make_context(self) -> None:
-        self._context = PrimaryContext(self.driver, self.devices[0].plugin, await self.driver.stream_create())
+    async def _make_context(self, number: int) -> None:
+        driver = self._drivers[number]
+        stream = await driver.stream_create(order="legacy")
+        self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:
-        """Wait for all streams, as the end of the context does."""
-        for stream in [*self.driver.streams]:
-            await self.driver.stream_synchronize(stream)
+        """Wait for all streams, as the end of the contexts does."""
+        for driver in self._drivers:
+            for stream in [*driver.streams]:
+                await driver.stream_synchronize(stream)

@@ -52,7 +52,7 @@ class MeanTime:
 async def launches(t: cuda.HostThread, times: dict[str, MeanTime], elements: int, repeats: int) -> None:
     """Launch a kernel again and again in a stream of this thread's own: back to back, then each waited for."""
     a, b, c = [await t.malloc(elements, np.float32) for _ in range(3)]
-    stream = await t.stream_create()
+    stream = await t.stream_create(non_blocking=True)
     grid = -(-elements // BLOCK)
 
     async def launch() -> None:
