@@ -29,12 +29,23 @@ app = App(
 
 
 @app.command(name="list")
-def list_() -> None:
-    """Show the scenarios that come with offloadrt."""
-    from offloadrt.cli import render
-    from offloadrt.study.scripts import registry
+def list_(*, json: Json = False) -> None:
+    """Show the scenarios that come with offloadrt or with another package."""
+    from offloadrt.study.scripts import listing
 
-    console().print(render.scenarios(registry.shipped()))
+    entries = listing.from_index()
+    if entries is None:
+        from offloadrt.study.scripts import registry  # which imports what scenarios need
+
+        entries = registry.listed()
+    if json:
+        import msgspec
+
+        sys.stdout.buffer.write(msgspec.json.encode(entries) + b"\n")
+        return
+    from offloadrt.cli import render
+
+    console().print(*render.scenarios(entries), sep="\n")
 
 
 @app.command

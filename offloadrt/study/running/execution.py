@@ -22,8 +22,8 @@ from offloadrt.study.running import collect
 from offloadrt.study.running.profiles import far_off, machine_of
 from offloadrt.study.running.run import Run
 from offloadrt.study.running.unawaited import all_awaited
-from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
 
@@ -158,7 +158,7 @@ package.
 
 
 def _is_shipped(scenario: Scenario) -> bool:
-    return scenario.path is not None and scenario.path.parent == registry.folder()
+    return scenario.path is not None and scenario.path.parent == folder()
 
 
 @contextmanager
