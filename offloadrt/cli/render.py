@@ -73,7 +73,8 @@ def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
 
 def scenarios(entries: Sequence[ListedScenario]) -> Iterable[RenderableType]:
     """Show a line for each scenario, in a table for each group; all tables have columns of the same widths."""
-    names, machines = (max(len(text) for text in texts) for texts in zip(*((e.name, e.machine) for e in entries)))
+    names = max((len(entry.name) for entry in entries), default=0)
+    machines = max((len(entry.machine) for entry in entries), default=0)
     for group, members in itertools.groupby(entries, lambda entry: entry.group):
         table = table_of(f"\n{escape(group)}", "scenario", "machine", "what it does")
         table.columns[0].min_width, table.columns[1].min_width = names, machines

@@ -24,6 +24,13 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=None if stream.isatty() else 120, highlight=False)
 
 
+def print_json(record: object) -> None:
+    """Print a record as one JSON object on one line."""
+    import msgspec
+
+    sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+
+
 def warn(results: Iterable[Result]) -> None:
     """Write what the runs warn of to standard error, each warning once."""
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):

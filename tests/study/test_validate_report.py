@@ -15,6 +15,7 @@ from rich.table import Table
 from offloadrt import machine as machines
 from offloadrt.cli import main
 from offloadrt.cli.render import validation
+from offloadrt.cli.schemas import schema_of
 from offloadrt.cli.terminal import stages
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.executors import InProcess
@@ -283,6 +284,7 @@ def test_the_report_is_printed_or_is_json(
     assert "quick: fewer thread counts" in shown and "47 claims: holds:" in shown and "evaluated:" in shown
     assert main(["validate", "--quick", "--jobs", "1", "--json"]) == 1
     record = json.loads(capfdbinary.readouterr().out)
+    pytest.importorskip("jsonschema").validate(record, schema_of("validate"))
     assert len(record["findings"]) == 47 and set(record["findings"][0]) == {
         "claim", "reported", "emulated", "expression", "verdict", "reason", "role", "kind",
         "fails_if", "by_construction", "cause", "share",
