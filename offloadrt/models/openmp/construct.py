@@ -56,7 +56,7 @@ class TargetClauses(TypedDict, total=False):
     is_device_ptr, has_device_addr: arguments that are device addresses already, as a managed array is. firstprivate,
     private: arrays of which the region gets its own copy. defaultmap: what implicit maps do (for
     ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number.
-    nowait, depend: as a deferred task. if_: False runs it on the initial device.
+    nowait, depend: as a deferred task. `if_`: False runs it on the initial device.
     """
 
     maps: Map | Maps | Sequence[Map | Maps]
