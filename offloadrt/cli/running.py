@@ -54,14 +54,19 @@ def run(
     if "configuration" in written and options.configuration is not None:
         raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
     given = chosen.bind(written)
-    with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as watched:
+    with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as (watched, steps):
         task = progress.add_task(chosen.name, total=None)
+
+        def advanced(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+            steps.reached(chosen.name, done, total)
+
         result = execute_repeatedly(
             chosen,
             given,
             options.given(hash=log is not None or perfetto is not None),
             open_sinks(log=log, perfetto=perfetto),
-            lambda done, total: progress.update(task, completed=done, total=total),
+            advanced,
             watched,
         )
     warn([result])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -39,16 +40,18 @@ def warn(results: Iterable[Result]) -> None:
 
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
-    """Show a bar on a terminal's standard error; when interrupted, say what was kept."""
+    """Show a bar on a terminal's standard error, elsewhere a line now and then; when interrupted, say what was kept."""
     finished = 0
     try:
-        with bars() as (progress, _):
+        with bars() as (progress, shown), _lines(shown) as steps:
             task = progress.add_task(title, total=total or None)
 
             def advanced(outcome: SweepOutcome) -> None:
                 nonlocal finished
                 finished = len(outcome.finished)
-                progress.update(task, total=len(outcome.points), completed=finished + len(outcome.failures))
+                done = finished + len(outcome.failures)
+                progress.update(task, total=len(outcome.points), completed=done)
+                steps.reached(title, done, len(outcome.points))
 
             yield advanced
     except KeyboardInterrupt:
@@ -70,26 +73,85 @@ def bars() -> Iterator[tuple[Any, bool]]:
         yield progress, True
 
 
-_NOW_AND_THEN_S = 10.0
+_NOW_AND_THEN_S = 5.0
+
+
+class Steps:
+    """How far a piece of work is, in lines with an estimate of what is left."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self._first = self._done = self._total = 0
+        self._begun = time.monotonic()
+
+    def reached(self, title: str, done: int, total: int) -> None:
+        """Note that `done` of `total` steps are over. The first report of a title counts what was done before."""
+        if title != self.title:
+            self.title, self._first, self._begun = title, done, time.monotonic()
+        self._done, self._total = done, total
+
+    def line(self, steps: str) -> str:
+        """Say how far it is; empty before the first report."""
+        if not self._total:
+            return ""
+        fresh = self._done - self._first
+        left = (time.monotonic() - self._begun) * (self._total - self._done) / fresh if fresh else None
+        return f"{self._done} of {self._total} {steps}" + ("" if left is None else f", about {duration(left)} left")
+
+
+def duration(seconds: float) -> str:
+    """Write a time that somebody waits: `40 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @contextlib.contextmanager
-def told_now_and_then(title: str, shown: bool = True) -> Iterator[Callable[[Run], None]]:
-    """Write the virtual time of a run to standard error every ten seconds, where no bar is shown."""
-    runs: list[Run] = []
+def _lines(shown: bool) -> Iterator[Steps]:
+    """Write how far the runs are to standard error every few seconds, where no bar is shown."""
+    steps = Steps()
+
+    def line() -> str:
+        told = steps.line("runs")
+        return f"{steps.title}: {told}" if told else ""
+
+    with _now_and_then(not shown, line):
+        yield steps
+
+
+@contextlib.contextmanager
+def _now_and_then(wanted: bool, line: Callable[[], str]) -> Iterator[None]:
+    """Write what `line` says to standard error every few seconds, from a thread of its own."""
     ended = threading.Event()
 
     def tell() -> None:
         while not ended.wait(_NOW_AND_THEN_S):
-            reached = f"{runs[-1].sim.now:.6g} s of virtual time" if runs else "not begun"
-            print(f"{title}: {reached}", file=sys.stderr, flush=True)
+            if told := line():
+                print(told, file=sys.stderr, flush=True)
 
-    if shown:
+    if wanted:
         threading.Thread(target=tell, daemon=True).start()
     try:
-        yield runs.append
+        yield
     finally:
         ended.set()
+
+
+@contextlib.contextmanager
+def told_now_and_then(title: str, shown: bool = True) -> Iterator[tuple[Callable[[Run], None], Steps]]:
+    """Write the virtual time of a run to standard error every few seconds, where no bar is shown.
+
+    Yields what is to be called with the run, and the steps of which a long program tells.
+    """
+    runs: list[Run] = []
+    steps = Steps()
+
+    def line() -> str:
+        reached = f"{runs[-1].sim.now:.6g} s of virtual time" if runs else "not begun"
+        return ", ".join(filter(None, (f"{title}: {reached}", steps.line("steps"))))
+
+    with _now_and_then(shown, line):
+        yield runs.append, steps
 
 
 class _NoBars:
@@ -104,17 +166,16 @@ class _NoBars:
 
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
-    """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every 100 runs."""
-    with bars() as (progress, shown):
+    """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every few seconds."""
+    with bars() as (progress, shown), _lines(shown) as steps:
         tasks: dict[str, Any] = {}
-        reported: dict[str, int] = {}
 
         def advanced(stage: str, finished: int, asked: int) -> None:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(f"{title}, {stage}")
+                if not shown:
+                    print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
             progress.update(tasks[stage], total=asked, completed=finished)
-            if not shown and finished // 100 > reported.get(stage, -1):
-                reported[stage] = finished // 100
-                print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
+            steps.reached(f"{title}, {stage}", finished, asked)
 
         yield advanced

@@ -110,7 +110,7 @@ class ProgramThread(ABC):
     async def barrier(self) -> None:
         """Wait for all threads of the team."""
         since = self.sim.now
-        await self._barrier.wait()
+        await self._barrier.wait(self.number)
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     @abstractmethod
