@@ -1,7 +1,7 @@
 """The command line: `offloadrt list | show | run | sweep | compare | stats | kernels | calibrate | record | …`.
 
 `main` turns what went wrong into one message and an exit code (`exit_codes.py`); a script that raised shows its own
-traceback, without ours. Open `app.py` first: the commands are there, in `running.py` and in
+traceback, without ours. Open `app.py` first: the commands are there, in `running.py`, `check.py` and
 `record.py` (with the compilers `cc`, `cxx` and `fc`), one function each; what they print is made in `render.py`.
 """
 
@@ -23,6 +23,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
+    from offloadrt.cli import check as check  # its command
+    from offloadrt.cli import exploring as exploring  # its commands
     from offloadrt.cli.record import program_apart
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
@@ -57,7 +59,7 @@ def _run(tokens: list[str]) -> Any:
     """Run the command; what is a parameter of its scenario and was written as an option is read as it was meant."""
     from cyclopts import UnknownOptionError
 
-    from offloadrt.cli.running import app
+    from offloadrt.cli.why import app
 
     while True:
         try:

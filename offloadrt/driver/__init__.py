@@ -22,6 +22,7 @@ from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.driver import Driver, DriverStatistics
 from offloadrt.driver.cuda.event import StreamEvent
+from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
 from offloadrt.driver.cuda.peer_copies import PeerCopies
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
@@ -56,9 +57,12 @@ __all__ = [
     "HsaSignal",
     "Kfd",
     "KfdStatistics",
+    "MemPool",
     "OutOfDeviceMemory",
     "PeerCopies",
     "PinnedRanges",
+    "PoolAttributes",
+    "ReusePolicies",
     "Rocr",
     "RunHandler",
     "Staging",
@@ -73,6 +77,11 @@ __all__ = [
 ]
 
 
-def open_driver(machine: Machine, number: int = 0) -> Driver | Rocr:
-    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says."""
-    return Rocr.of(machine, number) if machine.spec.text("driver.api") == "rocr" else Driver.of(machine, number)
+def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None = None) -> Driver | Rocr:
+    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says.
+
+    ``beside``: that of another process on the same device, whose kernel driver it has.
+    """
+    if machine.spec.text("driver.api") == "rocr":
+        return Rocr.of(machine, number)
+    return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)

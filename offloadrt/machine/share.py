@@ -116,9 +116,10 @@ class FairShare:
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
         """Let a user come that needs ``amount`` units and can use at most ``cap`` units per second.
 
-        ``order`` is its place among arrivals, if it has one already.
+        With a cap of 0 it is present, and gets nothing until ``limit`` gives it another.  ``order`` is its place among
+        arrivals, if it has one already.
         """
-        if not (amount >= 0 and cap > 0):
+        if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
         if now > self._now:
             self.advance(now)
@@ -254,6 +255,14 @@ def _bad_request(amount: float, cap: float) -> ValueError:
     return ValueError(f"amount {amount!r} and cap {cap!r} must not be negative, and cap not zero")
 
 
+class _Place(Mailbox):
+    """Where a user of a pool waits while it is served."""
+
+    __slots__ = ()
+    is_service = True
+    """A message here ends no wait: it tells of another division, and the user is served on."""
+
+
 class SharedPool:
     """A bandwidth that actors wait for: ``await pool.serve(amount)`` returns when the caller has got ``amount``.
 
@@ -336,7 +345,7 @@ class SharedPool:
                     await sim.sleep(time - sim.now)
                 else:
                     if (box := ticket.box) is None:
-                        box = ticket.box = self._boxes.pop() if self._boxes else Mailbox(sim, self.name)
+                        box = ticket.box = self._boxes.pop() if self._boxes else _Place(sim, self.name)
                     if first is ticket:
                         await box.get_until(time)
                     else:

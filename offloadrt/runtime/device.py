@@ -26,6 +26,7 @@ from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
 from offloadrt.runtime.plugins.cuda import CudaPlugin
 from offloadrt.runtime.plugins.plugin import DevicePlugin
+from offloadrt.runtime.program_events import BlockAllocated, BlockFreed, DataCopied, ProgramObserver
 from offloadrt.sim import PASSED, LockStatistics, Signal
 from offloadrt.trace import Trace, events
 
@@ -80,6 +81,7 @@ class OffloadDevice:
         self.costs = spec.read(RuntimeCosts)
         self.trace = trace
         self.tool: Tool | None = None
+        self.observer: ProgramObserver | None = None
         self.driver = driver
         _check_support(machine, configuration)
         self.objects: ObjectTable | None = None
@@ -103,17 +105,17 @@ class OffloadDevice:
             spec.count("memory_manager.threshold"),
             machine.host_time,
             spec.flag("memory_manager.uncontended"),
+            lambda name: machine.named(name, number),
         )
         self.allocator: DeviceAllocator = make_allocator(allocator, site)
         self.allocator_site = site
         self.argument_blocks: ArgumentBlocks | None = None
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
-        suffix = f" {number}" if number else ""
         self.table = PresentTable()
         policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
-        self.table_arbiter = TableArbiter(machine, f"device table{suffix}", policy, self.costs.handover)
+        self.table_arbiter = TableArbiter(machine, machine.named("device table", number), policy, self.costs.handover)
         self.table_lock = self.table_arbiter.lock
-        self.entry_locks = EntryLocks(sim, f"entry{suffix}")
+        self.entry_locks = EntryLocks(sim, machine.named("entry", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
@@ -156,12 +158,16 @@ class OffloadDevice:
         self._blocks[address] = nbytes
         if self.tool is not None:
             self.tool.target_data_op(self.number, "alloc", array, host_address, address, nbytes)
+        if self.observer is not None:
+            self.observer.handle(BlockAllocated(self.sim.current.cause, self.number, address, nbytes, array))
         return address
 
     async def free(self, address: int, array: HostArray | None, host_address: int) -> None:
         nbytes = self._blocks.pop(address, 0)
         if self.tool is not None:
             self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
+        if self.observer is not None:
+            self.observer.handle(BlockFreed(self.sim.current.cause, self.number, address, nbytes))
         try:
             await self.allocator.free(address)
         except BaseException:
@@ -175,6 +181,9 @@ class OffloadDevice:
         """Copy to the device, in the directive's queue; returns when the host may go on."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, op, array, source.address, device_address, source.nbytes)
+        if self.observer is not None:
+            nbytes, number = source.nbytes, self.number
+            self.observer.handle(DataCopied(queue.cause, number, op, source.address, device_address, nbytes, array))
         if self.plugin.managed is not None and array is not None and self.manages(array):
             return self._submit_managed(queue, device_address, source)
         return self.plugin.submit_data(queue, device_address, source)
@@ -185,6 +194,9 @@ class OffloadDevice:
         """Copy from the device, in the directive's queue."""
         if self.tool is not None:
             self.tool.target_data_op(self.number, "d2h", array, destination.address, device_address, destination.nbytes)
+        if self.observer is not None:
+            nbytes, begin = destination.nbytes, destination.address
+            self.observer.handle(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
         if self.plugin.managed is not None and array is not None and self.manages(array):
             return self._retrieve_managed(queue, destination, device_address)
         return self.plugin.retrieve_data(queue, destination, device_address)

@@ -104,6 +104,7 @@ class Scheduler(Protocol):
     by_scheduler: bool
     newborn: int
     observer: Any
+    handovers: Any
     next_index: Callable[[], int]
 
     @property

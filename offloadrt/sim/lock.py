@@ -51,6 +51,9 @@ class Lock:
     ``owner`` is the actor that holds it. Errors: RuntimeError on acquiring a lock one holds or releasing another's.
     """
 
+    takes_turns = True
+    """Whoever waits here waits for others to be through, and for no result of theirs."""
+
     __slots__ = (
         "_acquired", "_contended", "_held_since", "_hold_s", "_wait_s", "handoff", "name", "owner", "sim", "waiters",
     )  # fmt: skip

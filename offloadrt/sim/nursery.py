@@ -78,9 +78,12 @@ class Nursery:
         outer, section = me.raw_section, RawSection(self._trio.cancel_scope)
         if outer is None:
             me.raw_section = section
+        since = sim.now
         try:
             swallowed = bool(await self._manager.__aexit__(kind, error, traceback))
         finally:
+            if sim.handovers is not None:
+                sim.handovers.joined(sim, me, since)
             me.raw_section = outer
             if self._detached:
                 await me.detach()

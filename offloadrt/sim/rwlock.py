@@ -45,6 +45,9 @@ class RWLock:
     without letting another writer in. RuntimeError when the caller does not hold what it gives up.
     """
 
+    takes_turns = True
+    """Whoever waits here waits for others to be through, and for no result of theirs."""
+
     __slots__ = (
         "_contended", "_read_acquired", "_read_hold_s", "_since", "_wait_s", "_write_acquired", "_write_hold_s", "name",
         "readers", "sim", "waiters", "writer",

@@ -29,6 +29,9 @@ class Semaphore:
     ``acquire`` takes one, waiting in FIFO order, ``release`` gives one back; any actor may release.
     """
 
+    takes_turns = True
+    """Whoever waits here waits for others to be through, and for no result of theirs."""
+
     __slots__ = ("_acquired", "_contended", "_wait_s", "name", "sim", "value", "waiters")
 
     def __init__(self, sim: Simulation, value: int, name: str) -> None:

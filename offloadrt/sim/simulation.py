@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import types
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from heapq import heappop, heappush
@@ -26,8 +25,8 @@ from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
 from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
-from offloadrt.sim.chosen_order import ChosenOrder
 from offloadrt.sim.errors import SimulationError, UnregisteredTask
+from offloadrt.sim.handovers import HandoverObserver, ready_queue
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
 from offloadrt.sim.scope import Attached, TimeoutScope
@@ -48,7 +47,7 @@ class Simulation(trio.abc.Clock):
     :param gear: ``native`` or ``turbo``; both give the same order of events.
     :param strategy: who goes on first, and who is held back (``Fifo()``, ``Random(seed)``, …: `strategies/`).
     :param seed: of ``rng``, the run's only random generator.
-    :param observer: told of actors and locks; see ``offloadrt.sim.observer``.
+    :param observer: told of actors and locks (``observer.py``); ``handovers``: of who lets whom go on (that file).
     :param slice: steps between two looks at Trio (turbo).
     :param livelock_limit: steps (and 1000 more for each actor) without time advancing after which a run is stopped.
 
@@ -61,7 +60,7 @@ class Simulation(trio.abc.Clock):
 
     __slots__ = (
         "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
-        "ending", "expected", "gear", "heap", "last_advance", "newborn", "next_index", "now", "observer",
+        "ending", "expected", "gear", "handovers", "heap", "last_advance", "newborn", "next_index", "now", "observer",
         "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "timer_due",
         "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
@@ -73,6 +72,7 @@ class Simulation(trio.abc.Clock):
         strategy: Strategy | None = None,
         seed: int = 0,
         observer: Observer | None = None,
+        handovers: HandoverObserver | None = None,
         slice: int = SLICE,
         livelock_limit: int = 1_000_000,
     ) -> None:
@@ -86,11 +86,12 @@ class Simulation(trio.abc.Clock):
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
-        self.ready: Any = deque() if isinstance(self.strategy, Fifo) else ChosenOrder(self, self.strategy)
+        self.handovers = handovers
+        self.ready: Any = ready_queue(self, self.strategy, handovers)
         """Who goes on at this instant, in order; whoever ends an actor's wait appends it here."""
         self.timers_set = 0
-        """Timers set so far: sleeps, services, timeouts; the same in both gears, and part of every result of a run.
-        Each timer has the next number in the heap, so that of those due at one time the one set first comes first.
+        """Timers set so far, the same in both gears, and part of every result of a run. Each has the next number in the
+        heap, so that of those due at one time the one set first comes first.
         """
         self.next_index = itertools.count().__next__
         self.running: Actor | None = None
@@ -107,9 +108,8 @@ class Simulation(trio.abc.Clock):
         self.newborn = 0
         """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
         self.operations_left = SLICE
-        """How many more operations may pass without waiting before the scheduler gets a look. A program that takes free
-        locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
-        """
+        """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
+        locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed."""
         self.last_advance = 0
         """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
         self.trio_has_work = False
@@ -216,8 +216,7 @@ class Simulation(trio.abc.Clock):
 
     def current_time(self) -> float:
         """Return the virtual time; Trio asks once in each pass of its loop, between the hook below and the tasks."""
-        # The pass after a `reschedule` of the scheduler runs that one task; any other pass runs tasks that Trio has
-        # woken.
+        # The pass after a `reschedule` of the scheduler runs that one task; any other runs tasks that Trio has woken.
         if self.expected is not None:
             self.expected = None
         elif self._watch.dormant:
@@ -277,8 +276,8 @@ class Simulation(trio.abc.Clock):
         """Resume who is due before Trio's next ``deadline``; a fence in the heap stands for it."""
         if deadline <= self.now:
             return 0
-        # Number 0: before the timers of that instant, and after interruptions, whose numbers are negative. A number of
-        # its own would depend on how often Trio has asked, because a fence is put in anew each time.
+        # Number 0: before the timers of that instant, after interruptions, whose numbers are negative. One of its own
+        # would depend on how often Trio has asked, because a fence is put in anew each time.
         fence = Fence()
         heappush(self.heap, (deadline, 0, fence))
         sleep = self.deadline_to_sleep_time(inf)
@@ -347,6 +346,8 @@ class Simulation(trio.abc.Clock):
                 self.now = due
                 return True
         heappush(self.heap, (due, number, timer or actor))
+        if self.handovers is not None and self.running is not actor:
+            self.handovers.handed_over(self, actor)
         return False
 
     @uninterrupted

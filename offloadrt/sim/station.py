@@ -32,6 +32,9 @@ class Station:
     A cancelled visit gives its server to the next in the queue at once.
     """
 
+    takes_turns = True
+    """Whoever waits here waits for others to be through, and for no result of theirs."""
+
     __slots__ = (
         "_busy_s", "_free", "_since", "_wait_s", "_waited", "capacity", "name", "served", "sim", "waiters",
     )  # fmt: skip

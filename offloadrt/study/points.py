@@ -94,9 +94,9 @@ class Keys:
             scenario = registry.find(point.scenario)
             machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
             file = registry.split(point.scenario)[0] or scenario.path
-            digests = self._known[asked] = _digest_of_file(file), machine.digest
+            digests = self._known[asked] = digest_of_file(file), machine.digest
         program, profile = digests
-        facts = [attrs.asdict(point), _digest_of_sources(), program, profile]
+        facts = [attrs.asdict(point), digest_of_sources(), program, profile]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -125,14 +125,16 @@ def varied(points: Sequence[Point]) -> str:
 
 
 @functools.cache
-def _digest_of_sources() -> str:
+def digest_of_sources() -> str:
+    """Return a hash of the emulator's own sources and profiles."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")) + sorted(PACKAGE.rglob("*.toml")):
         digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def _digest_of_file(path: Path | None) -> str | None:
+def digest_of_file(path: Path | None) -> str | None:
+    """Return a hash of a file, or of all files in a folder; None where there is none."""
     if path is None or not path.exists():
         return None
     digest = hashlib.sha256()

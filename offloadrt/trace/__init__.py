@@ -6,6 +6,7 @@ Open `events.py` first, then `recorder.py`.
     recorder    `Trace`: records in memory, hashes, hands on to sinks; the simulation's observer
     calls       `Calls`: API calls by name, always on, as `rocprof --stats` has them
     host_time   `HostTime`: where the time of the host threads went, always on
+    handovers   `Handovers`: who let whom go on; recorded beside the events, when somebody asks
     statistics  `TraceStatistics`: per lock, engine, kernel and API call, from events
     logs        `ConsoleLog`, `JsonLines`: structlog
     perfetto    `PerfettoFile`: for ui.perfetto.dev, drawn by `drawing` on `tracks`
@@ -17,6 +18,7 @@ here.
 from offloadrt.trace import events
 from offloadrt.trace.calls import Calls, CallStatistics
 from offloadrt.trace.event import EVENTS, Event, Row
+from offloadrt.trace.handovers import Handover, Handovers
 from offloadrt.trace.host_time import HOST_TIME, HostTime
 from offloadrt.trace.recorder import Sink, Trace
 from offloadrt.trace.statistics import TraceStatistics
@@ -27,6 +29,8 @@ __all__ = [
     "CallStatistics",
     "Calls",
     "Event",
+    "Handover",
+    "Handovers",
     "HostTime",
     "Row",
     "Sink",

@@ -106,6 +106,13 @@ class Drawing:
                 self._lanes.begin(_group(event.device), "drains", now, what, f"drain for {event.reason}")
             case events.Resume():
                 self._lanes.end(now, ("drain", event.device, event.reason))
+            case events.TimeSliceBegin():
+                process = f"process {event.process}"
+                self._lanes.begin(
+                    _group(event.device), "time slices", now, ("time slice", event.device, process), process
+                )
+            case events.TimeSliceEnd():
+                self._lanes.end(now, ("time slice", event.device, f"process {event.process}"))
             case events.RuntimeError_():
                 name = f"error in {event.call}"
                 self._canvas.instant(self._threads.track(actor), now, name, {"message": event.message})

@@ -18,6 +18,8 @@ NO_CAUSE = 0
 Row: TypeAlias = tuple[Any, ...]
 """A recorded event: (name of its class, time_ps, actor, device, queue, cause, *payload)."""
 
+PS_PER_S = 1e12
+
 COMMON = 6
 """Where the payload begins in a row."""
 

@@ -18,8 +18,9 @@ import attrs
 import numpy as np
 
 from offloadrt.sim import Actor, Simulation
-from offloadrt.trace.event import NO_CAUSE, NONE, SHAPES, Event, Row, decode
-from offloadrt.trace.events import ActorFinished, ActorSpawned, LockAcquire, LockRelease, LockWait
+from offloadrt.trace.event import NO_CAUSE, NONE, PS_PER_S, SHAPES, Event, Row, decode
+from offloadrt.trace.events import ActorFinished, ActorSpawned, DirectiveBegin, LockAcquire, LockRelease, LockWait
+from offloadrt.trace.handovers import Handovers
 
 BLOCK = 512
 """Events in a block. The hash goes from block to block, so another number would be another hash."""
@@ -28,8 +29,6 @@ WIDTH = 6
 """What an event has in a block besides its payload: code, time in seconds, actor, device, queue, cause."""
 
 FULL = BLOCK * WIDTH
-
-PS_PER_S = 1e12
 
 LONGEST_S = 9.2e6
 """The seconds that 63 bits hold in picoseconds: 106 days."""
@@ -76,6 +75,9 @@ class Trace:
     record: keep the events in memory, for `rows` and `events`.
     hash: keep the streaming hash, for `hash()`.
     sinks: get every row, in blocks; `close()` writes what is left and closes them.
+    handovers: records who let whom go on (of the simulation, too), and where directives stand; None: nobody asks.
+
+    Wide because it is both what components write to and what readers have of a run.
     """
 
     __slots__ = (
@@ -88,12 +90,24 @@ class Trace:
         "_rows",
         "_sim",
         "_taken",
+        "handovers",
         "record",
         "sinks",
     )
 
-    def __init__(self, sim: Simulation, *, record: bool = True, hash: bool = True, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        *,
+        record: bool = True,
+        hash: bool = True,
+        sinks: Sequence[Sink] = (),
+        handovers: Handovers | None = None,
+    ) -> None:
         self._sim = sim
+        self.handovers = handovers
+        if handovers is not None:
+            handovers.position = lambda: self.count
         self.record = record
         self.sinks = tuple(sinks)
         self._pending: list[Any] = []
@@ -245,6 +259,14 @@ class Trace:
     def actor_finished(self, actor: Actor) -> None:
         """Record that `actor` is gone; called by the simulation."""
         self.by(actor.index, ActorFinished, NONE, NONE, NO_CAUSE, actor.name)
+        if self.handovers is not None:
+            self.handovers.finished(actor)
+
+    def directive(self, device: int, number: int, name: str) -> None:
+        """Record that the running actor begins a directive."""
+        self(DirectiveBegin, device, NONE, number, number, name)
+        if self.handovers is not None:
+            self.handovers.place(number, self._sim.current)
 
 
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":

@@ -7,7 +7,7 @@ threads queue.  One lock for each context is an assumption: CUDA does not docume
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 
 import attrs
@@ -15,6 +15,7 @@ import attrs
 from offloadrt.driver.calls import CallAccounts, DriverCall
 from offloadrt.driver.cuda.call_names import CALL_NAMES
 from offloadrt.driver.cuda.costs import DriverCosts
+from offloadrt.driver.cuda.free_clock import FreeClock
 from offloadrt.driver.cuda.implicit_order import ImplicitOrder
 from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
@@ -45,7 +46,8 @@ class Context:
     """What all calls on one device share.
 
     ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
-    ``driver.handoff`` says whether others can take the lock meanwhile.
+    ``driver.handoff`` says whether others can take the lock meanwhile.  Wide because each group of calls needs a part
+    of what all share.
     """
 
     def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
@@ -53,10 +55,9 @@ class Context:
         self.sim = machine.sim
         self.device = device
         self.costs = costs
-        suffix = f" {device.index}" if device.index else ""
         self.lock = HostLock(
             machine,
-            f"driver context{suffix}",
+            machine.named("driver context", device.index),
             lock_policy(machine.spec.text("driver.handoff")),
             costs.handover,
             category="driver",
@@ -65,6 +66,10 @@ class Context:
         )
         self.order = ImplicitOrder()
         """The order between the legacy default stream and blocking streams."""
+        self.frees = FreeClock()
+        """Which frees of memory pools each stream comes after."""
+        self.release_unused: Callable[[], Awaitable[None]] | None = None
+        """Called at the end of each synchronization of the program; None when it has no memory pool."""
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
@@ -97,14 +102,14 @@ class Context:
         try:
             stream = packet.stream
             for earlier in self.order.before(stream):
-                await self._put(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
-            await self._put(packet)
+                await self.append(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
+            await self.append(packet)
             return packet.done
         finally:
             self.lock.release()
 
-    async def _put(self, packet: Packet) -> None:
-        """Put a packet into its stream, when that has a place for it."""
+    async def append(self, packet: Packet) -> None:
+        """Put a packet into its stream, when that has a place for it; the caller holds the lock."""
         stream = packet.stream
         # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
         while (first := stream.full(self.costs.stream_depth)) is not None:
@@ -143,3 +148,5 @@ class Context:
             await self.work(self.costs.synchronize_idle)
         else:
             await self.wait(stream, done)
+        if self.release_unused is not None:
+            await self.release_unused()

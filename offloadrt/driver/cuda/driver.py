@@ -19,9 +19,11 @@ from offloadrt.driver.cuda.copy_calls import CopyCalls
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.event_calls import EventCalls
 from offloadrt.driver.cuda.kernel_calls import KernelCalls
+from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
+from offloadrt.driver.cuda.pool_calls import MemPoolCalls
 from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.errors import DriverError
@@ -47,13 +49,15 @@ class Driver:
 
     Wide because it is the one list of the library's calls; each group of calls is a class of its own.
     Every call takes ``cause``, the number of the directive that asks for it (None: that of the running actor).
+    ``beside`` is the driver of another process on the same device, with which it shares the kernel module.
     """
 
-    def __init__(self, machine: Machine, device: Device) -> None:
+    def __init__(self, machine: Machine, device: Device, beside: Driver | None = None) -> None:
         self.machine = machine
         self.device = device
         self.costs = machine.spec.read(DriverCosts)
         self._context = context = Context(machine, device, self.costs)
+        self.kernel_driver: KernelDriver = KernelDriver(machine, device) if beside is None else beside.kernel_driver
         copies = Copies(context)
 
         start = StartCalls(context)
@@ -85,16 +89,18 @@ class Driver:
         self.launch_kernel = kernels.launch_kernel
         self.memset = kernels.memset
 
-        self._managed = managed = ManagedCalls(context)
+        self._managed = managed = ManagedCalls(context, self.kernel_driver)
         self.manage = managed.manage
         self.mem_alloc_managed = managed.mem_alloc_managed
         self.mem_prefetch_async = managed.mem_prefetch_async
         self.mem_advise = managed.mem_advise
 
-        self._memory = memory = MemoryCalls(context, managed, streams)
+        self._memory = memory = MemoryCalls(context, managed, streams, self.kernel_driver)
         self.mem_alloc = memory.mem_alloc
         self.mem_free = memory.mem_free
 
+        self.pools = MemPoolCalls(context, memory)
+        """The calls for stream-ordered allocations."""
         self._copies = copies
         pinning = PinningCalls(context, copies)
         self.mem_host_register = pinning.mem_host_register
@@ -111,9 +117,9 @@ class Driver:
         return self._copies.pinned.covers(address, nbytes)
 
     @classmethod
-    def of(cls, machine: Machine, number: int = 0) -> Driver:
+    def of(cls, machine: Machine, number: int = 0, beside: Driver | None = None) -> Driver:
         """Return the driver of a machine's device ``number``."""
-        return cls(machine, machine.devices[number])
+        return cls(machine, machine.devices[number], beside)
 
     @property
     def streams(self) -> Sequence[Stream]:
@@ -142,6 +148,8 @@ class Driver:
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""
         locks = {self.context.name: self.context.statistics()}
+        if (kernel := self.kernel_driver.lock) is not None:
+            locks[kernel.name] = kernel.statistics()
         if self.uvm is not None:
             locks[self.uvm.lock.name] = self.uvm.lock.statistics().combined()
         return locks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from offloadrt.machine import Stream
@@ -19,6 +21,8 @@ class StreamEvent:
     stream: Stream
     done: Signal | None
     """Completion of the packet just before the mark; None when there is none."""
+    frees: Mapping[int, int] = attrs.field(factory=dict)
+    """Which frees of memory pools come before it (``FreeClock.at``)."""
 
     @property
     def is_complete(self) -> bool:

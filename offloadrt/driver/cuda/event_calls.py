@@ -55,7 +55,7 @@ class EventCalls:
             sim = self._context.sim
             done, now = Signal(sim, f"event {event.number} in stream {stream.index}"), Signal(sim, "nothing")
             now.set()
-            event.mark, event.reached = StreamEvent(stream, done), None
+            event.mark, event.reached = StreamEvent(stream, done, self._context.frees.at(stream)), None
 
             def reached() -> None:
                 if event.mark is not None and event.mark.done is done:  # it was not recorded again meanwhile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 from offloadrt.machine import Stream
@@ -13,21 +14,24 @@ from offloadrt.sim import Signal
 class ManagedCalls:
     """The allocations of managed memory of one context, and what the program asks for them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, kernel_driver: KernelDriver) -> None:
         self._context = context
+        self._kernel_driver = kernel_driver
         self._host_memory = context.machine.host_memory
-        self.uvm: Uvm | None = None
-        """The unified-memory driver, once ``manage`` has been called."""
         self._sizes: dict[int, int] = {}
         """Bytes of the allocations, by address."""
 
+    @property
+    def uvm(self) -> Uvm | None:
+        """Return the unified-memory driver, once a process on the device has called ``manage``."""
+        return self._kernel_driver.uvm
+
     def manage(self) -> Uvm:
-        """Use managed memory: called once, by the runtime, before the first allocation.
+        """Use managed memory: called by the runtime before the first allocation.
 
         Raises ProfileError on an APU, and when the profile lacks an entry.
         """
-        self.uvm = Uvm(self._context.machine, self._context.device)
-        return self.uvm
+        return self._kernel_driver.manage()
 
     async def mem_alloc_managed(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
         """Return the address of memory that host and device both use (cuMemAllocManaged).

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.errors import INVALID, DriverError, OutOfDeviceMemory
@@ -18,7 +21,9 @@ class MemoryCalls:
     streams of the context where the profile says so (``driver.free_visits_streams``).
     """
 
-    def __init__(self, context: Context, managed: ManagedCalls, streams: StreamCalls) -> None:
+    def __init__(
+        self, context: Context, managed: ManagedCalls, streams: StreamCalls, kernel_driver: KernelDriver
+    ) -> None:
         machine, device = context.machine, context.device
         self._context = context
         self._costs = context.costs
@@ -26,7 +31,10 @@ class MemoryCalls:
         self._device = device
         self._managed = managed
         self._streams = streams
+        self._kernel_driver = kernel_driver
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
+        self.free_in_pool: Callable[[int], bool] | None = None
+        """Frees memory of a pool, when the context has pools; returns whether one has it."""
         self.visited = 0
         """Streams that frees have looked at."""
 
@@ -43,15 +51,17 @@ class MemoryCalls:
                 # The device is halted with the context lock held, so other threads' calls wait for the drain as well.
                 resume = await self._halting.begin("alloc", call.api, call.cause) if halts else None
                 try:
-                    address = await self._allocate(nbytes, phantom)
+                    address = await self.reserve("cuMemAlloc", nbytes, phantom)
                 finally:
                     self._halting.end(resume)
             if (trace := self._machine.trace) is not None:
                 trace(events.Allocate, self._device.index, -1, call.cause, address, nbytes, call.api)
             return address
 
-    async def _allocate(self, nbytes: int, phantom: bool) -> int:
+    async def reserve(self, api: str, nbytes: int, phantom: bool) -> int:
         """Take a block, then let the time pass that the driver needs for it; return its address.
+
+        The caller holds the context lock, for the call ``api``.
 
         Raises OutOfDeviceMemory.
         """
@@ -64,21 +74,29 @@ class MemoryCalls:
         except OutOfSegments:
             free = memory.free_bytes
             await self._context.work(self._costs.allocate)
-            raise OutOfDeviceMemory("cuMemAlloc", nbytes, free, sim.current.name, sim.now, self._device.index) from None
+            raise OutOfDeviceMemory(api, nbytes, free, sim.current.name, sim.now, self._device.index) from None
         try:
             new = self._costs.allocate_segment + (segments - 1) * self._costs.further_segment
-            await self._context.work(new if segments else self._costs.allocate)
+            await (self._kernel_driver.work(new) if segments else self._context.work(self._costs.allocate))
         except BaseException:
             memory.free(block.address)
             raise
         return block.address
 
-    async def mem_free(self, address: int, cause: int | None = None) -> None:
+    async def mem_free(self, address: int, cause: int | None = None, *, synchronizes: bool = False) -> None:
         """Free a block of the device or managed memory (cuMemFree).
+
+        synchronizes: wait before for what all streams have, as CUDA's does, where frees halt the device at all.
 
         Raises DriverError for an address at which neither begins.
         """
         with self._context.call("cuMemFree", None, cause) as call:
+            if synchronizes and self._halting.concerns("free"):
+                begin = self._machine.sim.now
+                for stream in [*self._streams.streams]:
+                    if stream.last is not None:
+                        await stream.last.wait()
+                self._machine.host_time.add("drain", self._machine.sim.now - begin)
             async with self._context.locked():
                 for _ in self._streams.streams if self._costs.visit else ():
                     await self._context.work(self._costs.visit)
@@ -87,7 +105,7 @@ class MemoryCalls:
                 resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
                     await self._context.work(self._costs.free)
-                    if self._managed.free(address):
+                    if self._managed.free(address) or (self.free_in_pool is not None and self.free_in_pool(address)):
                         return
                     try:
                         block, segments = self._device.memory.free(address)
@@ -98,6 +116,6 @@ class MemoryCalls:
                     if (uvm := self._managed.uvm) is not None:
                         uvm.try_again()
                     if segments:
-                        await self._context.work(segments * self._costs.free_segment)
+                        await self._kernel_driver.work(segments * self._costs.free_segment)
                 finally:
                     self._halting.end(resume)

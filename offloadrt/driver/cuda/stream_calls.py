@@ -80,6 +80,8 @@ class StreamCalls:
         The call itself does not wait.
         """
         with self._context.call("cuStreamWaitEvent", stream, cause):
+            if event.frees:
+                self._context.frees.follow(stream, event.frees)
             if event.done is None or event.done.is_set:
                 # There is nothing to wait for, so the stream gets no packet.
                 await self._context.locked_work(self._costs.event_wait)

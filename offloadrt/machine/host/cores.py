@@ -41,6 +41,8 @@ class Cores:
     With ``uncontended`` every thread has a core of its own (an ablation).
     """
 
+    takes_turns = True
+
     __slots__ = (
         "_born", "_busy", "_busy_s", "_computed", "_host_seconds", "_places", "_sim", "_wait_s", "_waited",
         "_waiters", "count", "name",
@@ -148,12 +150,12 @@ class Cores:
             # The core passes from one to the other without being idle. Its successor's timer is set here, so waiting
             # and working are one suspension of that thread.
             successor, dt = self._waiters.popleft()
-            successor.waits_for = None
             self._wait_s += sim.now - successor.waits_since
             if dt is None:
                 sim.ready.append(successor)
             else:
                 sim.set_timer(successor, sim.now + dt)
+            successor.waits_for = None
 
     def forget(self, actor: Actor) -> None:
         """Take ``actor``, which is cancelled, off the queue."""

@@ -15,16 +15,26 @@
     await run.parallel(main)
 
 A thread's calls have the names of the CUDA runtime API without their prefix. ``memory_routines.py`` has those for
-memory and copies, ``stream_routines.py`` those for streams and events, ``host_thread.py`` launches. What the threads of
-a program share is in ``program.py`` and ``calling_thread.py``. On a machine of AMD's the calls have HIP's names in
-reports. Kernels are those of `offloadrt.kernels`.
+memory and copies, ``pool_routines.py`` those for stream-ordered memory, ``stream_routines.py`` those for streams and
+events, ``host_thread.py`` launches. What the threads of a program share is in ``program.py`` and
+``calling_thread.py``. On a machine of AMD's the calls have HIP's names in reports. Kernels are those of
+`offloadrt.kernels`.
 """
 
-from offloadrt.driver import TimedEvent
+from offloadrt.driver import MemPool, TimedEvent
 from offloadrt.machine import DeviceArray
 from offloadrt.models.cuda.calling_thread import STREAM_LEGACY, STREAM_PER_THREAD
 from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.cuda.program import CUDA
 
-__all__ = ["CUDA", "STREAM_LEGACY", "STREAM_PER_THREAD", "CUDAOptions", "DeviceArray", "HostThread", "TimedEvent"]
+__all__ = [
+    "CUDA",
+    "STREAM_LEGACY",
+    "STREAM_PER_THREAD",
+    "CUDAOptions",
+    "DeviceArray",
+    "HostThread",
+    "MemPool",
+    "TimedEvent",
+]

@@ -10,12 +10,13 @@ from offloadrt.kernels import Kernel, Tile
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.calling_thread import DefaultStream
 from offloadrt.models.cuda.memory_routines import MemoryRoutines
+from offloadrt.models.cuda.pool_routines import PoolRoutines
 from offloadrt.models.cuda.stream_routines import StreamRoutines
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.managed_accesses import accesses_of
 
 
-class HostThread(MemoryRoutines, StreamRoutines):
+class HostThread(MemoryRoutines, PoolRoutines, StreamRoutines):
     """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix."""
 
     async def launch(

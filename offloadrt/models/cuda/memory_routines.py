@@ -59,13 +59,15 @@ class MemoryRoutines(CallingThread):
         return DeviceArray(address, lengths, element)
 
     async def free(self, array: HostArray | DeviceArray) -> None:
-        """Free device memory, or managed memory (cudaFree), which waits for the device as the profile says.
+        """Free device memory, or managed memory (cudaFree).
 
+        Where a free halts the device (``driver.halt``), it first waits for everything in its streams. Memory of a pool
+        goes back to the pool.
         Raises DriverError for memory that is freed already, of another device, or not allocated so.
         """
         driver = (await self._context()).driver
         self._state.allocations.check_free(driver, driver.call("cuMemFree"), array.address)
-        await driver.mem_free(array.address)
+        await driver.mem_free(array.address, synchronizes=True)
         self._state.allocations.freed("cuMemFree", array.address)
         if isinstance(array, HostArray):
             array.freed = True

@@ -28,6 +28,11 @@ class Barrier:
         self.parties = parties
         self._open = _Gate(sim, parties)
 
+    @property
+    def gate(self) -> Signal:
+        """Return what opens when all have arrived this time."""
+        return self._open
+
     async def wait(self, number: int) -> None:
         """Wait for the others, as the thread of that number in its team."""
         gate = self._open

@@ -12,6 +12,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.program_events import DirectiveBegan, DirectiveLeft
 from offloadrt.trace import events
 
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
@@ -45,8 +46,11 @@ async def in_directive(
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (trace := program.trace) is not None:
-        trace(events.DirectiveBegin, where.number, -1, number, number, name)
+        trace.directive(where.number, number, name)
     queue = DirectiveQueue(number, items=unmaps, mapped=len(unmaps))
+    if (observer := program.observer) is not None:
+        observer.handle(DirectiveBegan(number, where.number, name))
+    failed: BaseException | None = None
     try:
         await where.work(program.costs.directive)
         if async_queue is None:
@@ -60,16 +64,20 @@ async def in_directive(
     except MappingError as error:
         where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
         error.messages = tuple(where.messages)
-        where.ended = error
+        where.ended = failed = error
         raise
     except (ArrayOutOfDeviceMemory, FreedHostMemory) as error:
-        where.ended = error
+        where.ended = failed = error
         raise
-    except BaseException:
+    except BaseException as error:
+        failed = error
         abandon(where, queue, name)
         raise
     finally:
         actor.cause = outer
+        if observer is not None:
+            observer.handle(DirectiveLeft(number, failed))
+            failed = None  # an error that held its own frame would stay until the collector runs
         if trace is not None:
             trace(events.DirectiveEnd, where.number, -1, number, number, name)
     return where

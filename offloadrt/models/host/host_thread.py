@@ -15,6 +15,7 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.runtime.program_events import Awaited, HostUsed, Signalled
 
 
 class ProgramThread(ABC):
@@ -86,16 +87,21 @@ class ProgramThread(ABC):
         or a copy comes to them. Raises FreedHostMemory.
         """
         check_alive(self.program.devices[0], array, "first_touch")
+        if (observer := self.program.observer) is not None:
+            observer.handle(HostUsed(array, array.address, array.nbytes, True))
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
-    def host_access(self, place: Place) -> Awaitable[object]:
-        """Read or write all of an array, or of a section, on the host.
+    def host_access(self, place: Place, writes: bool | None = None) -> Awaitable[object]:
+        """Read or write all of an array, or of a section, on the host; `writes` says which, for `offloadrt check`.
 
         Managed memory that the device owns comes back by page faults; other memory takes no time here. What the thread
         computes with it is not included. Raises FreedHostMemory.
         """
         begin, nbytes = extent(place, "host_access")
-        check_alive(self.program.devices[0], array_of(place), "host_access")
+        array = array_of(place)
+        check_alive(self.program.devices[0], array, "host_access")
+        if (observer := self.program.observer) is not None and (array.phantom or writes is not None):
+            observer.handle(HostUsed(array, begin, nbytes, writes))
         return self.program.devices[0].plugin.host_touch(begin, nbytes)
 
     # what a thread does besides
@@ -109,8 +115,12 @@ class ProgramThread(ABC):
 
     async def barrier(self) -> None:
         """Wait for all threads of the team."""
-        since = self.sim.now
+        since, observer, gate = self.sim.now, self.program.observer, self._barrier.gate
+        if observer is not None:
+            observer.handle(Signalled(gate))
         await self._barrier.wait(self.number)
+        if observer is not None:
+            observer.handle(Awaited(gate))
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     @abstractmethod

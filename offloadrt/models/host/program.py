@@ -23,6 +23,7 @@ from offloadrt.runtime.configurations import configuration as configuration_name
 from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
@@ -90,13 +91,20 @@ class OffloadProgram(ABC, Generic[T]):
         ]
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
-        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
+        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
         self._places: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
         self._threads = 0
         self._started = False
         self.arrays = ProgramArrays(machine, self.devices, options.phantom)
+        self.observer: ProgramObserver | None = None
+
+    def observe(self, observer: ProgramObserver) -> None:
+        """Let an observer be told of everything that the program does from now on."""
+        self.observer = self.arrays.observer = observer
+        for device in self.devices:
+            device.observer = observer
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""
@@ -163,17 +171,26 @@ class OffloadProgram(ABC, Generic[T]):
         self.start()
         barrier = Barrier(self.sim, num_threads)
         results: dict[int, R] = {}
+        observer, fork, join = self.observer, object(), object()
 
         async def member(number: int) -> None:
             thread = self.host_thread(number, num_threads, barrier)
             born = self.sim.now
+            if observer is not None:
+                observer.handle(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
             results[number] = await body(thread)
             await thread.leave_team()
+            if observer is not None:
+                observer.handle(StrandEnded(join))
             self.machine.host_time.lived(self.sim.now - born)
 
+        if observer is not None:
+            observer.handle(Signalled(fork))
         async with self.sim.open_nursery() as nursery:
             for number in range(num_threads):
-                nursery.spawn(member, number, name=f"host thread {number}")
+                nursery.spawn(member, number, name=self.machine.named(f"host thread {number}"))
+        if observer is not None:
+            observer.handle(Awaited(join))
         return [results[number] for number in range(num_threads)]
 
     # devices

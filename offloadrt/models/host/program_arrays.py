@@ -14,6 +14,8 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import InvalidFree
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
 from offloadrt.runtime.launch.reachable import reaches_host
+from offloadrt.runtime.observed_array import ObservedArray
+from offloadrt.runtime.program_events import ArrayFreed, ArrayMade, ProgramObserver
 
 
 class ProgramArrays:
@@ -25,6 +27,7 @@ class ProgramArrays:
     def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:
         self.heap_blocks: dict[int, Arena] = {}
         """What the program has of the C library's heap: the arena that each block came from, by address."""
+        self.observer: ProgramObserver | None = None
         self._sim = machine.sim
         self._memory = machine.host_memory
         self._devices = devices
@@ -70,11 +73,17 @@ class ProgramArrays:
             address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
             if kind == "link" or self._globals_on_host:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
-        return self.place(HostArray(name, address, lengths, element, kind, pointer, values), fill is not None)
+        if self.observer is None:
+            array = HostArray(name, address, lengths, element, kind, pointer, values)
+        else:
+            array = ObservedArray(name, address, lengths, element, kind, pointer, values, observer=self.observer)
+        return self.place(array, fill is not None)
 
     def place(self, array: HostArray, written: bool) -> HostArray:
         """Let an array lie where it says. written: the program has populated its pages."""
         begin, nbytes = array.address, array.nbytes
+        if self.observer is not None:
+            self.observer.handle(ArrayMade(array))
         if written and nbytes and self._pages_matter:
             self._memory.pages.insert(begin, begin + nbytes)
         for managed in self._managed:
@@ -108,6 +117,8 @@ class ProgramArrays:
     def forget(self, array: HostArray) -> None:
         """Let the memory of an array be the program's no more."""
         array.freed = True
+        if self.observer is not None:
+            self.observer.handle(ArrayFreed(array))
         for managed in self._managed:  # nobody owns its pages any more
             managed.remove(array.address, array.nbytes)
         self._memory.contents.remove(array.address)

@@ -43,11 +43,13 @@ from offloadrt.models.openmp.lowering import lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.routine_caller import is_host
 from offloadrt.models.openmp.target_data import TargetData
-from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_for
+from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
+from offloadrt.runtime.observed_array import ObservedArray
+from offloadrt.runtime.program_events import ArrayMade
 
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
@@ -129,7 +131,11 @@ class HostThread(ProgramThread):
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
-        return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
+        if (observer := self.program.observer) is None:
+            return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
+        array = ObservedArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True, observer=observer)
+        observer.handle(ArrayMade(array))
+        return array
 
     async def free_managed(self, array: HostArray) -> None:
         """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make it."""
@@ -183,7 +189,7 @@ class HostThread(ProgramThread):
     async def taskwait(self, *depends: Depend) -> None:
         """Wait for the deferred tasks that this thread generated; with `depend` only for those concerned."""
         since = self.sim.now
-        await taskwait(self.tasks, depends)
+        await taskwait(self.tasks, depends, self.program.observer)
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     # directives
@@ -267,13 +273,13 @@ class HostThread(ProgramThread):
     async def _run_on_host(self, construct: Construct) -> None:
         """Run a construct on the initial device at once, a deferred one too, when its predecessors are done."""
         if construct.depends:
-            await wait_for(self.tasks.predecessors(construct.depends))
+            await wait_before(self.tasks, construct.depends, self.program.observer)
         if construct.on_host is not None:
             await construct.on_host.run(self, self.program.machine)
 
     async def _run_after(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
         if any(clause.exclusive for clause in depends):
-            await (await self._defer(name, device, work, depends)).done.wait()
+            await wait_for([await self._defer(name, device, work, depends)], self.program.observer)
             return
-        await wait_for(self.tasks.predecessors(depends))
+        await wait_before(self.tasks, depends, self.program.observer)
         await in_directive(self.program, name, device, work)

@@ -27,6 +27,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.program_events import DataCopied, HostUsed
 
 MAX_DIMENSIONS = 2**31 - 1
 """What omp_target_memcpy_rect answers to null pointers: how many dimensions it can take (INT_MAX)."""
@@ -57,6 +58,9 @@ async def omp_target_memcpy(
         await _reach(t, out_of, source)
         await _reach(t, into, destination)
         await t.program.machine.host_memory.copy(length)
+        if (observer := t.program.observer) is not None:
+            observer.handle(HostUsed(out_of, source.address, length, False))
+            observer.handle(HostUsed(into, destination.address, length, True))
         _move(destination, source)
     return OFFLOAD_SUCCESS
 
@@ -186,8 +190,10 @@ async def omp_target_memset(
     if pointer is not None and whole(nbytes, call, "its length") > 0:
         filled = np.full(nbytes, value & 0xFF, np.uint8)
         if not on_device(pointer):
-            _, destination = _piece(t, call, pointer, 0, nbytes)
+            into, destination = _piece(t, call, pointer, 0, nbytes)
             await t.program.machine.host_memory.copy(nbytes)
+            if (observer := t.program.observer) is not None:
+                observer.handle(HostUsed(into, destination.address, nbytes, True))
             _move(destination, HostSpan(0, nbytes, filled))
         else:
             await t.program.machine.host_memory.copy(nbytes)
@@ -245,6 +251,10 @@ async def _device_to_device(t: Caller, call: str, dst: DevicePointer, src: Devic
         return
 
     def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        if (observer := t.program.observer) is not None:
+            observer.handle(
+                DataCopied(queue.cause, dst.device, "d2d", src.address, dst.address, length, None, src.device)
+            )
         return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
 
     await in_routine(t, call, src.device, copy)

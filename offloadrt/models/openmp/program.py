@@ -17,6 +17,7 @@ from offloadrt.models.openmp.mapper import Mapper
 from offloadrt.models.openmp.options import OpenMPOptions
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.program_events import ProgramObserver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
@@ -53,6 +54,10 @@ class OpenMP(OffloadProgram[HostThread]):
         )
         self.manager_locks: list[Lock] = []
         """Semaphores of the program's GPU memory managers."""
+
+    def observe(self, observer: ProgramObserver) -> None:
+        super().observe(observer)
+        self.helpers.observer = observer
 
     def start_actors(self) -> None:
         super().start_actors()

@@ -8,11 +8,12 @@ at it again later, so that there more directives than helpers can be in flight.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 
 import attrs
 
 from offloadrt.models.openmp.clauses import Depend
+from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded, TaskMade
 from offloadrt.sim import Mailbox, Signal, Simulation
 from offloadrt.trace import HostTime
 
@@ -25,6 +26,8 @@ class Task:
     run: Callable[[], Awaitable[object]]
     done: Signal
     waiting_for: int = 0
+    after: tuple[Hashable, ...] = ()
+    """Told to an observer: the ends of all tasks that it has to follow, those included that are over."""
     successors: list[Task] = attrs.field(factory=list)
     exclusions: list[_Exclusion] = attrs.field(factory=list)
 
@@ -97,11 +100,16 @@ class TaskRegion:
 
     def predecessors(self, depends: tuple[Depend, ...]) -> list[Task]:
         """Unfinished tasks that must complete first, each once, in order of creation."""
-        unfinished: dict[Task, None] = {}
+        before = self.ordered_before(depends)
+        return [task for task in self.children if task in before and not task.done.is_set]
+
+    def ordered_before(self, depends: tuple[Depend, ...]) -> dict[Task, None]:
+        """Return the tasks that come before one with these dependences, those included that are over."""
+        before: dict[Task, None] = {}
         for item, way in _ways(depends):
             if (users := self._users.get(item)) is not None:
-                unfinished.update(dict.fromkeys(users.before(way)))
-        return [task for task in self.children if task in unfinished and not task.done.is_set]
+                before.update(dict.fromkeys(users.before(way)))
+        return before
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
         """Add a task after `predecessors` was asked."""
@@ -122,6 +130,7 @@ class HiddenHelpers:
         self._host_time = host_time
         self._unfinished: dict[Task, None] = {}
         self._ready = Mailbox(sim, "hidden helper threads")
+        self.observer: ProgramObserver | None = None
 
     def start(self) -> None:
         for number in range(self.count):
@@ -140,7 +149,14 @@ class HiddenHelpers:
             for one in task.exclusions:
                 one.holder = task
             begin = self.sim.now
+            observer = self.observer
+            if observer is not None:
+                observer.handle(StrandBegan(task.name, (*task.after, *task.exclusions), task))
             await task.run()
+            if observer is not None:
+                for one in task.exclusions:
+                    observer.handle(Signalled(one))
+                observer.handle(StrandEnded(task.done))
             self._host_time.lived(self.sim.now - begin)
             del self._unfinished[task]
             task.done.set()
@@ -159,6 +175,9 @@ class HiddenHelpers:
         """Create a deferred task. It starts when its predecessors are done; nobody waits here."""
         task = Task(name, run, Signal(self.sim, name))
         before = region.predecessors(depends)
+        if self.observer is not None:
+            task.after = tuple([one.done for one in region.ordered_before(depends)])
+            self.observer.handle(TaskMade(task, name))
         region.enter(task, depends)
         self._unfinished[task] = None
         task.waiting_for = len(before)
@@ -174,16 +193,26 @@ class HiddenHelpers:
             await wait_for(list(self._unfinished))
 
 
-async def wait_for(tasks: list[Task]) -> None:
+async def wait_for(tasks: Iterable[Task], observer: ProgramObserver | None = None) -> None:
+    """Wait for tasks, some of which may be over."""
     for task in tasks:
         await task.done.wait()
+        if observer is not None:
+            observer.handle(Awaited(task.done))
 
 
-async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = ()) -> None:
+async def taskwait(
+    region: TaskRegion, depends: tuple[Depend, ...] = (), observer: ProgramObserver | None = None
+) -> None:
     """Wait for all tasks of the region, or only for those that the dependences name."""
     if depends:
-        await wait_for(region.predecessors(depends))
+        await wait_before(region, depends, observer)
         return
     while region.children:
-        await wait_for(list(region.children))
+        await wait_for(list(region.children), observer)
         region.children = [task for task in region.children if not task.done.is_set]
+
+
+async def wait_before(region: TaskRegion, depends: tuple[Depend, ...], observer: ProgramObserver | None = None) -> None:
+    """Wait for the tasks that come before what has these dependences."""
+    await wait_for(region.predecessors(depends) if observer is None else region.ordered_before(depends), observer)

@@ -185,9 +185,9 @@ class HostThread(Algorithms, ProgramThread):
             await self._touch(place, writes=True)
             _set(place, array, values)
 
-    async def host_access(self, place: HostArray | Section) -> None:
+    async def host_access(self, place: HostArray | Section, writes: bool | None = None) -> None:
         """Read and write an array or a section of it, which is shared or host memory."""
-        await self._touch(place, writes=True)
+        await self._touch(place, writes=writes is not False)
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:
         """Write all of an array."""

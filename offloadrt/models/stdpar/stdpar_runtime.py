@@ -102,7 +102,7 @@ class StdParRuntime:
         actor, trace, number = self.sim.running or self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:
-            trace(events.DirectiveBegin, 0, -1, number, number, name)
+            trace.directive(0, number, name)
         try:
             yield
         finally:

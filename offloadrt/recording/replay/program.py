@@ -112,6 +112,7 @@ class ReplayedProgram:
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""
         site = self.recording.dictionaries.sites[site_number]
+        t.sim.current.data["place"] = site.where
         done = None if self._log is None else self._log.begin()
         if site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)

@@ -35,15 +35,33 @@ def body_of(
     bindings: dict[HostArray, Binding],
     queue: DirectiveQueue,
     call: str,
+    watch: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[[], None] | None:
-    """Make what computes the kernel's result at its end; None for a kernel without a body, or with phantoms."""
+    """Make what computes the kernel's result at its end; None for a kernel without a body, or with phantoms.
+
+    watch: called with each argument and the kernel's view of it, gives what the body sees instead.
+    """
     kernel = launch.kernel
-    if kernel.body is not None and not any(_is_phantom(argument) for argument in arguments):
+    if kernel.body is not None and not has_phantoms(arguments):
         resolvers = [_resolver(device, argument, bindings) for argument in arguments]
+        if watch is not None:
+            resolvers = [
+                functools.partial(_watched, watch, argument, resolve)
+                for argument, resolve in zip(arguments, resolvers, strict=True)
+            ]
         return functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
     if (missing := _missing(launch, arguments, bindings)) is not None:
         return functools.partial(_run, device, queue, call, kernel.name, no_view(missing).touch, ())
     return None
+
+
+def has_phantoms(arguments: Sequence[Any]) -> bool:
+    """Tell whether some argument has a size and no values, so that no body runs."""
+    return any(_is_phantom(argument) for argument in arguments)
+
+
+def _watched(watch: Callable[[Any, Any], Any], argument: Any, resolve: Resolve) -> Any:
+    return watch(argument, resolve())
 
 
 def _is_phantom(argument: Any) -> bool:
@@ -82,7 +100,7 @@ def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Bi
 def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any:
     """Return the kernel's view of an array, at the time of the call."""
     if binding.is_host:
-        return array.data
+        return array.values
     if binding.address is None:
         return no_view(array) if array.nbytes else np.empty(array.shape, array.dtype)
     device_begin = binding.address

@@ -25,6 +25,7 @@ from offloadrt.runtime.launch.kernel_arguments import (
 )
 from offloadrt.runtime.launch.kernel_body import body_of
 from offloadrt.runtime.launch.managed_accesses import accesses_of
+from offloadrt.runtime.launch.memory_uses import KernelWatch
 from offloadrt.runtime.launch.reachable import pointed_to
 from offloadrt.runtime.launch.touching import dying, touching_of
 from offloadrt.runtime.mapping.binding import NOWHERE, Binding
@@ -65,10 +66,15 @@ async def target(
             bindings[array] = globals_of(array) or (NOWHERE if is_global else unmapped(device))
 
     await device.work(device.costs.kernel_arguments)
-    run = body_of(device, launch, arguments, bindings, queue, call)
+    watch = None
+    if device.observer is not None:
+        watch = KernelWatch(device, device.observer, launch, items, arguments, bindings, queue.cause)
+    run = body_of(device, launch, arguments, bindings, queue, call, None if watch is None else watch.view)
     touching = _touching(device, launch, items, arguments, arrays, bindings, queue, call)
     if device.tool is not None:
         device.tool.target_submit(device.number, launch.kernel.name)
+    if watch is not None:
+        run = watch.submitted(run)
     launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching, len(arguments))
     if (blocks := device.argument_blocks) is None:
         await launching()

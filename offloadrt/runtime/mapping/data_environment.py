@@ -41,6 +41,7 @@ from offloadrt.runtime.mapping.unmapping import (
     restore_host_pointers,
 )
 from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
+from offloadrt.runtime.program_events import ItemEnded, UpdateMissed
 from offloadrt.trace import events
 
 SKIPPED = NOT_MAPPED | ATTACH
@@ -235,6 +236,8 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
                 await lock_visited(device, lookup, copies)
             if objects is not None and (bits & DELETE or entry is None or entry.is_unused):
                 objects.drop(item, bits & DELETE != 0)  # without a block, or with one that is on its way out
+            if device.observer is not None and (entry is not None or not device.configuration.host_pointers):
+                device.observer.handle(ItemEnded(queue.cause, device.number, item, entry))
             if entry is not None:
                 count_down(entry, bits)
             if trace is not None:
@@ -332,6 +335,8 @@ async def _update_piece(
         if pointer.entry is None and item.type & PRESENT:
             raise _absent(device, item, begin, size, call, "motion")
         entry, array = pointer.entry, item.array
+        if entry is None and device.observer is not None and not pointer.is_host:
+            device.observer.handle(UpdateMissed(queue.cause, device.number, item))
         if device.objects is not None and pointer.is_host and array is not None and item.type & TO:
             device.objects.use_in_place(array)
         if entry is None or array is None or pointer.address is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry, Lookup
+from offloadrt.runtime.program_events import EntryEntered, EntryLeft
 from offloadrt.trace import events
 
 
@@ -61,6 +62,8 @@ def trace_counts(device: OffloadDevice, cause: int, entry: Entry) -> None:
 def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
     """Put a new entry into the table, which the caller holds (or nobody else can use yet)."""
     device.table.insert(entry)
+    if device.observer is not None:
+        device.observer.handle(EntryEntered(cause, device.number, entry))
     if (trace := device.trace) is not None:
         trace(
             events.MapInsert, device.number, -1, cause,
@@ -72,6 +75,8 @@ def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
     """Take an entry out of the table, which the caller holds."""
     device.table.erase(entry)
     entry.is_erased = True
+    if device.observer is not None:
+        device.observer.handle(EntryLeft(cause, device.number, entry))
     if (trace := device.trace) is not None:
         trace(
             events.MapRemove, device.number, -1, cause,

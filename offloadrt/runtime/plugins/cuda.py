@@ -72,11 +72,10 @@ class CudaPlugin:
         """Kernels that the module's loading or a launch has loaded; None when all are there from the start."""
         self.managed: Uvm | None = driver.manage() if migrates else None
         self.kernels_fault = migrates
-        suffix = f" {number}" if number else ""
-        self.streams = StreamPool(driver, Lock(machine.sim, f"stream pool{suffix}"), machine.host_time)
+        self.streams = StreamPool(driver, Lock(machine.sim, machine.named("stream pool", number)), machine.host_time)
         self._number = number
         self._peers = machine.peers
-        self._accesses = Lock(machine.sim, f"peer accesses{suffix}")
+        self._accesses = Lock(machine.sim, machine.named("peer accesses", number))
         self._asked: set[int] = set()
         """Devices to which access has been asked for."""
         self._host_time = machine.host_time

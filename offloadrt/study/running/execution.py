@@ -26,6 +26,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
+from offloadrt.trace import Handovers
 
 Progress = Callable[[int, int], object]
 """Called with the steps done and all steps of a long program."""
@@ -35,6 +36,7 @@ _OPTIONS = {
     "configuration": "configuration",
     "allocator": "allocator",
     "devices": "num_devices",
+    "processes": "num_processes",
 }
 """The parameters of a scenario that are also options of its program, and the names of these options."""
 
@@ -56,6 +58,7 @@ def execute(
     hash: bool | None = None,
     record: bool = False,
     sinks: Sequence[Any] = (),
+    handovers: Handovers | None = None,
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
 ) -> Result:
@@ -75,7 +78,9 @@ def execute(
     machine = machine_of(scenario.name, scenario.path, scenario.machine, machine)
     runtime = runtime or scenario.runtime
     doubtful = far_off(machine, runtime, overrides or {})
-    run = Run(
+    run = run_of(
+        scenario,
+        parameters,
         machine=machine,
         runtime=runtime,
         overrides=overrides,
@@ -88,13 +93,13 @@ def execute(
         hash=hash,
         record=record,
         sinks=sinks,
+        handovers=handovers,
         on_progress=progress,
     )
     if watched is not None:
         watched(run)
-    run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
     with inputs_at(inputs or {}) as taken:
-        returned = _finish(run, scenario, parameters)
+        returned = run_to_the_end(run, scenario, parameters)
     try:
         measured = measured_of(returned, scenario.name)
     except ScenarioRefused as error:
@@ -123,10 +128,26 @@ def _crowded(run: Run) -> list[str]:
 _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
 
 
-def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
+def run_of(
+    scenario: Scenario, parameters: Mapping[str, Value], *, machine: str | None, runtime: str | None, **options: Any
+) -> Run:
+    """Make the run of a scenario, on its own machine and runtime unless others are given; `options` are `Run`'s.
+
+    Raises UserError.
+    """
+    run = Run(
+        machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
+        runtime=runtime or scenario.runtime,
+        **options,
+    )
+    run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
+    return run
+
+
+def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
     """Run the scenario's function as the first actor, and return what it returned.
 
-    The trace is closed whatever happens.
+    The trace is closed whatever happens. Raises UserError and ScriptFailed as `execute` does.
     """
 
     async def main() -> Any:
@@ -135,7 +156,7 @@ def _finish(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> An
         return returned
 
     try:
-        with _patient_collector(), all_awaited(run.sim):
+        with patient_collector(), all_awaited(run.sim):
             return run.sim.run(main)
     except (Exception, SystemExit, BaseExceptionGroup) as error:
         inner = innermost(error)
@@ -161,16 +182,26 @@ def _is_shipped(scenario: Scenario) -> bool:
     return scenario.path is not None and scenario.path.parent == folder()
 
 
+_patient = False
+"""Whether the collector is patient already. To ask it costs a look at every frozen object."""
+
+
 @contextmanager
-def _patient_collector() -> Iterator[None]:
+def patient_collector() -> Iterator[None]:
     """Look for cycles less often: a run makes many short-lived objects and hardly a cycle (6 % of a run)."""
+    global _patient
+    if _patient:
+        yield
+        return
     before, freezes = gc.get_threshold(), not gc.get_freeze_count()  # what the caller has frozen stays so
     gc.set_threshold(50_000, 20, 50)
     if freezes:
         gc.freeze()
+    _patient = True
     try:
         yield
     finally:
+        _patient = False
         if freezes:
             gc.unfreeze()
         gc.set_threshold(*before)

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
+from offloadrt.runtime.program_events import ProgramObserver
 from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
@@ -28,7 +30,7 @@ from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.study.running.windows import Windows
-from offloadrt.trace import Calls, Trace
+from offloadrt.trace import Calls, Handovers, Trace
 
 if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
     from offloadrt.models.openacc import OpenACC
@@ -85,16 +87,17 @@ class Run:
     `environment` has the program's environment variables, by name: those that `runtime.environment` knows.
     `configuration` names a memory configuration that the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
-    object of one's own. What is recorded is hashed too, unless `hash` is False. `on_progress` is called with (done,
-    total) as a long program advances. Raises UserError for a gear, strategy, machine or runtime that does not exist.
+    object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
+    on. `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy,
+    machine or runtime that does not exist.
 
     Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
     `trace`, `options`, `machine`, `windows`, `statistics`, the program).
     """
 
     __slots__ = (
-        "_built", "_configuration", "_counting", "_environment", "_on_progress", "_options", "_spec", "most_threads",
-        "seed", "sim", "trace", "windows",
+        "_built", "_configuration", "_counting", "_environment", "_observer", "_on_progress", "_options", "_spec",
+        "most_threads", "seed", "sim", "trace", "windows",
     )  # fmt: skip
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
 
@@ -113,6 +116,7 @@ class Run:
         record: bool = False,
         hash: bool | None = None,
         sinks: Sequence[Any] = (),
+        handovers: Handovers | None = None,
         on_progress: Callable[[int, int], object] | None = None,
     ) -> None:
         if seed < 0:
@@ -120,10 +124,11 @@ class Run:
         if gear not in GEARS:
             raise UserError(f"--gear {gear}: it can be native or turbo")
         self.seed = seed
-        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed)
+        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed, handovers=handovers)
         self.trace: Trace | None = None
-        if record or hash or sinks:
-            self.trace = Trace(self.sim, record=record, hash=record if hash is None else hash, sinks=list(sinks))
+        if record or hash or sinks or handovers is not None:
+            hashed = record if hash is None else hash
+            self.trace = Trace(self.sim, record=record, hash=hashed, sinks=list(sinks), handovers=handovers)
             self.sim.observer = self.trace
         self._built: Built | None = None
         self._spec = profiles.load(machine, overrides, range_end, runtime)
@@ -133,6 +138,7 @@ class Run:
         """The threads of the largest parallel region so far."""
         self.options = options_for("openmp")()
         self._on_progress = on_progress
+        self._observer: ProgramObserver | None = None
         self._counting = Calls()
         self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting)
         """The measured windows of the run; `measure` opens one."""
@@ -171,6 +177,8 @@ class Run:
         if self._built is None:
             self._built = build(self.sim, self._spec, self._options, self._environment, self.trace, self._counting)
             self._spec = self._built.spec
+            if self._observer is not None:
+                self._built.program.observe(self._observer)
         return self._built
 
     # ------------------------------------------------------------------ the program
@@ -212,8 +220,19 @@ class Run:
 
     @property
     def program(self) -> OffloadProgram[Any]:
-        """Return the program, in whichever model."""
-        return self._parts.program
+        """Return the program, in whichever model; of several processes the first one's."""
+        return self._parts.programs[0]
+
+    @property
+    def processes(self) -> Sequence[Process]:
+        """Return the processes that run the program, by rank: as many as `options.num_processes` says."""
+        return self._parts.processes
+
+    def observe(self, observer: ProgramObserver) -> None:
+        """Let an observer be told what the program does. Raises UserError once the machine is built."""
+        if self._built is not None:
+            raise UserError("observe: the machine runs already; name the observer before its first use")
+        self._observer = observer
 
     def _of_model(self, kind: type[P], model: str) -> P:
         if not isinstance(program := self.program, kind):
@@ -249,8 +268,22 @@ class Run:
         """
         if not is_whole(num_threads) or num_threads < 1:
             raise UserError(f"a parallel region of {num_threads!r} threads: a whole number, and at least one")
+        if self.options.num_processes > 1:
+            raise UserError(
+                f"run.parallel: {self.options.num_processes} processes run the program; "
+                "start them with `await run.mpiexec(main)`, in which `await process.parallel(body, num_threads)`"
+            )
         self.most_threads = max(self.most_threads, num_threads)
         return list(await self.program.parallel(body, num_threads=num_threads))
+
+    async def mpiexec(self, main: Callable[[Process], Awaitable[Any]]) -> list[Any]:
+        """Run `await main(process)` in each of the `options.num_processes` processes, as `mpiexec -n` does.
+
+        Returns their results by rank; what a process raises ends the others and is raised here.
+        """
+        results = await mpiexec(self.processes, main)
+        self.most_threads = sum(process.most_threads for process in self.processes)
+        return results
 
     async def finish(self) -> None:
         """End the program, as at its exit.
@@ -260,9 +293,15 @@ class Run:
         """
         if self._built is None:
             return
-        await self.program.end_tasks()
+        first, *others = self._built.programs
+        await first.end_tasks()
         self.windows.finish()
-        await self.program.shutdown()
+        if not others:
+            await first.shutdown()
+            return
+        async with self.sim.open_nursery() as nursery:
+            for program in (first, *others):
+                nursery.spawn(program.shutdown, name=f"exit of process {program.machine.process}")
 
     def progress(self, done: int, total: int) -> None:
         """Report that `done` of a long program's `total` steps are over. Nothing in the run depends on it."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from offloadrt.sim import Simulation
+from offloadrt.sim import Actor, Simulation
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.trace import Calls
@@ -29,6 +29,8 @@ class Windows:
         self._closed_s = 0.0
         self._open: float | None = 0.0
         self._explicit = False
+        self.spans: list[tuple[float, float, Actor]] = []
+        """Begin and end of each window that is over, in virtual seconds, and who ended it."""
 
     def start(self) -> None:
         """Open a window. Raises UserError where one is open."""
@@ -53,6 +55,7 @@ class Windows:
 
     def _close(self, opened: float) -> None:
         self._closed_s += self._sim.now - opened
+        self.spans.append((opened, self._sim.now, self._sim.current))
         self._open = None
         self._closed += self._ledger_now() - self._at_start
         self._inside.include(self._counting.cut())

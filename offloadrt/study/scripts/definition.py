@@ -73,6 +73,10 @@ class Scenario:
     """Axes of `offloadrt sweep NAME` when the user gives none."""
     measures: tuple[str, ...] = ()
     """What `offloadrt compare` compares besides the elapsed time when no figures are given."""
+    results: tuple[str, ...] = ()
+    """Which of the figures that it returns must not depend on the schedule: what `offloadrt explore` compares."""
+    shrinks: tuple[str, ...] = ()
+    """Which of its parameters `offloadrt explore` may make smaller when it has found a failure."""
     path: Path | None = None
     """The file that defines the scenario."""
     kernels: Callable[[], Iterable[Kernel]] | None = None
@@ -117,6 +121,8 @@ def scenario(
     figure: Figure | None = ...,
     sweep: Mapping[str, Sequence[Any]] | None = ...,
     measures: Sequence[str] = ...,
+    results: Sequence[str] = ...,
+    shrinks: Sequence[str] = ...,
     kernels: Callable[[], Iterable[Kernel]] | None = ...,
 ) -> Callable[[Function], Scenario]: ...
 
@@ -131,14 +137,17 @@ def scenario(
     figure: Figure | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
     measures: Sequence[str] = (),
+    results: Sequence[str] = (),
+    shrinks: Sequence[str] = (),
     kernels: Callable[[], Iterable[Kernel]] | None = None,
 ) -> Scenario | Callable[[Function], Scenario]:
     """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
 
     `machine` and `runtime` name the profiles it runs on unless the user chooses others; `measures` what `offloadrt
-    compare` shows besides the elapsed time; `kernels` gives those that `offloadrt kernels` would not find. Raises
-    ScenarioRefused when the signature has a parameter without a type, or of a type that a command line cannot give, and
-    when `sweep` names a parameter that does not exist.
+    compare` shows besides the elapsed time; `results` which returned figures must be the same under every schedule, and
+    `shrinks` which parameters `offloadrt explore` may make smaller to show a failure; `kernels` gives those that
+    `offloadrt kernels` would not find. Raises ScenarioRefused when the signature has a parameter without a type, or of
+    a type that a command line cannot give, and when `sweep` or `shrinks` names a parameter that does not exist.
     """
 
     def decorate(function: Function) -> Scenario:
@@ -153,6 +162,11 @@ def scenario(
                 )
             for value in values:
                 parameters[axis].check(value)
+        for shrunk in shrinks:
+            if shrunk not in parameters or parameters[shrunk].type is not int:
+                raise ScenarioRefused(
+                    f"scenario {function.__name__}: shrinks names {shrunk}, which is no parameter with a whole number"
+                )
         return Scenario(
             name=name or function.__name__,
             function=function,
@@ -162,6 +176,8 @@ def scenario(
             figure=figure,
             sweep=axes,
             measures=tuple(measures),
+            results=tuple(results),
+            shrinks=tuple(shrinks),
             path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
             kernels=kernels,
         )

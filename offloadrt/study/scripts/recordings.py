@@ -68,7 +68,7 @@ def scenario_of(path: Path) -> Scenario:
     figure = Figure(
         x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay by configuration"
     )
-    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, path=path)
+    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=("directives",), path=path)
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:

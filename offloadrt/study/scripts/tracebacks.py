@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any
 
 import attr
 import outcome
@@ -135,3 +136,27 @@ def unwrapped(error: BaseException) -> BaseException:
 def script_failure(error: BaseException) -> ScriptFailed:
     """Make the error to raise from `error`, with the script's own traceback as its text."""
     return ScriptFailed(script_traceback(error))
+
+
+def user_site(error: BaseException) -> str:
+    """Return `FILE:LINE` of the innermost frame of the user's through which `error` came; empty when there is none."""
+    site = ""
+    trace = error.__traceback__
+    while trace is not None:
+        if _own(name := trace.tb_frame.f_code.co_filename) and "site-packages" not in name:
+            site = f"{Path(name).name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return site
+
+
+def waiting_site(coroutine: Any) -> str:
+    """Return `FILE:LINE` of the innermost frame of the user's in which a coroutine waits; empty when there is none."""
+    site = ""
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        if frame is not None:
+            name = frame.f_code.co_filename
+            if _own(name) and "site-packages" not in name and not name.startswith("<"):
+                site = f"{Path(name).name}:{frame.f_lineno}"
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
+    return site

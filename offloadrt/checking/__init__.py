@@ -1,0 +1,25 @@
+"""Finding the mistakes of an offloading program while it runs: races, stale data, wrong maps.
+
+====================  ===============================================================================================
+``checker.py``        `Checker`, the observer of a program: takes its events and asks the others; open it first
+``strands.py``        happens-before: vector clocks of host threads and tasks
+``memories.py``       the blocks and mappings of the devices, by address
+``accesses.py``       who does what to which bytes, and the directive that it belongs to
+``intervals.py``      what is known of each range of addresses
+``races.py``          accesses that nothing orders
+``versions.py``       which copy of the data is the newest: stale and uninitialised data
+``mappings.py``       maps and blocks: what is missing, too much, or ended under others
+``mistakes.py``       what is reported, for people and as JSON
+``sources.py``        the line of the program that is running
+====================  ===============================================================================================
+
+Each of these is a state machine over events (`runtime/program_events.py`): it waits for nothing, takes no virtual time
+and changes nothing of the run. A report rests on synchronization that the program asked for, never on what happened to
+come first. It must be certain: where only some bytes of a range are known to be touched, two ranges are said to meet
+when one of them is touched wholly and covers the other.
+"""
+
+from offloadrt.checking.checker import Checker
+from offloadrt.checking.mistakes import Mistake, Story
+
+__all__ = ["Checker", "Mistake", "Story"]

@@ -1,0 +1,393 @@
+"""The checker of a program: its observer, which makes accesses of events and asks the state machines about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from offloadrt.checking.accesses import Access, Directive, Role, WatchedBlock
+from offloadrt.checking.mappings import Mappings
+from offloadrt.checking.memories import Memories
+from offloadrt.checking.mistakes import Mistake, Mistakes, Story
+from offloadrt.checking.races import Races
+from offloadrt.checking.sources import program_line
+from offloadrt.checking.strands import Strand, Strands
+from offloadrt.checking.versions import Versions
+from offloadrt.runtime import program_events as ev
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.program_events import HOST, MemoryUse, ProgramEvent
+from offloadrt.sim import Simulation
+
+
+class Checker:
+    """Watches one run: `run.observe(checker)` before its machine is used, `finish` after it.
+
+    Wide because it has one method for each kind of event.
+    """
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self._found = Mistakes()
+        self._strands = Strands(sim)
+        self._races = Races(self._strands, self._found)
+        self._versions = Versions(self._found)
+        self._mappings = Mappings(self._found)
+        self._directives: dict[int, Directive] = {}
+        self._memories = Memories()
+        self._tasks: dict[Any, Story] = {}
+        self._made: dict[Any, Story] = {}
+        self._running_tasks: dict[Strand, Any] = {}
+        self._ends: dict[Any, Any] = {}
+        self._unknown: set[str] = set()
+        self._finished = False
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ev.Signalled: self._signalled,
+            ev.TaskMade: self._task_made,
+            ev.Awaited: self._awaited,
+            ev.StrandBegan: self._strand_began,
+            ev.StrandEnded: self._strand_ended,
+            ev.SourceNamed: self._source_named,
+            ev.DirectiveBegan: self._directive_began,
+            ev.DirectiveLeft: self._directive_left,
+            ev.ArrayMade: self._array_made,
+            ev.ArrayFreed: self._array_freed,
+            ev.HostUsed: self._host_used,
+            ev.BlockAllocated: self._block_allocated,
+            ev.BlockFreed: self._block_freed,
+            ev.DataCopied: self._data_copied,
+            ev.EntryEntered: self._entry_entered,
+            ev.EntryLeft: self._entry_left,
+            ev.ItemEnded: self._item_ended,
+            ev.UpdateMissed: self._update_missed,
+            ev.KernelSubmitted: self._kernel_submitted,
+            ev.KernelRan: self._kernel_ran,
+        }
+
+    def handle(self, event: ProgramEvent) -> None:
+        """Take an event of the program."""
+        self._handlers[type(event)](event)
+
+    def finish(self, ended: bool = True) -> list[Mistake]:
+        """Judge what is left at the end of the program, once, and return all mistakes, the gravest first.
+
+        ended: the program came to its end; of one that an error ended nothing is left over.
+        """
+        if ended and not self._finished:
+            self._finished = True
+            self._mappings.finish(self._memories.leaked)
+            for task, story in self._tasks.items():
+                if self._ends.get(task) not in self._strands.awaited:
+                    advice = "Nobody waits for this task before the program ends: a taskwait would."
+                    self._found.add("never awaited", story.did, (story,), advice)
+        return self._found.all()
+
+    @property
+    def unknown_kernels(self) -> list[str]:
+        """Return the kernels of which nothing says what they read and write."""
+        return sorted(self._unknown)
+
+    # strands
+
+    def _signalled(self, event: ev.Signalled) -> None:
+        self._strands.signalled(event.what)
+
+    def _task_made(self, event: ev.TaskMade) -> None:
+        strand = self._strands.current()
+        where = strand.source or program_line()
+        name = f"task of {strand.name}"
+        self._made[event.what] = Story(name, f"makes the task of {event.name} nowait", where, self.sim.now)
+        self._strands.signalled(event.what)
+
+    def _awaited(self, event: ev.Awaited) -> None:
+        self._strands.take_over(event.what)
+
+    def _strand_began(self, event: ev.StrandBegan) -> None:
+        if event.task is None:
+            self._strands.began(event.name, event.after)
+        else:
+            made = self._made[event.task]
+            self._strands.began(made.who, (event.task, *event.after), True, made.where)
+            self._tasks[event.task] = made
+            self._running_tasks[self._strands.current()] = event.task
+
+    def _strand_ended(self, event: ev.StrandEnded) -> None:
+        task = self._running_tasks.pop(self._strands.current(), None)
+        if task is not None:
+            self._ends[task] = event.what
+        self._strands.ended(event.what)
+
+    def _source_named(self, event: ev.SourceNamed) -> None:
+        self._strands.current().source = event.source
+
+    # directives
+
+    def _directive_began(self, event: ev.DirectiveBegan) -> None:
+        strand = self._strands.current()
+        where = strand.source or program_line()
+        self._directives[event.cause] = Directive(event.cause, event.device, event.name, where, strand, self.sim.now)
+
+    def _directive_left(self, event: ev.DirectiveLeft) -> None:
+        directive = self._directives[event.cause]
+        self._flush(directive)
+        if isinstance(event.error, Exception):
+            message = str(event.error).partition("\n")[0]
+            self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
+        # A directive that was left early, or whose queue lasts, is still heard of; a plain one is over.
+        if event.error is None and directive.waiting is None:
+            del self._directives[event.cause]
+
+    def _directive(self, cause: int) -> Directive:
+        """Return the directive of a number; one of the runtime's own for work that belongs to none."""
+        directive = self._directives.get(cause)
+        if directive is None:
+            strand = self._strands.current()
+            directive = Directive(
+                cause, 0, "the runtime's own work", strand.source or program_line(), strand, self.sim.now
+            )
+        return directive
+
+    def _story(self, directive: Directive, did: str) -> Story:
+        return Story(directive.strand.name, did, directive.where, self.sim.now)
+
+    # the memory of the host
+
+    def _array_made(self, event: ev.ArrayMade) -> None:
+        array = event.array
+        begin, end = array.address, array.address + array.nbytes
+        self._races.forget(HOST, begin, end)
+        self._versions.array_made(begin, end)
+
+    def _array_freed(self, event: ev.ArrayFreed) -> None:
+        array = event.array
+        self._host_access(array, array.address, array.nbytes, True, True, f"frees {array.name}", judged=False)
+
+    def _host_used(self, event: ev.HostUsed) -> None:
+        verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
+        did = f"{verb} {event.array.name} on the host"
+        self._host_access(event.array, event.begin, event.nbytes, event.writes, event.exact, did)
+
+    def _host_access(
+        self, array: HostArray, begin: int, nbytes: int, writes: bool | None, exact: bool, did: str, judged: bool = True
+    ) -> None:
+        strand = self._strands.current()
+        if not nbytes:
+            return
+        access = Access(
+            HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did,
+            strand.source or program_line(), self.sim.now, array.name,
+        )  # fmt: skip
+        self._races.access(access)
+        if judged and writes is not None:
+            if writes:
+                self._versions.host_written(access)
+            else:
+                self._versions.host_read(access, self._memories.is_mapped(begin))
+
+    # the memory of devices
+
+    def _block_allocated(self, event: ev.BlockAllocated) -> None:
+        directive = self._directive(event.cause)
+        name = event.array.name if event.array is not None else "device memory"
+        begin, end = event.address, event.address + event.nbytes
+        block = WatchedBlock(
+            event.device, begin, end, name, self._story(directive, f"allocates it in {directive.name}")
+        )
+        block.cause, block.by_routine = event.cause, directive.name == "omp_target_alloc"
+        self._memories.add_block(block)
+        self._races.forget(event.device, begin, end)
+        self._versions.block_made(event.device, begin, end)
+
+    def _block_freed(self, event: ev.BlockFreed) -> None:
+        directive = self._directive(event.cause)
+        block = self._memories.pop_block(event.device, event.address)
+        if block is None:
+            return
+        role: Role = "" if block.entry is None else "leaves"
+        self._races.access(
+            self._access(
+                directive,
+                event.device,
+                block.begin,
+                block.end,
+                True,
+                True,
+                f"frees {block.name} of the device in",
+                block.name,
+                role,
+                block,
+            )
+        )
+
+    def _access(
+        self,
+        directive: Directive,
+        memory: int,
+        begin: int,
+        end: int,
+        writes: bool,
+        exact: bool,
+        did: str,
+        name: str,
+        role: Role = "",
+        block: WatchedBlock | None = None,
+    ) -> Access:
+        strand = directive.strand
+        kernel = f"kernel {directive.kernel!r} of " if did.endswith(" kernel") else ""
+        text = f"{did.removesuffix(' kernel')} {kernel}{directive.name}"
+        return Access(
+            memory,
+            begin,
+            end,
+            writes,
+            exact,
+            strand,
+            strand.epoch,
+            text,
+            directive.where,
+            self.sim.now,
+            name,
+            role,
+            block,
+        )
+
+    def _entry_entered(self, event: ev.EntryEntered) -> None:
+        entry, directive = event.entry, self._directive(event.cause)
+        self._memories.add_entry(event.device, entry)
+        block = self._memories.block_at(event.device, entry.device_begin)
+        if block is not None and entry.owned:
+            block.entry = entry
+        elif block is None:
+            self._versions.entered(event.device, entry)
+        self._mappings.entered(entry, self._story(directive, f"maps it in {directive.name}"))
+
+    def _entry_left(self, event: ev.EntryLeft) -> None:
+        self._memories.pop_entry(event.device, event.entry)
+        self._mappings.left(event.entry)
+
+    def _item_ended(self, event: ev.ItemEnded) -> None:
+        directive = self._directive(event.cause)
+        story = self._story(directive, f"unmaps it in {directive.name}")
+        self._mappings.item_ended(directive, story, event.item, event.entry)
+
+    def _update_missed(self, event: ev.UpdateMissed) -> None:
+        directive = self._directive(event.cause)
+        self._mappings.update_missed(self._story(directive, f"updates {event.item.name or 'data'}"), event.item)
+
+    # what is in the queue of a directive
+
+    def _data_copied(self, event: ev.DataCopied) -> None:
+        directive = self._directive(event.cause)
+        entry = self._memories.entry_at(event.device, event.device_address)
+        block = self._memories.block_at(event.device, event.device_address)
+        role: Role = ""
+        if block is not None and entry is not None and block.entry is entry:
+            if event.op == "h2d" and block.cause == event.cause:
+                role = "enters"
+            elif event.op == "d2h" and entry.is_unused:
+                role = "leaves"
+        if directive.waiting is not None:
+            directive.waiting.append((event, entry, block, role))
+        else:
+            self._copy(directive, event, entry, block, role)
+
+    def _flush(self, directive: Directive) -> None:
+        waiting, directive.waiting = directive.waiting or [], None
+        for event, entry, block, role in waiting:
+            self._copy(directive, event, entry, block, role)
+
+    def _copy(
+        self, directive: Directive, event: ev.DataCopied, entry: Entry | None, block: WatchedBlock | None, role: Role
+    ) -> None:
+        begin, end, device = event.device_address, event.device_address + event.nbytes, event.device
+        if begin >= end:
+            return
+        array, host = event.array, event.host_address
+        name = array.name if array is not None else entry.name if entry is not None else "device memory"
+        if event.op == "attach":
+            self._versions.device_maybe_written(device, begin, end, entry)
+            return
+        if event.op == "d2d":
+            source = self._access(
+                directive, event.source, host, host + event.nbytes, False, True, f"copies {name} in", name
+            )
+            self._races.access(source)
+            written = self._access(directive, device, begin, end, True, True, f"copies to {name} in", name)
+            self._races.access(written)
+            self._versions.between_devices(event.source, host, written, entry)
+            return
+        to_device = event.op == "h2d"
+        did = f"copies {name} to the device in" if to_device else f"copies {name} from the device in"
+        if array is not None:
+            self._races.access(self._access(directive, HOST, host, host + event.nbytes, not to_device, True, did, name))
+        there = self._access(directive, device, begin, end, to_device, True, did, name, role, block)
+        self._races.access(there)
+        if array is None:
+            if to_device:
+                self._versions.device_written(there, entry)
+        elif to_device:
+            self._versions.to_device(device, host, begin, event.nbytes)
+        else:
+            self._versions.to_host(device, host, begin, event.nbytes)
+
+    def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
+        directive = self._directive(event.cause)
+        directive.kernel = event.kernel
+        if event.uses is None:
+            directive.waiting = []
+        else:
+            self._use(directive, event.uses)
+
+    def _kernel_ran(self, event: ev.KernelRan) -> None:
+        directive = self._directive(event.cause)
+        self._use(directive, event.uses)
+        self._flush(directive)
+
+    def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
+        for use in uses:
+            begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
+            if use.maybe:
+                self._unknown.add(directive.kernel)
+                if memory != HOST and use.nbytes:
+                    self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
+                continue
+            verb = "writes" if use.writes else "reads"
+            if use.outside:
+                told = self._story(directive, f"{verb} {use.name} in kernel {directive.kernel!r} of {directive.name}")
+                advice = f"The kernel reaches beyond what is mapped: map the whole section of {use.name} that it uses."
+                self._found.add("outside of what is mapped", use.name, (told,), advice, use.name)
+            if begin >= end:
+                continue
+            block = None if memory == HOST else self._memories.block_at(memory, begin)
+            role: Role = "uses" if use.mapped else ""
+            access = self._access(
+                directive,
+                memory,
+                begin,
+                end,
+                use.writes,
+                use.exact,
+                f"{verb} {use.name} in kernel",
+                use.name,
+                role,
+                block,
+            )
+            self._races.access(access)
+            self._judge(access)
+
+    def _judge(self, access: Access) -> None:
+        """Compare versions: of what a kernel reads, or make one of what it writes."""
+        if access.memory == HOST:
+            if access.writes:
+                self._versions.host_written(access)
+            else:
+                self._versions.host_read(access, False)
+            return
+        entry = self._memories.entry_at(access.memory, access.begin)
+        if entry is None and access.block is None:
+            advice = "No block of the device lies there: it was freed, or never allocated."
+            self._found.add("use after free", access.name, (access.story,), advice, access.name)
+        elif access.writes:
+            self._versions.device_written(access, entry)
+        else:
+            self._versions.device_read(access, entry)

@@ -1,0 +1,77 @@
+"""What a check reports: a mistake of the program, those who make it, and what would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+import attrs
+
+Kind = Literal[
+    "race", "stale data", "uninitialised data", "use after free", "outside of what is mapped", "missing unmap",
+    "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
+]  # fmt: skip
+
+ORDER: Final[tuple[str, ...]] = (
+    "fatal error", "race", "use after free", "stale data", "uninitialised data", "outside of what is mapped",
+    "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
+)  # fmt: skip
+
+
+@attrs.frozen
+class Story:
+    """Who did what, where in the program, and when."""
+
+    who: str
+    did: str
+    where: str
+    """The line of the program; empty where none is known."""
+    time_s: float
+
+    def __str__(self) -> str:
+        where = f" at {self.where}" if self.where else ""
+        return f"{self.who} {self.did}{where} ({self.time_s * 1e6:.3f} us)"
+
+
+@attrs.frozen
+class Mistake:
+    """One mistake. subject: the bytes that it is about, or the directive; advice: what would mend it."""
+
+    kind: Kind
+    subject: str
+    stories: tuple[Story, ...]
+    advice: str
+    times: int = 1
+    """How often the same two places of the program did it."""
+
+    def lines(self) -> list[str]:
+        """Return it as text."""
+        often = f" ({self.times} times)" if self.times > 1 else ""
+        told = [f"  {number}. {story}" for number, story in enumerate(self.stories, 1)]
+        return [f"{self.kind}: {self.subject}{often}", *told, *([f"  {self.advice}"] if self.advice else [])]
+
+
+@attrs.define
+class Mistakes:
+    """The mistakes of a run, each pair of places of the program once."""
+
+    _found: dict[tuple[object, ...], Mistake] = attrs.field(factory=dict)
+
+    def add(self, kind: Kind, subject: str, stories: Iterable[Story], advice: str, key: object = "") -> None:
+        """Add one, unless the same places are known to do the same."""
+        told = tuple(stories)
+        places = frozenset([(story.did, story.where) for story in told])
+        known = self._found.get((kind, places, key))
+        if known is not None:
+            self._found[kind, places, key] = attrs.evolve(known, times=known.times + 1)
+        else:
+            self._found[kind, places, key] = Mistake(kind, subject, told, advice)
+
+    def all(self) -> list[Mistake]:
+        """Return them, the gravest kinds first, else as they were found."""
+        return sorted(self._found.values(), key=lambda mistake: ORDER.index(mistake.kind))
+
+
+def builtins(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
+    """Return mistakes as dictionaries, for JSON."""
+    return [attrs.asdict(mistake) for mistake in mistakes]

@@ -1,0 +1,128 @@
+"""`offloadrt why`: the command, and the page that it prints."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from offloadrt.cli import record, running  # noqa: F401  # the other commands are registered as well
+from offloadrt.cli.app import app
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, RunOptions
+from offloadrt.cli.terminal import console, stages
+
+__all__ = ["app", "why"]
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from offloadrt.study.why.explain import Page
+    from offloadrt.study.why.resources import Holder
+    from offloadrt.study.why.sentence import PathShare
+
+_MOST = 8
+"""Lines of a table."""
+_MOST_WHAT_IFS = 16
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+@app.command
+def why(
+    scenario: str,
+    /,
+    *parameters: str,
+    budget: str = "60s",
+    jobs: Jobs = None,
+    executor: Literal["process", "dask", "mpi"] = "process",
+    options: RunOptions = DEFAULTS,
+    json: Json = False,
+) -> None:
+    """Say what limits a run, and what would make it faster.
+
+    One sentence, the critical path by resource, call and line, the use of locks and parts of the machine, and what if:
+    each change is tried by a run of its own, the most promising first, and printed with the command that repeats it.
+
+    Parameters
+    ----------
+    scenario:
+        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
+    parameters:
+        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
+    budget:
+        Real time for all of it, as in 90s or 5min; 0s tries no changes.
+    executor:
+        A pool of processes here, a dask cluster, or the ranks of an MPI job.
+    """
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.executors import processors
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments
+    from offloadrt.study.why.explain import explain
+
+    chosen = registry.find(scenario)
+    given = chosen.bind(split_assignments(parameters))
+    workers = jobs if jobs is not None else processors()
+    seconds = _seconds(budget)
+    with executor_of(executor, workers if seconds else 1) as pool, stages(f"why {chosen.name}") as advanced:
+        page = explain(chosen, given, pool, options=options.given(), jobs=workers, budget_s=seconds, stage=advanced)
+    if json:
+        sys.stdout.buffer.write(page.to_json() + b"\n")
+    else:
+        console().print(*printed(page), sep="\n")
+
+
+def _seconds(budget: str) -> float:
+    from offloadrt.study.errors import UserError
+
+    if (match := _BUDGET.fullmatch(budget.strip())) is None:
+        raise UserError(f"--budget {budget}: a time is written as in 60s, 5min or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def printed(page: Page) -> Iterable[RenderableType]:
+    """Show the whole page."""
+    from rich.markup import escape
+
+    from offloadrt.cli.render import percent, seconds, table_of
+
+    yield f"[bold]{escape(page.limit.sentence)}[/]"
+    yield f"{escape(page.command)}: {seconds(page.elapsed_s)}, {percent(page.waited)} of the critical path is waiting"
+    for title, shares in (
+        ("the critical path by resource", page.path_by_resource),
+        ("by call", page.path_by_call),
+        ("by line", page.path_by_line),
+    ):
+        yield _shares(title, shares)
+    table = table_of("\nresources", "", "in use", "mean queue", "95 %", "mostly by", right=(1, 2, 3))
+    for use in page.resources[:_MOST]:
+        p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
+        holders = "; ".join(map(_holder, use.holders[:2]))
+        table.add_row(escape(use.name), percent(use.utilisation), f"{use.mean_queue:.2f}", p95, escape(holders))
+    yield table
+    if page.tried.what_ifs:
+        table = table_of(f"\nwhat if ({page.tried.merit})", "change", "kind", "elapsed", "gain", right=(2, 3))
+        for tried in page.tried.what_ifs[:_MOST_WHAT_IFS]:
+            gain = f"{tried.gain:.4g}"
+            table.add_row(escape(tried.change.name), tried.change.kind, seconds(tried.elapsed_s), gain)
+        yield table
+        yield f"to repeat one: {escape(page.command)} CHANGE"
+    more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
+    yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
+
+
+def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
+    from rich.markup import escape
+
+    from offloadrt.cli.render import percent, seconds, table_of
+
+    table = table_of(f"\n{title}", "", "time", "share", "waited", right=(1, 2, 3))
+    for share in list(shares)[:_MOST]:
+        table.add_row(escape(share.name), seconds(share.ps * 1e-12), percent(share.share), percent(share.waited))
+    return table
+
+
+def _holder(holder: Holder) -> str:
+    what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"
+    return f"{100 * holder.share:.0f} % {what}" + (f" ({holder.place})" if holder.place else "")

@@ -1,0 +1,252 @@
+"""Which bytes of which memory a launch reads and writes, for whoever observes the program.
+
+Of a loop nest and of a recorded kernel the launch's counts say it (`static_uses`). A body that computes on NumPy views
+is watched while it runs (`KernelWatch`). Of a kernel that is declared by its costs alone nothing is known but its
+arguments: it may read and write them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels import Launch
+from offloadrt.kernels.costs.counts import ArrayCounts
+from offloadrt.kernels.costs.streams import AccessStream
+from offloadrt.kernels.execution.mapped_section import MappedSection
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.launch.kernel_body import array_view, has_phantoms
+from offloadrt.runtime.launch.reachable import reaches_host
+from offloadrt.runtime.mapping.binding import Binding
+from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.program_events import HOST, KernelRan, KernelSubmitted, MemoryUse, ProgramObserver
+from offloadrt.runtime.watched_array import watched
+
+
+@attrs.frozen
+class _Placed:
+    """An argument where the kernel finds it: `begin` is the address of its first element in `memory`.
+
+    low, high: the addresses that the kernel can use there.
+    """
+
+    name: str
+    memory: int
+    begin: int
+    low: int
+    high: int
+    mapped: bool
+
+
+def static_uses(
+    device: OffloadDevice,
+    launch: Launch,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    bindings: dict[HostArray, Binding],
+) -> tuple[MemoryUse, ...]:
+    """Return what is known of a launch before it runs: reads before writes."""
+    counted = {} if launch.counts is None else {counts.position: counts for counts in launch.counts.arrays}
+    declared = {} if launch.counts is not None else {use.position: use for use in launch.kernel.arrays}
+    reads: list[MemoryUse] = []
+    writes: list[MemoryUse] = []
+    for position, argument in enumerate(arguments):
+        placed = _placed(device, argument, bindings)
+        if placed is None:
+            continue
+        counts = counted.get(position)
+        if counts is None and launch.counts is not None:
+            continue  # the kernel does not touch it
+        use = declared.get(position)
+        if counts is None and use is not None and use.laf and not isinstance(argument, Pointees):
+            for often, writing, uses in ((use.reads, False, reads), (use.writes, True, writes)):
+                if often and placed.high > placed.low:
+                    nbytes = placed.high - placed.low
+                    uses.append(
+                        MemoryUse(placed.memory, placed.low, nbytes, writing, False, placed.name, placed.mapped)
+                    )
+            continue
+        if counts is None or isinstance(argument, Pointees):
+            maybe = MemoryUse(
+                placed.memory, placed.low, placed.high - placed.low, True, False, placed.name, placed.mapped, True
+            )
+            if maybe.nbytes > 0:
+                writes.append(maybe)
+            continue
+        reads += _of_kind(placed, counts, "read")
+        writes += _of_kind(placed, counts, "write")
+    return (*reads, *writes, *_reached(device, items, arguments))
+
+
+def _placed(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> _Placed | None:
+    """Find an argument's memory; None for a number, and for an array of which the kernel has nothing."""
+    if isinstance(argument, Pointees):
+        argument = argument.pointers
+    if isinstance(argument, DevicePointer):
+        if argument.binding is not None and argument.array is not None:
+            return _bound(device, argument.array, argument.binding)
+        nbytes = argument.nbytes or device.block_size(argument.address) or 0
+        name = argument.array.name if argument.array is not None else "device memory"
+        end = argument.address + nbytes
+        return _Placed(name, device.number, argument.address, argument.address, end, False)
+    return _bound(device, argument, bindings[argument]) if isinstance(argument, HostArray) else None
+
+
+def _bound(device: OffloadDevice, array: HostArray, binding: Binding) -> _Placed | None:
+    begin, end = array.address, array.address + array.nbytes
+    if binding.is_host:
+        return _Placed(array.name, HOST, begin, begin, end, False)
+    if binding.address is None:
+        return None
+    shift = binding.address - binding.host_begin
+    low, high = max(begin, binding.host_begin), min(end, binding.host_end)
+    return _Placed(array.name, device.number, begin + shift, low + shift, high + shift, True)
+
+
+def _of_kind(placed: _Placed, counts: ArrayCounts, kind: Literal["read", "write"]) -> Iterator[MemoryUse]:
+    """Yield the ranges that a kernel loads from, or stores to."""
+    often, around = (counts.reads, counts.read_range) if kind == "read" else (counts.writes, counts.written_range)
+    if not often:
+        return
+    for stream in counts.streams:
+        moved = stream.read if kind == "read" else stream.written
+        if not moved:
+            continue  # it loads what it has stored itself
+        reach = stream.reach
+        if reach.ranges is None or around is None:
+            pieces: Sequence[tuple[int, int]] = [_elements(placed, counts.element_size)]
+        else:
+            clipped = [(max(low, around[0]), min(high, around[1])) for low, high in reach.ranges]
+            pieces = [(low, high) for low, high in clipped if low <= high]
+        whole = _touches_all(stream, kind, pieces) and often >= _length(pieces)
+        for low, high in pieces:
+            begin, end = placed.begin + low * counts.element_size, placed.begin + (high + 1) * counts.element_size
+            first, after = max(placed.low, begin), min(placed.high, end)
+            beyond = whole and (first, after) != (begin, end)
+            if first < after or beyond:
+                yield MemoryUse(
+                    placed.memory, first, max(0, after - first), kind == "write", whole, placed.name, placed.mapped,
+                    outside=beyond,
+                )  # fmt: skip
+
+
+def _elements(placed: _Placed, element_size: int) -> tuple[int, int]:
+    """Return the first and the last element that the kernel can use."""
+    return (placed.low - placed.begin) // element_size, (placed.high - placed.begin) // element_size - 1
+
+
+def _length(pieces: Sequence[tuple[int, int]]) -> int:
+    return sum([high - low + 1 for low, high in pieces])
+
+
+def _touches_all(stream: AccessStream, kind: str, pieces: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether accesses in order come to every element of the ranges around them."""
+    if stream.order != "swept" or not math.isinf(stream.among):
+        return False
+    runs = stream.reach.read if kind == "read" else stream.reach.written
+    return math.fsum([one.count * one.run for one in runs]) >= _length(pieces)
+
+
+def _reached(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequence[Any]) -> Iterator[MemoryUse]:
+    """Yield what the kernel may touch through pointers that it finds in memory."""
+    for pointer in items.follows if isinstance(items, MapItems) else ():
+        if isinstance(pointer, DevicePointer) and pointer not in arguments and pointer.nbytes:
+            entry = device.table.lookup(pointer.address, pointer.nbytes).pointer.entry
+            if entry is not None:
+                low = max(pointer.address, entry.host_begin)
+                nbytes = min(pointer.address + pointer.nbytes, entry.host_end) - low
+                if nbytes > 0:
+                    begin = entry.device_address(low)
+                    yield MemoryUse(device.number, begin, nbytes, True, False, entry.name, False, True)
+
+
+class KernelWatch:
+    """Tells an observer of one launch: of its uses at once, or when the body that showed them has run."""
+
+    def __init__(
+        self,
+        device: OffloadDevice,
+        observer: ProgramObserver,
+        launch: Launch,
+        items: Sequence[MapItem],
+        arguments: Sequence[Any],
+        bindings: dict[HostArray, Binding],
+        cause: int,
+    ) -> None:
+        self._device = device
+        self._observer = observer
+        self._launch = launch
+        self._items = items
+        self._arguments = arguments
+        self._bindings = bindings
+        self._cause = cause
+        self._uses: list[MemoryUse] = []
+        self._shows = launch.counts is None and launch.kernel.body is not None and not has_phantoms(arguments)
+        """Whether what the kernel uses shows only while its body runs."""
+
+    def view(self, argument: Any, seen: Any) -> Any:
+        """Return what the body sees of an argument: an array that tells of its uses."""
+        if not self._shows:
+            return seen
+        if isinstance(argument, Pointees):
+            return [self._pointee(argument, number, array) for number, array in enumerate(seen)]
+        placed = _placed(self._device, argument, self._bindings)
+        if placed is None:
+            return seen
+        if isinstance(seen, MappedSection):
+            row = seen.values.nbytes // max(1, len(seen.values))
+            values = self._watched(seen.values, attrs.evolve(placed, begin=placed.begin + seen.lower * row))
+            return attrs.evolve(seen, values=values)
+        if not isinstance(seen, np.ndarray):
+            return seen
+        partial = isinstance(argument, HostArray) and seen.nbytes < argument.nbytes
+        return self._watched(seen, attrs.evolve(placed, begin=placed.low) if partial else placed)
+
+    def _pointee(self, argument: Pointees, number: int, array: Any) -> Any:
+        """Watch what lies behind a stored pointer; where that is, only the view of the pointers says."""
+        binding = self._bindings[argument.pointers]
+        pointers = array_view(self._device, argument.pointers, binding)
+        address = argument.addresses(pointers)[number]
+        on_host = self._device.machine.host_memory.contents.find(address) is not None
+        memory = HOST if on_host and reaches_host(self._device) else self._device.number
+        end = address + argument.nbytes
+        name = f"what {argument.pointers.name} points to"
+        return self._watched(array, _Placed(name, memory, address, address, end, False))
+
+    def _watched(self, values: Any, placed: _Placed) -> Any:
+        def tell(low: int, high: int, writes: bool, exact: bool) -> None:
+            self._note(placed, placed.begin + low, placed.begin + high, writes, exact)
+
+        return watched(values, tell) if values.size else values
+
+    def _note(self, placed: _Placed, low: int, high: int, writes: bool, exact: bool) -> None:
+        """Note one access; one that lengthens the one before it is joined to it."""
+        use = MemoryUse(placed.memory, low, high - low, writes, exact, placed.name, placed.mapped)
+        if self._uses and exact:
+            last = self._uses[-1]
+            alike = attrs.evolve(last, begin=low, nbytes=use.nbytes) == use
+            if alike and last.begin <= low <= last.begin + last.nbytes:
+                after = max(last.begin + last.nbytes, high)
+                self._uses[-1] = attrs.evolve(last, nbytes=after - last.begin)
+                return
+        self._uses.append(use)
+
+    def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Tell of the launch, and return what runs at its end."""
+        known = None
+        if not self._shows or run is None:
+            known = static_uses(self._device, self._launch, self._items, self._arguments, self._bindings)
+        self._observer.handle(KernelSubmitted(self._cause, self._device.number, self._launch.kernel.name, known))
+        return run if known is not None or run is None else functools.partial(self._run, run)
+
+    def _run(self, run: Callable[[], None]) -> None:
+        run()
+        self._observer.handle(KernelRan(self._cause, tuple(self._uses)))

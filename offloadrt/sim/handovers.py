@@ -1,0 +1,62 @@
+"""Who lets whom go on: what a run tells of every wait that somebody else ends.
+
+An actor goes on because a timer of its own is due, or because somebody else made it ready: released a lock to it, set
+what it waited for, sent it a message, spawned it. The second kind is told here, before the actor goes on. So the
+history of a run can be walked backwards from its end: `offloadrt.study.why`. A run that wants none of this has a plain
+ready queue and pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from offloadrt.sim.actor import Actor, Scheduler
+from offloadrt.sim.chosen_order import ChosenOrder
+from offloadrt.sim.strategies import Fifo, Strategy
+
+
+class HandoverObserver(Protocol):
+    """Called at the virtual time of what happened, before anybody else runs."""
+
+    def handed_over(self, sim: Scheduler, actor: Actor) -> None:
+        """Note that the running actor lets ``actor`` go on, or has set the timer with which it does."""
+
+    def joined(self, sim: Scheduler, actor: Actor, since: float) -> None:
+        """Note that ``actor`` waited from ``since`` until the last of its children had ended."""
+
+
+class ToldQueue(deque[Any]):
+    """The ready queue of a run that is observed."""
+
+    __slots__ = ("_observer", "_sim")
+
+    def __init__(self, sim: Scheduler, observer: HandoverObserver) -> None:
+        super().__init__()
+        self._sim = sim
+        self._observer = observer
+
+    def append(self, item: Any) -> None:
+        if item.is_actor:
+            self._observer.handed_over(self._sim, item)
+        super().append(item)
+
+
+class ToldOrder(ChosenOrder):
+    """The same for a strategy that chooses."""
+
+    def __init__(self, sim: Scheduler, strategy: Strategy, observer: HandoverObserver) -> None:
+        super().__init__(sim, strategy)
+        self._observer = observer
+
+    def append(self, item: Any) -> None:
+        if item.is_actor:
+            self._observer.handed_over(self.sim, item)
+        super().append(item)
+
+
+def ready_queue(sim: Scheduler, strategy: Strategy, observer: HandoverObserver | None) -> Any:
+    """Return who goes on at one instant, in order: a deque, or what a strategy chooses from."""
+    if observer is not None:
+        return ToldQueue(sim, observer) if isinstance(strategy, Fifo) else ToldOrder(sim, strategy, observer)
+    return deque() if isinstance(strategy, Fifo) else ChosenOrder(sim, strategy)

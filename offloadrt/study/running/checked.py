@@ -1,0 +1,83 @@
+"""One run of a scenario under the checker: what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.checking import Checker, Mistake
+from offloadrt.driver.errors import DriverError
+from offloadrt.machine.compute.page_fault import MemoryAccessFault
+from offloadrt.runtime.errors import OffloadError
+from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.points import Options
+from offloadrt.study.running.execution import Progress, execute
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import Scenario
+
+_OF_THE_PROGRAM = (OffloadError, DriverError, MemoryAccessFault)
+
+
+@attrs.frozen
+class CheckReport:
+    """What a check of one run found. elapsed_s: virtual seconds; None when an error of the program ended it.
+
+    unknown_kernels: those of which nothing says what they read and write, so that nothing was checked about them.
+    """
+
+    scenario: str
+    machine: str
+    seed: int
+    elapsed_s: float | None
+    mistakes: tuple[Mistake, ...]
+    unknown_kernels: tuple[str, ...]
+
+    def to_json(self) -> bytes:
+        """Encode it as one JSON object on one line."""
+        return msgspec.json.encode(attrs.asdict(self))
+
+
+def check(
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    options: Options,
+    progress: Progress | None = None,
+    watched: Callable[[Run], object] = lambda run: None,
+) -> CheckReport:
+    """Run a scenario once under the checker. An error of the program is a mistake; raises as `execute` for others."""
+    checkers: list[tuple[Run, Checker]] = []
+
+    def observed(run: Run) -> None:
+        checker = Checker(run.sim)
+        run.observe(checker)
+        checkers.append((run, checker))
+        watched(run)
+
+    once = {key: value for key, value in attrs.asdict(options).items() if key != "repeat"}
+    elapsed_s: float | None = None
+    try:
+        elapsed_s = execute(scenario, given, progress=progress, watched=observed, **once).elapsed_s
+    except (UserError, ScriptFailed) as error:
+        if not checkers or not any(isinstance(cause, _OF_THE_PROGRAM) for cause in _causes(error)):
+            raise
+    run, checker = checkers[0]
+    mistakes = tuple(checker.finish(ended=elapsed_s is not None))
+    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield what an error came from, groups of errors taken apart."""
+    waiting = [error.__cause__, error.__context__]
+    seen: set[int] = set()
+    while waiting:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        waiting += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions

@@ -1,0 +1,112 @@
+"""`offloadrt why`: what limits a run, its critical path, its resources, and what would make it faster.
+
+with executor("process", 2) as pool:
+    page = explain(find_scenario("exahype"), {"threads": 64, "memory": "map"}, pool, jobs=2, budget_s=60)
+page.limit.sentence
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.study.points import Options
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.why.observed import observe
+from offloadrt.study.why.proposals import decisions, proposals
+from offloadrt.study.why.resources import ResourceUse
+from offloadrt.study.why.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
+from offloadrt.study.why.what_if import Trials, Tried, command_of, merit_of
+
+Stage = Callable[[str, int, int], object]
+"""Called with the stage, the runs done and the runs asked for."""
+
+
+@attrs.frozen
+class Page:
+    """All that `why` says of a run; times of the critical path are integer picoseconds."""
+
+    scenario: str
+    parameters: dict[str, Value]
+    machine: str
+    runtime: str
+    command: str
+    elapsed_s: float
+    elapsed_ps: int
+    """What the parts of the path add up to."""
+    limit: Limit
+    waited: float
+    """The share of the path in which somebody waited for a turn."""
+    path_by_resource: tuple[PathShare, ...]
+    path_by_call: tuple[PathShare, ...]
+    path_by_line: tuple[PathShare, ...]
+    resources: tuple[ResourceUse, ...]
+    tried: Tried
+
+    def to_json(self) -> bytes:
+        """Encode the page as one JSON object on one line."""
+        record = attrs.asdict(self)
+        for row in record["tried"]["what_ifs"]:
+            row["change"]["name"] = next(
+                tried.change.name for tried in self.tried.what_ifs if tried.command == row["command"]
+            )
+        return msgspec.json.encode(record)
+
+
+def explain(
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    pool: Executor,
+    *,
+    options: Options | None = None,
+    jobs: int = 1,
+    budget_s: float = 60.0,
+    stage: Stage = lambda name, done, asked: None,
+) -> Page:
+    """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
+
+    Raises as `execute`.
+    """
+    deadline = time.monotonic() + budget_s
+    options = options or Options()
+    parameters = scenario.bind(given)
+    trials = Trials(scenario, parameters, options, pool, jobs, deadline)
+    chosen = sorted(decisions(scenario, parameters), key=lambda change: -change.promise) if budget_s > 0 else []
+    early = chosen[: jobs - 1]
+    trials.start(early)  # where there are more processes than this one, they have something to do meanwhile
+    observed = observe(scenario, parameters, options)
+    stage("the run", 1, 1)
+    trials.merit = merit_of(scenario, observed.result)
+    changes = [*chosen[len(early) :], *proposals(observed.spec, observed.path, options.overrides)]
+    tried = trials.finish(
+        observed.result,
+        observed.spec,
+        changes if budget_s > 0 else (),
+        lambda done, asked: stage("what if", done, asked),
+    )
+    return Page(
+        scenario=scenario.name,
+        parameters=dict(parameters),
+        machine=observed.result.machine,
+        runtime=observed.result.runtime,
+        command=command_of(scenario, parameters, options, {}),
+        elapsed_s=observed.result.elapsed_s,
+        elapsed_ps=observed.elapsed_ps,
+        limit=limit_of(observed),
+        waited=_waited(grouped(observed.path, by_resource)),
+        path_by_resource=tuple(grouped(observed.path, by_resource)),
+        path_by_call=tuple(grouped(observed.path, by_call)),
+        path_by_line=tuple(grouped(observed.path, by_line)),
+        resources=observed.resources,
+        tried=tried,
+    )
+
+
+def _waited(shares: list[PathShare]) -> float:
+    return sum(share.share * share.waited for share in shares)

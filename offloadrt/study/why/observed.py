@@ -1,0 +1,75 @@
+"""A run that is recorded so that it can be explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.machine import MachineSpec
+from offloadrt.study.errors import UserError
+from offloadrt.study.points import Options
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running.execution import Progress, execute
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.why.critical_path import PathPart, critical_path
+from offloadrt.study.why.history import History, history_of
+from offloadrt.study.why.resources import ResourceUse, Window, lock_uses, part_uses
+from offloadrt.trace import Handovers
+from offloadrt.trace.event import PS_PER_S
+
+_MAIN = 0
+"""The index of the actor that a run begins with."""
+
+
+@attrs.frozen
+class Observed:
+    """A run, its critical path and its resources."""
+
+    result: Result
+    spec: MachineSpec
+    windows: tuple[Window, ...]
+    path: tuple[PathPart, ...]
+    resources: tuple[ResourceUse, ...]
+    history: History = attrs.field(repr=False)
+
+    @property
+    def elapsed_ps(self) -> int:
+        """Return the measured time, of which the path's parts are the sum."""
+        return sum(end - begin for begin, end in self.windows)
+
+
+def observe(
+    scenario: Scenario, given: Mapping[str, Any], options: Options, progress: Progress | None = None
+) -> Observed:
+    """Run a scenario once, as `offloadrt run` does, and find its critical path.
+
+    Raises as `execute`; UserError for `--repeat`.
+    """
+    if options.repeat != 1:
+        raise UserError("why: one run is explained; leave --repeat out")
+    handovers = Handovers()
+    runs: list[Run] = []
+    once = {key: value for key, value in attrs.asdict(options).items() if key not in ("repeat", "record", "hash")}
+    result = execute(
+        scenario,
+        given,
+        record=True,
+        hash=bool(options.hash),
+        handovers=handovers,
+        progress=progress,
+        watched=runs.append,
+        **once,
+    )
+    run = runs[-1]
+    assert run.trace is not None
+    history = history_of(run.trace.rows, handovers.rows, handovers.places, handovers.arrivals)
+    spans = [(round(begin * PS_PER_S), round(end * PS_PER_S), actor.index) for begin, end, actor in run.windows.spans]
+    if not spans:  # a program that used no machine
+        spans = [(0, round(run.sim.now * PS_PER_S), _MAIN)]
+    path = [part for begin, end, actor in spans for part in critical_path(history, begin, end, actor)]
+    windows: Sequence[Window] = [(begin, end) for begin, end, _ in spans]
+    uses = lock_uses(history, windows) + part_uses(result.devices, result.elapsed_s)
+    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history)

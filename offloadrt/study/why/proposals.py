@@ -1,0 +1,187 @@
+"""What could be changed about a run: decisions of its user, policies, contentions, costs and hardware.
+
+The most promising come first: what the scenario's author lets the user decide, then whatever the critical path spends
+its time on. An entry of the machine has to do with a part of the path when their names share words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import attrs
+
+from offloadrt.machine import MachineSpec
+from offloadrt.machine.profile.entry import ProfileEntry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Parameter, Value
+from offloadrt.study.why.critical_path import PathPart
+
+Kind = Literal["decision", "policy", "contention", "cost", "hardware"]
+
+_DECISIONS = ("configuration", "allocator")
+"""Parameters that are the user's to decide wherever they occur; others are when the scenario's own sweep has them."""
+_FACTS = ("driver.api", "driver.calls", "runtime.start")
+"""Texts with choices that say what the machine is, and are nobody's to choose."""
+_NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved")
+_AT_START = ("init.", "module.")
+"""Groups of costs that a program pays once: they are tried last."""
+_HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "hsa.queues")
+
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_COMMON = frozenset({"cu", "cuda", "mem", "async", "gpu", "device", "for", "of", "hsa", "amd", "locks"})
+_SAME: Mapping[str, frozenset[str]] = {
+    "launch": frozenset({"latency", "gap"}),
+    "table": frozenset({"lookup", "insert", "erase"}),
+    "faults": frozenset({"fault", "block", "evict", "prefetch", "uvm", "handler", "mmap"}),
+    "kernel": frozenset({"bw", "sm", "latency", "compute", "placement"}),
+    "compute": frozenset({"placement", "concurrent"}),
+    "core": frozenset({"cores", "host"}),
+    "program": frozenset({"core", "cores"}),
+    "copy": frozenset({"link", "engines", "engine"}),
+    "memcpy": frozenset({"copy", "link", "staging", "memory"}),
+    "malloc": frozenset({"alloc"}),
+    "synchronize": frozenset({"sync"}),
+}
+"""Words of the critical path that entries of the machine have other words for."""
+
+
+_TURNS = {"handover", "handoff", "uncontended"}
+_GROUP = 0.2
+"""What the name of an entry's group counts, beside its own name."""
+
+
+@attrs.frozen
+class _Spent:
+    """Words that parts of the path have to do with, and their share of it."""
+
+    waited_for: frozenset[str]
+    all: frozenset[str]
+    share: float
+
+
+@attrs.frozen
+class Proposal:
+    """One change of a run; `parameters` and `overrides` are what it consists of."""
+
+    kind: Kind
+    parameters: Mapping[str, Value] = attrs.field(factory=dict)
+    overrides: Mapping[str, str] = attrs.field(factory=dict)
+    promise: float = 0.0
+    """The larger, the sooner it is tried."""
+
+    @property
+    def name(self) -> str:
+        """Return the change as the command line has it: `memory=pool`, `--set table.uncontended=true`."""
+        parts = [f"{name}={'none' if value is None else str(value)}" for name, value in self.parameters.items()]
+        parts += [f"--set {key}={value}" for key, value in self.overrides.items()]
+        return " ".join(parts)
+
+
+def decisions(scenario: Scenario, given: Mapping[str, Value]) -> list[Proposal]:
+    """Return the other values of the parameters that are the user's to decide."""
+    found = []
+    for name, parameter in scenario.parameters.items():
+        if name in scenario.sweep or name in _DECISIONS:
+            for value in _others(parameter, given[name], scenario.sweep.get(name, ())):
+                promise = 3.0 if isinstance(value, str) else 1.5
+                found.append(Proposal("decision", {name: value}, {}, promise))
+    return found
+
+
+def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Value]:
+    """Return the other choices of a parameter; of numbers the next ones up and down in the scenario's sweep."""
+    if parameter.choices or parameter.type is bool:
+        choices = parameter.choices or (True, False)
+        return [value for value in choices if value != now]
+    if not isinstance(now, int | float):
+        return []
+    numbers = sorted(value for value in swept if isinstance(value, int | float) and not isinstance(value, bool))
+    below, above = [n for n in numbers if n < now], [n for n in numbers if n > now]
+    return [*below[-1:], *above[:1]]
+
+
+def proposals(spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str]) -> list[Proposal]:
+    """Return changes of the machine's entries, but for those that the user has set."""
+    spent = _spent(path)
+    found: list[Proposal] = []
+    for key, entry in spec.entries.items():
+        if not entry.reference and key not in overrides and key not in _FACTS:
+            found += _of_entry(key, entry, 0.0 if key.startswith(_AT_START) else _match(key, spent))
+    return sorted(found, key=lambda change: -change.promise)
+
+
+def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
+    """Return the half of a cost whose zero was worth it; None for changes that have no half."""
+    if change.kind != "cost":
+        return None
+    ((key, _),) = change.overrides.items()
+    entry = spec.entries[key]
+    if not isinstance(entry.value, float | int) or entry.unit is None or entry.unit.is_rate:
+        return None
+    return Proposal("cost", {}, {key: _quantity(entry, 0.5)}, gain)
+
+
+def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]:
+    value, unit = entry.value, entry.unit
+    if isinstance(value, bool):
+        if key.endswith(".uncontended") and not value:
+            yield Proposal("contention", {}, {key: "true"}, 0.05 + 2.0 * match)
+    elif isinstance(value, str):
+        for choice in entry.choices:
+            if choice != value:
+                yield Proposal("policy", {}, {key: choice}, 0.02 + match)
+    elif unit is None or key.startswith(_NO_COSTS) or not value:
+        return
+    elif unit.is_count:
+        if key.startswith(_HARDWARE):
+            yield Proposal("hardware", {}, {key: _quantity(entry, 2.0)}, 0.02 + match)
+    elif unit.is_rate:
+        yield Proposal("cost", {}, {key: _quantity(entry, 2.0)}, match)
+    elif "time" in unit.dimension:
+        yield Proposal("cost", {}, {key: f"0 {unit.text}".replace(" ", "")}, match)
+
+
+def _quantity(entry: ProfileEntry, factor: float) -> str:
+    assert entry.unit is not None and not isinstance(entry.value, str)
+    number = entry.value / entry.unit.factor * factor
+    text = repr(int(number)) if number == int(number) else repr(number)
+    return f"{text}{entry.unit.text}"
+
+
+def _spent(path: Iterable[PathPart]) -> list[_Spent]:
+    """Return what each kind of part has to do with, and its share of the path."""
+    sums: dict[tuple[str, str, str], int] = {}
+    whole = 0
+    for part in path:
+        key = part.waited_for, part.resource, part.call
+        sums[key] = sums.get(key, 0) + part.ps
+        whole += part.ps
+    return [_Spent(_words(key[0]), frozenset().union(*map(_words, key)), ps / whole) for key, ps in sums.items() if ps]
+
+
+def _words(text: str) -> frozenset[str]:
+    words = {word.lower() for word in _WORDS.findall(text)}
+    return frozenset(words.union(*(_SAME.get(word, frozenset()) for word in words)) - _COMMON)
+
+
+def _match(key: str, spent: Iterable[_Spent]) -> float:
+    """Return how much of the path has to do with an entry, more for more words in common.
+
+    An entry of how a turn is given matters where somebody waits for that turn.
+    """
+    group, _, own = key.partition(".")
+    groups, owns = ({word.lower() for word in _WORDS.findall(text)} - _COMMON for text in (group, own))
+    match = 0.0
+    for part in spent:
+        if owns & _TURNS:
+            wanted = (groups | owns) - _TURNS
+            match += part.share * _common(wanted, part.waited_for)
+        else:
+            match += part.share * (_common(owns, part.all) + _GROUP * _common(groups, part.all))
+    return match
+
+
+def _common(words: set[str], others: frozenset[str]) -> float:
+    return len(words & others) / len(words) if words else 0.0

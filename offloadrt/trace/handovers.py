@@ -1,0 +1,101 @@
+"""`Handovers`: who let whom go on, and where in the source each directive stands.
+
+Recorded beside the events and not among them: they are no part of the trace hash, nor of what a run counts, so a run
+that records them is the run that does not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from offloadrt.sim import Actor
+from offloadrt.sim.actor import SELF
+from offloadrt.trace.event import PS_PER_S
+
+NOBODY = -1
+"""The giver of a hand-over that no actor made: a timeout of Trio's, or the beginning of the run."""
+
+_PACKAGE = Path(__file__).parents[1]
+_FLOORS = ("cli", "study", "recording", "models", "runtime", "driver", "machine", "sim", "trace")
+_WITHIN = tuple(f"{_PACKAGE / floor}/" for floor in _FLOORS)
+"""Where the emulator's own code is; a directive stands in the first frame outside of it."""
+
+
+class Handover(NamedTuple):
+    """An actor was let go on by another one."""
+
+    position: int
+    """How many events the trace had before it."""
+    time_ps: int
+    giver: int
+    taker: int
+    target: str
+    """What the taker had waited for; empty when it is not known here, as with a lock that has events of its own."""
+    since_ps: int
+    """When it began to wait."""
+    turn: bool
+    """Whether it had waited for its turn (a lock, a server), and for no result of the giver's."""
+
+
+class Handovers:
+    """The observer of a simulation; `position` gives the number of events so far (`Trace.count`)."""
+
+    def __init__(self) -> None:
+        self.position: Callable[[], int] = int
+        self.places: dict[int, str] = {}
+        """Where in the source each directive stands, as "patch.cpp:41", by its number."""
+        self.arrivals: dict[int, tuple[int, int]] = {}
+        """When each kernel reached the compute units, in picoseconds, and how many hand-overs there had been."""
+        self._rows: list[tuple[int, float, int, int, str, float, bool]] = []
+        self._ended = NOBODY
+
+    def handed_over(self, sim: Any, actor: Actor) -> None:
+        """Note that the running actor lets `actor` go on, or has set the timer with which it does."""
+        target = actor.waits_for
+        giver = sim.running or SELF.get(None)
+        if giver is None or not giver.is_actor:
+            by = NOBODY
+        elif giver is actor:
+            return
+        else:
+            by = giver.index
+        if target is None:
+            self._rows.append((self.position(), sim.now, by, actor.index, "", sim.now, False))
+        elif not getattr(target, "is_service", False):
+            turn = getattr(target, "takes_turns", False)
+            self._rows.append((self.position(), sim.now, by, actor.index, target.name, actor.waits_since, turn))
+
+    def joined(self, sim: Any, actor: Actor, since: float) -> None:
+        """Note that `actor` waited from `since` until the last of its children had ended."""
+        if sim.now > since:
+            self._rows.append((self.position(), sim.now, self._ended, actor.index, "end of its team", since, False))
+
+    def finished(self, actor: Actor) -> None:
+        """Note that an actor has ended: somebody may have waited for it in Trio."""
+        self._ended = actor.index
+
+    def arrived(self, sim: Any, kernel: int) -> None:
+        """Note that a kernel has reached the compute units."""
+        self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows)
+
+    def place(self, directive: int, actor: Actor) -> None:
+        """Note where the directive stands that the running actor begins."""
+        place = actor.data.get("place")
+        if place is None:
+            frame = sys._getframe(2)
+            while frame.f_back is not None and frame.f_code.co_filename.startswith(_WITHIN):
+                frame = frame.f_back
+            name = frame.f_code.co_filename
+            place = "" if name.startswith(_WITHIN) else f"{name.rpartition('/')[2]}:{frame.f_lineno}"
+        self.places[directive] = place
+
+    @property
+    def rows(self) -> list[Handover]:
+        """Return every hand-over, in order."""
+        return [
+            Handover(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)
+            for position, time, by, to, target, since, turn in self._rows
+        ]

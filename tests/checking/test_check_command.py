@@ -1,0 +1,73 @@
+"""`offloadrt check`: what it prints, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from offloadrt.cli import main
+
+PROGRAM = textwrap.dedent('''
+    from offloadrt import Run, kernel, scenario
+    from offloadrt import openmp as omp
+
+    @kernel
+    def double(a, n):
+        for i in range(n):
+            a[i] = a[i] * 2.0
+
+    @scenario
+    async def doubled(run: Run, n: int = 64, wait: bool = True, missing: bool = False):
+        """Doubles an array."""
+        async def body(t):
+            a, b = t.array("a", n, fill=1.0), t.array("b", n, fill=1.0)
+            async with t.target_data(omp.map(to=a)):
+                await t.target(double, a, n, nowait=True)
+                if wait:
+                    await t.taskwait()
+                await t.target_update(omp.from_(a))
+                await t.taskwait()
+                if missing:
+                    await t.target(double, b, n, maps=omp.map(to=omp.section(b, 0, n // 2)))
+        await run.parallel(body)
+''')
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    file = tmp_path / "doubled.py"
+    file.write_text(PROGRAM)
+    return str(file)
+
+
+def test_a_program_without_mistakes(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", program]) == 0
+    assert capsys.readouterr().out == "doubled on alex-a100: nothing to report\n"
+
+
+def test_a_race_is_told_with_both_lines(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", program, "wait=false"]) == 1
+    told = capsys.readouterr().out
+    assert "race: a on device 0\n" in told and told.endswith("doubled on alex-a100: 1 mistake\n")
+    assert "doubled.py:16" in told and "doubled.py:19" in told
+
+
+def test_json(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", program, "wait=false", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    (mistake,) = report["mistakes"]
+    assert mistake["kind"] == "race" and [story["who"] for story in mistake["stories"]]
+    assert report["elapsed_s"] > 0 and report["unknown_kernels"] == []
+
+
+def test_an_error_of_the_program_is_a_mistake(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", program, "missing=true"]) == 1
+    assert "fatal error: CUDA error: an illegal memory access" in capsys.readouterr().out
+
+
+def test_a_mistake_of_the_script_is_none(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", program, "n=-1"]) == 3
+    assert "Traceback" in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""Races are what no synchronization of the program orders, whoever came first in this run."""
+
+from __future__ import annotations
+
+import pytest
+from checked_programs import Body, N, add, double, double_views, fill, fill_part, found, kinds, run_checked
+
+from offloadrt import openmp as omp
+
+
+def test_an_update_races_with_a_kernel_that_nobody_waited_for() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        async with t.target_data(omp.map(to=a)):
+            await t.target(double, a, N, nowait=True)
+            await t.target_update(omp.from_(a))
+            await t.taskwait()
+
+    (race,) = run_checked(body)[0]
+    assert race.kind == "race" and race.subject == "a on device 0"
+    update, kernel = race.stories
+    assert update.did == "copies a from the device in target update" and update.who == "host thread 0"
+    assert kernel.did == "writes a in kernel 'double' of target nowait" and kernel.who == "task of host thread 0"
+    assert update.where.startswith("test_races.py:") and "taskwait" in race.advice
+
+
+@pytest.mark.parametrize("delay_us", [0, 1, 10, 100, 1000])
+def test_a_race_is_reported_whichever_comes_first(delay_us: int) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        async with t.target_data(omp.map(to=a)):
+            await t.target(double, a, N, nowait=True)
+            await t.compute(delay_us * 1e-6)
+            await t.target_update(omp.from_(a))
+            await t.taskwait()
+
+    assert found(body) == [("race", "a on device 0")]
+
+
+def _chain(orders: str) -> Body:
+    """Two kernels and a look at the result, ordered in some way."""
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        depend = omp.depend(inout=a) if "depend" in orders else ()
+        async with t.target_data(omp.map(tofrom=a)):
+            await t.target(double, a, N, nowait="nowait" in orders, depend=depend)
+            if "between" in orders:
+                await t.taskwait()
+            await t.target(double, a, N, nowait="nowait" in orders, depend=depend)
+            if "after" in orders:
+                await t.taskwait()
+        assert a[0] >= 1.0
+
+    return body
+
+
+@pytest.mark.parametrize(
+    "orders", ["", "nowait depend after", "nowait between after", "depend", "nowait between depend after"]
+)
+def test_what_the_program_orders_is_no_race(orders: str) -> None:
+    assert found(_chain(orders)) == []
+
+
+@pytest.mark.parametrize("orders", ["nowait after", "nowait depend", "nowait between"])
+def test_what_is_left_unordered_is_one(orders: str) -> None:
+    assert kinds(_chain(orders)) == ["race"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_threads_that_write_one_array_race_unless_a_barrier_stands_between(seed: int) -> None:
+    shared: dict[str, omp.HostArray] = {}
+
+    def body(barrier: bool) -> Body:
+        async def member(t: omp.HostThread) -> None:
+            if t.number == 0:
+                shared["a"] = t.array("a", N, fill=1.0)
+            await t.barrier()
+            if t.number == 0:
+                await t.target(double, shared["a"], N)
+            if barrier:
+                await t.barrier()
+            if t.number == 1:
+                await t.target(double_views, shared["a"], iterations=N)
+
+        return member
+
+    options = {"strategy": "random", "seed": seed}
+    assert kinds(body(barrier=False), 2, **options) == ["race"]
+    assert kinds(body(barrier=True), 2, **options) == []
+
+
+def test_threads_may_share_a_mapping_that_they_only_read() -> None:
+    shared: dict[str, omp.HostArray] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared["a"] = t.array("a", N, fill=1.0)
+        await t.barrier()
+        own = t.array("own", N)
+        await t.target(add, own, shared["a"], N, maps=[omp.map(to=shared["a"]), omp.map(from_=own)])
+        assert own[0] == 1.0
+
+    assert found(body, 4) == []
+
+
+def test_threads_that_use_their_own_halves_do_not_race() -> None:
+    shared: dict[str, omp.HostArray] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared["a"] = t.array("a", N, fill=1.0)
+        await t.barrier()
+        a, half = shared["a"], N // 2
+        first = t.number * half
+        a[first : first + half] = 2.0
+        await t.target(fill_part, a, first, half, maps=omp.map(tofrom=omp.section(a, first, half)))
+        assert a[first] == 3.0
+
+    assert found(body, 2) == []
+
+
+def test_a_host_write_races_with_a_kernel_in_place() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        await t.target(fill, a, N, nowait=True)
+        a[0] = 5.0
+        await t.taskwait()
+
+    assert found(body, machine="mi300a", configuration="implicit_zero_copy") == [("race", "a on the host")]

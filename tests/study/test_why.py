@@ -1,0 +1,209 @@
+"""Why a run took as long as it did: the path adds up, the sentence names what was planted, a what-if is a run."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
+from offloadrt.study import Run, execute, find_scenario, scenario
+from offloadrt.study.executors import InProcess
+from offloadrt.study.points import Options
+from offloadrt.study.why.explain import Page, explain
+from offloadrt.study.why.observed import Observed, observe
+from offloadrt.study.why.proposals import decisions, proposals
+from offloadrt.study.why.sentence import limit_of
+
+PLANTED = Path(__file__).with_name("planted.py")
+EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}
+
+
+def seen(name: str, /, **asked: Any) -> Observed:
+    return observe(find_scenario(name), asked, Options())
+
+
+def observed(program: Any) -> Observed:
+    return observe(scenario(program), {}, Options())
+
+
+# the critical path
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+@pytest.mark.parametrize("strategy", ["fifo", "random(3)"])
+def test_the_parts_of_the_path_add_up_to_the_elapsed_time(gear: str, strategy: str) -> None:
+    run = observe(find_scenario("exahype"), EXAHYPE, Options(gear=gear, strategy=strategy))
+    assert sum(part.ps for part in run.path) == run.elapsed_ps == round(run.result.elapsed_s * 1e12)
+    for before, after in itertools.pairwise(run.path):
+        assert before.end_ps == after.begin_ps
+
+
+def test_both_gears_have_the_same_path() -> None:
+    paths = [observe(find_scenario("exahype"), EXAHYPE, Options(gear=gear)).path for gear in ("native", "turbo")]
+    assert paths[0] == paths[1]
+
+
+def test_recording_who_let_whom_go_on_changes_nothing() -> None:
+    plain = execute(find_scenario("exahype"), EXAHYPE, hash=True)
+    told = observe(find_scenario("exahype"), EXAHYPE, Options(hash=True)).result
+    assert told == plain
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["lock", "units", "station", "compute", "tell", "ask"]), st.integers(1, 9)), max_size=6
+)
+
+
+@settings(max_examples=20)
+@given(st.lists(STEPS, min_size=1, max_size=5))
+def test_the_path_of_any_program_adds_up(threads: list[list[tuple[str, int]]]) -> None:
+    async def program(run: Run) -> None:
+        sim = run.sim
+        lock, units, station, box = Lock(sim, "l"), Semaphore(sim, 2, "u"), Station(sim, 2, "s"), Mailbox(sim, "b")
+        started = Signal(sim, "started")
+
+        async def thread(steps: list[tuple[str, int]]) -> None:
+            for what, ms in steps:
+                if what == "lock":
+                    async with lock:
+                        await sim.sleep(ms * 1e-3)
+                elif what == "units":
+                    async with units:
+                        await sim.sleep(ms * 1e-3)
+                elif what == "station":
+                    await station.serve(ms * 1e-3)
+                elif what == "compute":
+                    await run.machine.cores.compute(ms * 1e-3)
+                elif what == "tell":
+                    await sim.sleep(ms * 1e-3)
+                    box.put(ms)
+                else:
+                    await box.get_until(sim.now + ms * 1e-3)
+            if not started.is_set:
+                started.set()
+            await started.wait()
+
+        async with sim.open_nursery() as nursery:
+            for steps in threads:
+                nursery.spawn(thread, steps)
+
+    run = observed(program)
+    assert sum(part.ps for part in run.path) == run.elapsed_ps == round(run.result.elapsed_s * 1e12)
+    assert all(part.ps > 0 for part in run.path)
+
+
+def test_a_thread_alone_waits_for_no_turn() -> None:
+    run = seen("exahype", **{**EXAHYPE, "threads": 1})
+    assert {part.waited_for for part in run.path} == {""}
+
+
+def test_what_a_waiter_waits_for_is_the_work_of_those_before_it() -> None:
+    async def program(run: Run) -> None:
+        lock = Lock(run.sim, "the lock")
+
+        async def thread(hold_s: float) -> None:
+            async with lock:
+                await run.sim.sleep(hold_s)
+
+        async with run.sim.open_nursery() as nursery:
+            for number, hold_s in enumerate((2.0, 3.0, 5.0)):
+                nursery.spawn(thread, hold_s, name=f"thread {number}")
+
+    parts = [(part.actor, part.ps // 10**12, part.waited_for) for part in observed(program).path]
+    assert parts == [("thread 0", 2, "the lock"), ("thread 1", 3, "the lock"), ("thread 2", 5, "")]
+
+
+def test_a_path_goes_from_a_kernel_to_its_launch_and_over_the_host_thread() -> None:
+    path = seen(f"{PLANTED}:underfilled_kernel").path
+    resources = [part.resource for part in path]
+    assert "launch" in resources and resources[resources.index("launch") + 1] == "kernel"
+    assert {part.place.partition(":")[0] for part in path if part.directive} == {"planted.py"}
+
+
+def test_uses_of_locks_agree_with_the_run_s_own_counts() -> None:
+    run = seen("exahype", **EXAHYPE)
+    for name in ("driver context", "device table"):
+        use = next(use for use in run.resources if use.name == name)
+        counted = run.result.locks[name]
+        assert use.utilisation == pytest.approx(counted.hold_s / run.result.elapsed_s, rel=1e-6)
+        assert use.mean_queue == pytest.approx(counted.wait_s / run.result.elapsed_s, rel=1e-6)
+
+
+# the sentence
+
+BOTTLENECKS = {
+    "slow_free": ("driver context", "cuMemFree"),
+    "hot_entry_lock": ("entry locks", "cuMemcpyHtoDAsync"),
+    "saturated_copy_engine": ("device 0 copy engine h2d", ""),
+    "one_core_too_few": ("core", ""),
+    "fault_storm": ("page faults", "their service"),
+    "always_map": ("driver", "cuMemcpyHtoDAsync"),
+    "underfilled_kernel": ("kernel", "think"),
+    "uneven_work": ("program", ""),
+    "small_dma_ring": ("device 0 dma ring 0", ""),
+    "oversubscribed": ("page faults", "migration h2d"),
+}
+
+
+@pytest.mark.parametrize("name", BOTTLENECKS)
+def test_what_was_planted_is_named_first(name: str) -> None:
+    limit = limit_of(seen(f"{PLANTED}:{name}"))
+    assert (limit.resource, limit.call) == BOTTLENECKS[name], limit.sentence
+
+
+def test_the_sentence_tells_the_call_the_array_and_the_line() -> None:
+    line = next(n for n, text in enumerate(PLANTED.read_text().splitlines(), 1) if "maps=omp.map(tofrom=a)" in text)
+    sentence = limit_of(seen(f"{PLANTED}:slow_free")).sentence
+    assert sentence.startswith("The lock of the driver context limits this run:")
+    assert f"behind cuMemFree, most in target of `a` (planted.py:{line})" in sentence
+
+
+def test_the_sentence_says_who_is_late_and_which_kernel_is_too_small() -> None:
+    assert "most of the path is host thread 2" in limit_of(seen(f"{PLANTED}:uneven_work")).sentence
+    assert "its 4 teams fill a part of the 108 SMs only" in limit_of(seen(f"{PLANTED}:underfilled_kernel")).sentence
+
+
+# what if
+
+
+def page(budget_s: float = 1e6, **asked: Any) -> Page:
+    return explain(find_scenario("exahype"), asked, InProcess(), budget_s=budget_s)
+
+
+@pytest.mark.slow
+def test_what_would_help_most_comes_first_and_each_what_if_is_a_run() -> None:
+    found = page(**{**EXAHYPE, "patches": 4, "threads": 8})
+    names = [tried.change.name for tried in found.tried.what_ifs]
+    assert names[0] == "memory=pool"
+    assert "--set driver.context.uncontended=true" in names[:6]
+    assert found.tried.left == 0
+    for tried in found.tried.what_ifs[::9]:
+        assert again(tried.command) == tried.elapsed_s
+
+
+def again(command: str) -> float:
+    """Run what a command line says."""
+    _, _, name, *words = shlex.split(command)
+    parameters = dict(
+        word.split("=", 1) for word in words if not word.startswith("--") and "." not in word.split("=")[0]
+    )
+    overrides = dict(word.split("=", 1) for flag, word in itertools.pairwise(words) if flag == "--set")
+    return execute(find_scenario(name), parameters, overrides=overrides).elapsed_s
+
+
+def test_the_promising_is_tried_before_the_rest() -> None:
+    scenario = find_scenario("exahype")
+    run = seen("exahype", **EXAHYPE)
+    chosen = [change.name for change in decisions(scenario, run.result.parameters)]
+    assert chosen == [
+        "batch=1", "batch=16", "threads=2", "threads=8", "memory=pool", "memory=managed", "memory=managed+prefetch",
+        "allocator=direct",
+    ]  # fmt: skip
+    first = [change.name for change in proposals(run.spec, run.path, {})[:8]]
+    assert "--set driver.context.uncontended=true" in first and "--set alloc.cudaFree=0us" in first
