@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.cli.running import app
 from offloadrt.cli.schemas import RECORDS, schema_of
+from offloadrt.cli.why import app
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -34,6 +34,8 @@ COMMANDS = [
     ["machines", "t4", "h100"],
     ["run", QUEUEING],
     ["run", "overlap", "threads=200", "n=64", "--repeat", "2", "--hash", "--set", "alloc.cudaFree=20s"],
+    ["check", "overlap", "threads=2", "n=64"],
+    ["why", "overlap", "threads=2", "n=64", "--budget", "0s"],
     ["compare", QUEUEING, "threads=1,2", "--jobs", "1"],
     ["sweep", QUEUEING, "threads=1,2", "policy=fair", "--jobs", "1"],
 ]

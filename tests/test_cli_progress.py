@@ -16,7 +16,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_the_estimate_goes_by_what_was_done_since_the_start(clock: list[float]) -> None:
-    steps = terminal.Steps()
+    steps = terminal.StepProgress()
     assert steps.line("runs") == ""
     steps.reached("sweep", 40, 100)  # kept from earlier
     assert steps.line("runs") == "40 of 100 runs"
@@ -26,7 +26,7 @@ def test_the_estimate_goes_by_what_was_done_since_the_start(clock: list[float]) 
 
 
 def test_each_stage_begins_anew(clock: list[float]) -> None:
-    steps = terminal.Steps()
+    steps = terminal.StepProgress()
     steps.reached("one", 0, 2)
     clock[0] += 1000.0
     steps.reached("two", 0, 4)

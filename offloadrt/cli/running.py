@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE, PROGRAM_FAILED, WRONG_USE
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, Machine, Overrides, RunOptions, Runtime, overrides_of
-from offloadrt.cli.terminal import bars, console, kept_progress, print_json, stages, told_now_and_then, warn
+from offloadrt.cli.terminal import console, kept_progress, print_json, run_progress, stages, warn
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
 
@@ -54,13 +54,7 @@ def run(
     if "configuration" in written and options.configuration is not None:
         raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
     given = chosen.bind(written)
-    with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as (watched, steps):
-        task = progress.add_task(chosen.name, total=None)
-
-        def advanced(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-            steps.reached(chosen.name, done, total)
-
+    with run_progress(chosen.name) as (advanced, watched):
         result = execute_repeatedly(
             chosen,
             given,

@@ -12,6 +12,7 @@ from offloadrt.study.errors import UserError, did_you_mean
 
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "calibrate": ("cli.machine_records:CalibrationRecord",),
+    "check": ("study.running.checked:CheckReport",),
     "compare": ("study.reporting.compare:Comparison",),
     "conform": ("cli.records:ConformanceRecord",),
     "kernels": ("cli.records:KernelsRecord", "cli.recording_records:RecordedKernelsRecord[]"),
@@ -25,6 +26,7 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "show": ("cli.records:ScenarioRecord", "cli.recording_records:RecordingRecord"),
     "stats": ("cli.records:LogRecord", "cli.recording_records:RealRuntimeRecord[]"),
     "sweep": ("cli.records:SweepRecord",),
+    "why": ("study.why.explain:Page",),
     "validate": ("study.validation.validate:ValidationRecord", "study.independent.prediction:IndependentRecord"),
 }
 """The classes of what a command may print, by module in offloadrt; `[]` is a list of such records."""

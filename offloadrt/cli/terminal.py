@@ -76,7 +76,7 @@ def bars() -> Iterator[tuple[Any, bool]]:
 _NOW_AND_THEN_S = 5.0
 
 
-class Steps:
+class StepProgress:
     """How far a piece of work is, in lines with an estimate of what is left."""
 
     def __init__(self) -> None:
@@ -107,9 +107,9 @@ def duration(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def _lines(shown: bool) -> Iterator[Steps]:
+def _lines(shown: bool) -> Iterator[StepProgress]:
     """Write how far the runs are to standard error every few seconds, where no bar is shown."""
-    steps = Steps()
+    steps = StepProgress()
 
     def line() -> str:
         told = steps.line("runs")
@@ -138,20 +138,26 @@ def _now_and_then(wanted: bool, line: Callable[[], str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told_now_and_then(title: str, shown: bool = True) -> Iterator[tuple[Callable[[Run], None], Steps]]:
-    """Write the virtual time of a run to standard error every few seconds, where no bar is shown.
+def run_progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[Run], None]]]:
+    """Show how far a run is: a bar on a terminal's standard error, elsewhere its virtual time every few seconds.
 
-    Yields what is to be called with the run, and the steps of which a long program tells.
+    Yields what is to be called with the steps of which a long program tells, and with the run before it begins.
     """
     runs: list[Run] = []
-    steps = Steps()
+    steps = StepProgress()
 
     def line() -> str:
         reached = f"{runs[-1].sim.now:.6g} s of virtual time" if runs else "not begun"
         return ", ".join(filter(None, (f"{title}: {reached}", steps.line("steps"))))
 
-    with _now_and_then(shown, line):
-        yield runs.append, steps
+    with bars() as (progress, shown), _now_and_then(not shown, line):
+        task = progress.add_task(title, total=None)
+
+        def advanced(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+            steps.reached(title, done, total)
+
+        yield advanced, runs.append
 
 
 class _NoBars:

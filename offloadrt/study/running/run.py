@@ -178,7 +178,8 @@ class Run:
             self._built = build(self.sim, self._spec, self._options, self._environment, self.trace, self._counting)
             self._spec = self._built.spec
             if self._observer is not None:
-                self._built.program.observe(self._observer)
+                for program in self._built.programs:
+                    program.observe(self._observer)
         return self._built
 
     # ------------------------------------------------------------------ the program
