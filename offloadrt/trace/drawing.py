@@ -66,7 +66,7 @@ class Drawing:
                 self._threads.begin(actor, now, ("signal", event.signal), f"wait for {event.signal}")
             case events.SignalWaitEnd():
                 self._threads.end(actor, now, ("signal", event.signal))
-            case events.LockWait():
+            case events.LockWait() if not self._waits.tries_again(actor):
                 self._threads.begin(actor, now, ("wait", event.lock), f"wait for {event.lock}")
                 self._waiting(event.lock, 1)
             case events.LockAcquire():

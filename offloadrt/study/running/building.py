@@ -60,6 +60,8 @@ def build(
             drivers.append([open_driver(view, number, drivers[0][number]) for number in range(devices)])
         chosen = options.chosen_on(spec, environment)
         programs = [program_of(chosen, view, opened, trace) for view, opened in zip(views, drivers, strict=True)]
+        for program in programs[1:]:  # the numbers of directives tell in a trace what caused what, in all processes
+            program.next_directive = programs[0].next_directive
         return Built(spec, machine, drivers, processes_of(programs))
     except ValueError as error:
         raise UserError(str(error)) from None

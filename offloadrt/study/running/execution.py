@@ -22,8 +22,8 @@ from offloadrt.study.running import collect
 from offloadrt.study.running.profiles import far_off, machine_of
 from offloadrt.study.running.run import Run
 from offloadrt.study.running.unawaited import all_awaited
+from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
-from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
 from offloadrt.trace import Handovers
@@ -162,7 +162,7 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
-        if isinstance(inner, SourceRefused) or (_is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -176,10 +176,6 @@ _OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAc
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """
-
-
-def _is_shipped(scenario: Scenario) -> bool:
-    return scenario.path is not None and scenario.path.parent == folder()
 
 
 _patient = False

@@ -48,9 +48,9 @@ def folder() -> Path:
     return PACKAGE / "scenarios"
 
 
-def files() -> list[Path]:
-    """Return the files of the scenarios that come with the package."""
-    return [path for path in sorted(folder().glob("*.py")) if not path.name.startswith("_")]
+def files(subfolder: str = "") -> list[Path]:
+    """Return the files of the scenarios that come with the package: those of a subfolder, or those that are in none."""
+    return [path for path in sorted((folder() / subfolder).glob("*.py")) if not path.name.startswith("_")]
 
 
 def digest_of(path: Path) -> str:
