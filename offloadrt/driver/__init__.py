@@ -16,6 +16,8 @@ are in ``README.md``.  To follow one call from top to bottom, open ``cuda/driver
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from offloadrt.driver.cuda.call_names import call_name
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies, HostRange
@@ -74,6 +76,7 @@ __all__ = [
     "blit",
     "call_name",
     "open_driver",
+    "share_address_space",
 ]
 
 
@@ -85,3 +88,10 @@ def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None 
     if machine.spec.text("driver.api") == "rocr":
         return Rocr.of(machine, number)
     return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)
+
+
+def share_address_space(drivers: Sequence[Driver | Rocr]) -> None:
+    """Let the drivers of one process share its managed memory; call it before any of them manages memory."""
+    of_cuda = [driver for driver in drivers if isinstance(driver, Driver)]
+    if len(of_cuda) > 1:
+        of_cuda[0].share_address_space(of_cuda[1:])

@@ -22,6 +22,7 @@ from offloadrt.machine.compute.time_slicer import SlicerStatistics
 from offloadrt.machine.host.host_memory import HostMemory
 from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.links.dma_ring import DmaRing, RingSpec, RingStatistics
+from offloadrt.machine.links.link import Link
 from offloadrt.machine.links.peer_relay import PeerRelay
 from offloadrt.machine.links.remote_port import RemotePort
 from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
@@ -245,6 +246,17 @@ class Device:
             queue.migrations = migrations
         self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
         return managed
+
+    def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
+        """Let kernels reach managed memory on another device: ``h2d`` is the link from it, ``d2h`` the one to it.
+
+        ``part``: of a link's bandwidth, what one kernel attains at most.
+        """
+        assert self.managed is not None, "managed memory is in use"
+        for direction, link in links.items():
+            name = f"peer {peer} {direction}"
+            port = RemotePort(self.sim, self.index, name, link, part * link.bandwidth, self.compute.mailbox)
+            self.managed.peer_ports[peer, direction] = port
 
     def start(self) -> None:
         """Spawn the actors of the compute units and of the copy engines or DMA rings, once."""

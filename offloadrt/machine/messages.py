@@ -237,18 +237,20 @@ class ManagedFault:
     cause: int
     time: float
     """When the faults were raised, in virtual seconds."""
+    stored: Mapping[int, int] = attrs.field(factory=dict)
+    """Pages that stores have met, by block, where these are told apart from loads; it may name more than ``pages``."""
 
     def head(self, entries: int) -> ManagedFault:
         """Return its first pages, as many as so many entries have begun to report."""
         total = how_many(self.pages)
         pages = up_to(self.pages, -(-total * entries // self.entries))
-        return ManagedFault(pages, entries, self.kernel, self.cause, self.time)
+        return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored)
 
     def tail(self, entries: int) -> ManagedFault:
         """Return the entries behind so many, and the pages that these report."""
         reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
         pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
-        return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time)
+        return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time, self.stored)
 
 
 @attrs.frozen

@@ -327,8 +327,6 @@ def why_nothing_migrates(machine: Machine) -> str:
         return "its GPU cannot use host memory (gpu.unified_memory is false)"
     if spec.flag("machine.apu"):
         return "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
-    if len(machine.devices) > 1:
-        return f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
     return ""
 
 
@@ -353,6 +351,8 @@ def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
     elif configuration.migrates and (reason := why_nothing_migrates(machine)):
         why = reason
+    elif configuration.places_objects and len(machine.devices) > 1:
+        why = f"objects are placed on one device only, and the run has {len(machine.devices)}"
     elif in_place and not spec.flag("machine.apu"):
         why = (
             "only the kernels of an APU are emulated in memory of the host (machine.apu is false); "

@@ -79,6 +79,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random", "advised": "prefer_host"},
         {"gib": 16.0, "warm_up": 1, "launches": 1, "advised": "prefetch"},
     ],
+    "managed_peers": [
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "read_mostly", "devices": 3},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "prefer_device"},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "prefetch"},
+    ],
     "overlap": [
         {"threads": 2, "n": 256, "configuration": "copy"},
         {"threads": 2, "n": 256, "configuration": "managed"},

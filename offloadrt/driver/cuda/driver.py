@@ -83,7 +83,6 @@ class Driver:
         self.memcpy_dtod_async = copying.memcpy_dtod_async
         self.memcpy_peer_async = copying.memcpy_peer_async
         self.device_can_access_peer = copying.device_can_access_peer
-        self.ctx_enable_peer_access = copying.ctx_enable_peer_access
 
         kernels = KernelCalls(context, copies)
         self.launch_kernel = kernels.launch_kernel
@@ -94,6 +93,7 @@ class Driver:
         self.mem_alloc_managed = managed.mem_alloc_managed
         self.mem_prefetch_async = managed.mem_prefetch_async
         self.mem_advise = managed.mem_advise
+        self._copying = copying
 
         self._memory = memory = MemoryCalls(context, managed, streams, self.kernel_driver)
         self.mem_alloc = memory.mem_alloc
@@ -144,6 +144,29 @@ class Driver:
     def context(self) -> HostLock:
         """Return the context lock."""
         return self._context.lock
+
+    async def ctx_enable_peer_access(self, peer: int, cause: int | None = None) -> None:
+        """Let copies, and managed memory, use the link to another device from now on (cuCtxEnablePeerAccess).
+
+        Raises DriverError when there is none, and when access is enabled already.
+        """
+        await self._copying.ctx_enable_peer_access(peer, cause)
+        self.kernel_driver.space.enable_peer(self.device.index, peer)
+
+    def share_address_space(self, others: Sequence[Driver]) -> None:
+        """Share managed memory with the other drivers of the process; call it before any of them manages memory.
+
+        Processes on the same devices do so already, as they have their kernel drivers.
+        """
+        devices = [self.kernel_driver, *(other.kernel_driver for other in others)]
+        for kernel_driver in devices:
+            kernel_driver.space, kernel_driver.devices = devices[0].space, devices
+
+    def start_managed(self) -> None:
+        """Spawn the actors of the unified-memory driver on all devices of the process that have none yet."""
+        for kernel_driver in self.kernel_driver.devices:
+            if kernel_driver.uvm is not None:
+                kernel_driver.uvm.start()
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""

@@ -7,9 +7,10 @@ hands out segments of device memory under a lock of the GPU (``rmGpuLocksAcquire
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from offloadrt.driver.uvm.uvm import Uvm
+from offloadrt.driver.uvm.va_space import VaSpace
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.host_lock import HostLock, lock_policy
 
@@ -24,6 +25,10 @@ class KernelDriver:
     def __init__(self, machine: Machine, device: Device) -> None:
         self.uvm: Uvm | None = None
         """The unified-memory driver, once ``manage`` has been called."""
+        self.space = VaSpace(machine)
+        """The address space of managed memory."""
+        self.devices: Sequence[KernelDriver] = (self,)
+        """The kernel drivers of all devices that share the address space (``share_address_space``)."""
         self._machine = machine
         self._device = device
         self.lock: HostLock | None = None
@@ -39,12 +44,14 @@ class KernelDriver:
             )
 
     def manage(self) -> Uvm:
-        """Use managed memory from now on, for whichever process asks first.
+        """Use managed memory from now on, on all devices of the address space, for whichever process asks first.
 
         Raises ProfileError on an APU, and when the profile lacks an entry.
         """
-        if self.uvm is None:
-            self.uvm = Uvm(self._machine, self._device)
+        for kernel_driver in self.devices:
+            if kernel_driver.uvm is None:
+                kernel_driver.uvm = Uvm(kernel_driver._machine, kernel_driver._device, self.space)
+        assert self.uvm is not None, "it is one of the devices"
         return self.uvm
 
     def work(self, dt: float) -> Awaitable[None]:

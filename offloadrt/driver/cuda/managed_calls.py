@@ -18,8 +18,6 @@ class ManagedCalls:
         self._context = context
         self._kernel_driver = kernel_driver
         self._host_memory = context.machine.host_memory
-        self._sizes: dict[int, int] = {}
-        """Bytes of the allocations, by address."""
 
     @property
     def uvm(self) -> Uvm | None:
@@ -27,7 +25,7 @@ class ManagedCalls:
         return self._kernel_driver.uvm
 
     def manage(self) -> Uvm:
-        """Use managed memory: called by the runtime before the first allocation.
+        """Use managed memory on all devices of the process: called by the runtime before the first allocation.
 
         Raises ProfileError on an APU, and when the profile lacks an entry.
         """
@@ -42,13 +40,12 @@ class ManagedCalls:
         Raises DriverError without managed memory, and for a size that is not positive.
         """
         with self._context.call("cuMemAllocManaged", None, cause) as call:
-            uvm = self._in_use(call.api)
+            self._in_use(call.api)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked(self._context.costs.allocate_managed):
                 address = self._host_memory.allocate(nbytes, self._context.costs.managed_alignment, "managed")
-                self._sizes[address] = nbytes
-                uvm.add(address, nbytes, populated=False, name=name)
+                self._kernel_driver.space.allocate(address, nbytes, name)
             return address
 
     def free(self, address: int) -> bool:
@@ -56,9 +53,8 @@ class ManagedCalls:
 
         It is the part of cuMemFree that concerns managed memory; the call itself is in ``memory_calls.py``.
         """
-        if self.uvm is None or address not in self._sizes:
+        if not self._kernel_driver.space.free(address):
             return False
-        self.uvm.remove(address, self._sizes.pop(address))
         self._host_memory.release(address)
         return True
 

@@ -163,9 +163,11 @@ class HostThread(ProgramThread):
     def advise(self, place: Place, advice: Advice) -> Awaitable[object]:
         """Advise the driver where an array, or a section, is to lie: cuMemAdvise.
 
-        `prefer_host` keeps it on the host, and the device reaches it over the link; `accessed_by` gives the device its
-        translations before it asks; `prefer_nothing` and `not_accessed_by` take these back. Raises DriverError when the
-        program uses no managed memory, and FreedHostMemory.
+        `prefer_host` keeps it on the host, and devices reach it over the link; `prefer_device` keeps it on the default
+        device, and those with a link to that reach it there; `accessed_by` gives the default device its translations
+        before it asks; `read_mostly` has each device, and the host, keep a copy of what it reads until somebody writes.
+        `prefer_nothing`, `not_accessed_by` and `not_read_mostly` take these back. Raises DriverError when the program
+        uses no managed memory, and FreedHostMemory.
         """
         begin, nbytes = extent(place, "advise")
 

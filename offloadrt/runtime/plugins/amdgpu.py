@@ -248,7 +248,7 @@ class AmdgpuPlugin:
         """Fill the device's page table for a range of host memory."""
         return self.driver.svm_attributes_set(address, nbytes)
 
-    def host_touch(self, address: int, nbytes: int) -> Awaitable[int]:
+    def host_touch(self, address: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
         """Touch host memory in the calling thread: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 

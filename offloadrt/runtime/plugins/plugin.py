@@ -52,8 +52,9 @@ class DevicePlugin(Protocol):
     image_pending: bool
     """Whether the first thread that reaches the device has to load the program."""
 
-    managed: Uvm | None
-    """The driver of managed memory, where the program's arrays are that, or some of them."""
+    @property
+    def managed(self) -> Uvm | None:
+        """Return the driver of managed memory, where the program's arrays are that, or some of them."""
 
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
@@ -132,7 +133,7 @@ class DevicePlugin(Protocol):
         """Fill the device's page table for a range of host memory."""
         ...
 
-    def host_touch(self, address: int, nbytes: int, /) -> Awaitable[object]:
+    def host_touch(self, address: int, nbytes: int, writes: bool = True, /) -> Awaitable[object]:
         """Touch host memory in the calling thread.
 
         Pages that nobody has touched are populated, those that a device owns come back.

@@ -84,7 +84,11 @@ class RunStatistics:
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
         """Return what became of managed memory, by name of the object, over all devices: its sums are `faults`."""
-        return {name: usage for device in self._devices for name, usage in device.managed_objects.items()}
+        objects: dict[str, ManagedUsage] = {}
+        for device in self._devices:
+            for name, usage in device.managed_objects.items():
+                objects[name] = objects[name].plus(usage) if name in objects else usage
+        return objects
 
     @property
     def objects(self) -> Mapping[str, int]:
