@@ -14,6 +14,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
     from offloadrt.study.reporting.compare import Comparison
+    from offloadrt.study.reporting.drawn import DrawnComparison
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
@@ -117,7 +118,7 @@ def changed(run: Result) -> str:
     return "".join(f", {text}" for text in words)
 
 
-def where(of: Result | Comparison | ValidationReport) -> str:
+def where(of: Result | Comparison | DrawnComparison | ValidationReport) -> str:
     """Name the machine and the runtime: `alex-a100 with llvm22`."""
     return f"{of.machine} with {of.runtime}" if of.runtime else of.machine
 

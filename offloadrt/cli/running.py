@@ -146,6 +146,8 @@ def compare(
     *parameters: str,
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
     measure: Annotated[list[str] | None, Parameter(negative=())] = None,
+    draws: int = 0,
+    rank: Annotated[bool, Parameter(negative=())] = False,
     options: RunOptions = DEFAULTS,
     jobs: Jobs = None,
     out: Path | None = None,
@@ -169,6 +171,11 @@ def compare(
         parameter.
     measure:
         Another figure to compare than the elapsed time; may be repeated. By default those that the scenario names.
+    draws:
+        Compare the elapsed times at so many places, drawn in all ranges of the machine, the same for each variant:
+        prints median and 90 % interval of each ratio, and in how many draws each variant wins.
+    rank:
+        With --draws, show the variant that wins most first.
     out:
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
@@ -178,6 +185,7 @@ def compare(
     from offloadrt.study.points import varied
     from offloadrt.study.reporting.compare import compare as compare_runs
     from offloadrt.study.reporting.compare import draw, write
+    from offloadrt.study.reporting.drawn import compare_drawn
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
@@ -190,13 +198,24 @@ def compare(
                     print(f"{chosen.name}: {len(outcome.points)} runs: {varied(outcome.points)}", file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
+            axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
+            base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
+            if draws:
+                workers = jobs if jobs is not None else processors()
+                drawn = compare_drawn(
+                    chosen, axes, pool, draws=draws, baseline=base, options=options.given(), jobs=workers, rank=rank,
+                    advanced=advanced,
+                )  # fmt: skip
+                if json:
+                    sys.stdout.buffer.write(drawn.to_json() + b"\n")
+                else:
+                    console().print(*comparison.drawn(drawn), sep="\n")
+                return
             compared = compare_runs(
                 chosen,
-                sweep_axes(chosen.name, parameters, {}) if parameters else {},
+                axes,
                 pool,
-                baseline=split_assignments(
-                    baseline or (), what="a baseline is written name=value", option="--baseline"
-                ),
+                baseline=base,
                 measures=measure or (),
                 options=options.given(),
                 jobs=jobs if jobs is not None else processors(),

@@ -29,6 +29,7 @@ from offloadrt.driver.cuda.peer_copies import PeerCopies
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
 from offloadrt.driver.cuda.timed_event import TimedEvent
+from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
@@ -67,6 +68,7 @@ __all__ = [
     "ReusePolicies",
     "Rocr",
     "RunHandler",
+    "Schedule",
     "Staging",
     "StreamEvent",
     "TimedEvent",

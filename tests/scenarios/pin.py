@@ -151,6 +151,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"n": 1000, "iterations": 2, "threshold": 10, "batch_limit": 64},
         {"n": 8000, "iterations": 2, "occupied_mib": 14500},
     ],
+    "stream_ordered": [
+        {"memory": "malloc", "steps": 3, "threads": 2},
+        {"memory": "pool", "steps": 3},
+        {"memory": "kept_pool", "steps": 3, "threads": 2},
+    ],
     "stdpar": [
         {"application": "babelstream", "size": 1 << 16, "steps": 3},
         {"application": "babelstream", "size": 256, "steps": 2, "phantom": False, "implementation": "native"},

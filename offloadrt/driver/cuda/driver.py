@@ -26,6 +26,7 @@ from offloadrt.driver.cuda.pinning_calls import PinningCalls
 from offloadrt.driver.cuda.pool_calls import MemPoolCalls
 from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
+from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DriverError
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
@@ -71,6 +72,7 @@ class Driver:
         self.stream_destroy = streams.stream_destroy
         self.stream_synchronize = streams.stream_synchronize
         self.stream_query = streams.stream_query
+        self.launch_host_func = streams.launch_host_func
         self.stream_wait_event = streams.stream_wait_event
         self.event_record = streams.event_record
         self.event_synchronize = streams.event_synchronize
@@ -131,6 +133,10 @@ class Driver:
         """Return the unified-memory driver, once ``manage`` has been called."""
         return self._managed.uvm
 
+    def set_schedule(self, schedule: Schedule) -> None:
+        """Say how threads wait for the device from now on (cuDevicePrimaryCtxSetFlags)."""
+        self._context.waiting.schedule = schedule
+
     @property
     def refusal(self) -> Callable[[DriverCall, str, str], DriverError]:
         """Return what makes the error of a call that a program may not make so."""
@@ -178,8 +184,13 @@ class Driver:
         return locks
 
     def engines(self) -> dict[str, Statistics]:
-        """Return what the actors of the unified-memory driver did, by name."""
-        return {} if self.uvm is None else {self.uvm.handler.mailbox.name: self.uvm.handler.statistics()}
+        """Return what its actors did, by name: the unified-memory driver's, and the thread for host functions."""
+        engines: dict[str, Statistics] = {}
+        if self.uvm is not None:
+            engines[self.uvm.handler.mailbox.name] = self.uvm.handler.statistics()
+        if (callbacks := self._streams.callback_thread) is not None:
+            engines[callbacks.mailbox.name] = callbacks.statistics()
+        return engines
 
     def faults(self) -> dict[str, int]:
         """Return the faults and migrations of managed memory; nothing when there is none."""

@@ -19,6 +19,7 @@ import attrs
 from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute.gpu_context import GpuContext, GpuContexts
 from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
+from offloadrt.machine.compute.kernel_priority import goes_before, put_by_priority
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.machine.compute.resident_kernel import ResidentKernel
@@ -252,8 +253,9 @@ class ComputeUnits:
         while self._launching and self._launching[0][0] <= now:
             packet = heapq.heappop(self._launching)[2]
             context = contexts.of(packet)
-            if context.waiting or not self._can_begin(context, packet):
-                context.waiting.append(packet)
+            ahead = context.waiting and not goes_before(packet, context.waiting[0])
+            if ahead or not self._can_begin(context, packet):
+                put_by_priority(context.waiting, packet)
                 self._delayed.rise()
             else:
                 self._begin(packet)

@@ -26,7 +26,7 @@ from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
-from offloadrt.models.openmp import memory_copies, routines
+from offloadrt.models.openmp import memory_copies, pinned_memory, routines
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
     Construct,
@@ -101,6 +101,13 @@ class HostThread(ProgramThread):
     omp_target_memset = memory_copies.omp_target_memset
     omp_target_memset_async = memory_copies.omp_target_memset_async
     omp_pause_resource = routines.omp_pause_resource
+    omp_init_allocator = pinned_memory.omp_init_allocator
+    omp_alloc = pinned_memory.omp_alloc
+    omp_free = pinned_memory.omp_free
+    llvm_omp_target_alloc_host = pinned_memory.llvm_omp_target_alloc_host
+    llvm_omp_target_free_host = pinned_memory.llvm_omp_target_free_host
+    llvm_omp_target_alloc_device = pinned_memory.llvm_omp_target_alloc_device
+    llvm_omp_target_alloc_shared = pinned_memory.llvm_omp_target_alloc_shared
 
     # managed memory: calls of CUDA, which OpenMP does not have
 

@@ -257,6 +257,22 @@ class CudaPlugin:
         """Call cuMemFree."""
         await self.driver.mem_free(address)
 
+    async def pin(self, address: int, nbytes: int) -> None:
+        """Call cuMemHostRegister."""
+        await self.driver.mem_host_register(address, nbytes)
+
+    async def unpin(self, address: int) -> None:
+        """Call cuMemHostUnregister."""
+        await self.driver.mem_host_unregister(address)
+
+    async def alloc_host(self, nbytes: int) -> int:
+        """Call cuMemAllocHost."""
+        return await self.driver.mem_alloc_host(nbytes)
+
+    async def free_host(self, address: int) -> None:
+        """Call cuMemFreeHost."""
+        await self.driver.mem_free_host(address)
+
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Call cuMemPrefetchAsync in the queue's stream."""
         stream = queue.stream or await self.stream_of(queue)

@@ -150,6 +150,22 @@ class DevicePlugin(Protocol):
 
     def free_managed(self, address: int, /) -> Awaitable[None]: ...
 
+    def pin(self, address: int, nbytes: int, /) -> Awaitable[object]:
+        """Lock memory of the host, so that copies need no staging. Raises DriverError where it cannot."""
+        ...
+
+    def unpin(self, address: int, /) -> Awaitable[object]:
+        """Take `pin` back."""
+        ...
+
+    def alloc_host(self, nbytes: int, /) -> Awaitable[int]:
+        """Allocate pinned memory of the host; returns its address."""
+        ...
+
+    def free_host(self, address: int, /) -> Awaitable[object]:
+        """Free what `alloc_host` gave."""
+        ...
+
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
         """Have managed memory migrate, in the order of the queue."""
         ...
