@@ -58,6 +58,7 @@ class KernelCalls:
         Raises DriverError when the range lies in no block.
         """
         with self._context.call("cuMemsetD8Async", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
             target = self._copies.device_bytes(call.api, dst, nbytes)
             run = None if target is None else lambda: target(0, nbytes).fill(value)
             writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)

@@ -21,6 +21,8 @@ from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
 from offloadrt.sim import Lock
 
 _ORDERED = 7
+_EXCLUSIONS = {5: "critical", 6: "atomic", _ORDERED: "ordered"}
+"""Names of OMPT's kinds of mutual exclusion; all others are locks of a program."""
 _READS = (1,)
 """OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
 _CHUNK = 1 << 12
@@ -62,6 +64,7 @@ class TaskWalk:
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == _ORDERED}
+        self._exclusions = [_EXCLUSIONS.get(kind, "lock") for kind in kinds]
         self._tree = TaskTree(self._columns)
 
     def roots(self) -> list[int]:
@@ -107,18 +110,22 @@ class TaskWalk:
         if step == Step.FORK:
             await self._fork(subject)
         elif step == Step.BARRIER:
-            await running.team.barrier()
+            with running.t.doing("barrier"):
+                await running.team.barrier()
         elif step == Step.TASK:
             await self._make(running, subject, detail)
         elif step == Step.TASKWAIT:
-            await self._wait(running, detail)
+            with running.t.doing("taskwait"):
+                await self._wait(running, detail)
         elif step == Step.GROUP_BEGIN:
             running.groups.append([])
         elif step == Step.GROUP_END:
             made = running.groups.pop() if running.groups else []
-            await running.team.work_until(lambda: all(task.done.is_set for task in made))
+            with running.t.doing("taskgroup"):
+                await running.team.work_until(lambda: all(task.done.is_set for task in made))
         elif step == Step.ACQUIRE:
-            await self._acquire(subject, detail)
+            with running.t.doing(self._exclusions[subject]):
+                await self._acquire(subject, detail)
         elif subject in self._turns:
             self._turns[subject].give_up()
         else:
