@@ -14,10 +14,14 @@ and in all that it starts, time is virtual. The test function is the first actor
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
 strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
 configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
-heuristic_file=..., devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and
-`table_policy` may be objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what
-one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs
-pytest-trio.
+heuristic_file=..., devices=..., record=True, check=True)` says how the run is made; `strategy`, `configuration`,
+`allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
+`machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
+may be parametrized. It needs pytest-trio.
+
+An OpenMP program is checked while it runs (`offloadrt.checking`): a test that passed fails for a race, for stale or
+uninitialised data, and for the use of memory that was freed or not mapped; with ``check="all"`` also for what is left
+mapped and for the other mistakes of maps. ``check=False`` leaves the checker out.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from offloadrt.checking import Checker
     from offloadrt.study import Run
 
 _OF_THE_PROGRAM = {
@@ -58,7 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
-        "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record): "
+        "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record, "
+        "check): "
         "how the emulated machine of the fixture `offload` is made",
     )
 
@@ -97,7 +103,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
         options |= mark.kwargs
-    known = (*_OF_THE_RUN, "model", *_OF_THE_PROGRAM)
+    known = (*_OF_THE_RUN, "model", "check", *_OF_THE_PROGRAM)
     if unknown := [name for name in options if name not in known]:
         raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
     try:
@@ -105,9 +111,26 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
         run.options = options_for(options.get("model", "openmp"))()
         run.configure(**{_OF_THE_PROGRAM[name]: value for name, value in options.items() if name in _OF_THE_PROGRAM})
         check(run.spec, run.options)
+        _watch(request.node, run, options.get("check", True))
     except UserError as error:
         raise UserError(f"mark offload: {str(error).removeprefix('--')}") from None
     return run
+
+
+_CHECKED: pytest.StashKey[tuple[Checker, bool]] = pytest.StashKey()
+"""The checker of a test's run, and whether all that it finds fails the test."""
+
+
+def _watch(node: pytest.Item, run: Run, wanted: object) -> None:
+    """Check the run's program, unless it is not wanted or no OpenMP program."""
+    from offloadrt.checking import Checker
+
+    if wanted not in (True, False, "all"):
+        raise pytest.UsageError(f"offload: check is {wanted!r}, but can be True, False or 'all'")
+    if wanted and run.options.model == "openmp":
+        checker = Checker(run.sim)
+        run.observe(checker)
+        node.stash[_CHECKED] = checker, wanted == "all"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -120,9 +143,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
     item.obj = _as_actor(item.obj, item.funcargs["offload"])
     try:
-        return (yield)
+        result = yield
     except BaseExceptionGroup as group:
         raise unwrapped(group) from None
+    if _CHECKED in item.stash:
+        checker, everything = item.stash[_CHECKED]
+        mistakes = [mistake for mistake in checker.finish() if everything or mistake.is_grave]
+        if mistakes:
+            pytest.fail("\n".join([line for mistake in mistakes for line in mistake.lines()]), pytrace=False)
+    return result
 
 
 def _as_actor(test: Callable[..., Awaitable[Any]], run: Any) -> Callable[..., Awaitable[None]]:

@@ -326,7 +326,7 @@ class Checker:
         elif to_device:
             self._versions.to_device(device, host, begin, event.nbytes)
         else:
-            self._versions.to_host(device, host, begin, event.nbytes)
+            self._versions.to_host(device, host, begin, event.nbytes, there)
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
