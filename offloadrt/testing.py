@@ -14,14 +14,15 @@ and in all that it starts, time is virtual. The test function is the first actor
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
 strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
 configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
-heuristic_file=..., devices=..., record=True, check=True)` says how the run is made; `strategy`, `configuration`,
-`allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
-`machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
-may be parametrized. It needs pytest-trio.
+heuristic_file=..., devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and
+`table_policy` may be objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what
+one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs
+pytest-trio.
 
-An OpenMP program is checked while it runs (`offloadrt.checking`): a test that passed fails for a race, for stale or
-uninitialised data, and for the use of memory that was freed or not mapped; with ``check="all"`` also for what is left
-mapped and for the other mistakes of maps. ``check=False`` leaves the checker out.
+`@pytest.mark.offload(explore="pct:3", runs=500)` runs the test under so many schedules after its run in the order of
+scheduling; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure has a note with
+the schedule, made smaller, and a token; `--offload-replay TOKEN` runs that test under that schedule again. Each run has
+a new `offload`; the test's other fixtures are made once, so none of them may be made of `offload` or be asynchronous.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from offloadrt.checking import Checker
     from offloadrt.study import Run
+    from offloadrt.study.exploring.tested import ExploredTest, MakeRun
+    from offloadrt.study.exploring.token import Token
 
 _OF_THE_PROGRAM = {
     "phantom": "phantom",
@@ -56,21 +58,50 @@ _OF_THE_PROGRAM = {
 _OF_THE_RUN = (
     "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
 )  # fmt: skip
+_EXPLORING = ("explore", "runs")
+_MAKES: pytest.StashKey[MakeRun] = pytest.StashKey()
+_EXPLORED: pytest.StashKey[tuple[str | None, int]] = pytest.StashKey()
+_TOKEN: pytest.StashKey[Token] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that explore schedules."""
+    group = parser.getgroup("offloadrt")
+    group.addoption(
+        "--offload-explore", metavar="STRATEGY", help="run tests with `offload` under many schedules: pct:3"
+    )
+    group.addoption("--offload-runs", metavar="N", type=int, help="how many schedules; by default 100")
+    group.addoption("--offload-replay", metavar="TOKEN", help="run the test of a token under the token's schedule")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Make the mark known, and read the token."""
+    if text := config.getoption("--offload-replay", None):
+        from offloadrt.study.errors import UserError
+        from offloadrt.study.exploring.token import Token
+
+        try:
+            config.stash[_TOKEN] = Token.decode(text)
+        except UserError as error:
+            raise pytest.UsageError(f"--offload-{error}") from None
     config.addinivalue_line(
         "markers",
         "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
         "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record, "
-        "check): "
-        "how the emulated machine of the fixture `offload` is made",
+        "explore, runs): how the emulated machine of the fixture `offload` is made",
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give an async test that takes `offload` to pytest-trio, with or without its `trio_mode`."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give an async test that takes `offload` to pytest-trio, with or without its `trio_mode`; keep a token's test."""
+    if (token := config.stash.get(_TOKEN, None)) is not None:
+        others = [item for item in items if item.nodeid != token.program]
+        if len(others) == len(items):
+            raise pytest.UsageError(
+                f"--offload-replay: the test {token.program} is not among those that were collected"
+            )
+        items[:] = [item for item in items if item.nodeid == token.program]
+        config.hook.pytest_deselected(items=others)
     for item in items:
         if (
             isinstance(item, pytest.Function)
@@ -103,34 +134,25 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
         options |= mark.kwargs
-    known = (*_OF_THE_RUN, "model", "check", *_OF_THE_PROGRAM)
+    known = (*_OF_THE_RUN, "model", *_OF_THE_PROGRAM, *_EXPLORING)
     if unknown := [name for name in options if name not in known]:
         raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
-    try:
-        run = ClockedRun(**{name: value for name, value in options.items() if name in _OF_THE_RUN})
+
+    def make(**changes: Any) -> ClockedRun:
+        changes["overrides"] = {**options.get("overrides", {}), **changes.get("overrides", {})}
+        changed = {**options, **changes}
+        run = ClockedRun(**{name: value for name, value in changed.items() if name in _OF_THE_RUN})
         run.options = options_for(options.get("model", "openmp"))()
         run.configure(**{_OF_THE_PROGRAM[name]: value for name, value in options.items() if name in _OF_THE_PROGRAM})
         check(run.spec, run.options)
-        _watch(request.node, run, options.get("check", True))
+        return run
+
+    request.node.stash[_MAKES] = make
+    request.node.stash[_EXPLORED] = options.get("explore"), options.get("runs", 100)
+    try:
+        return make()
     except UserError as error:
         raise UserError(f"mark offload: {str(error).removeprefix('--')}") from None
-    return run
-
-
-_CHECKED: pytest.StashKey[tuple[Checker, bool]] = pytest.StashKey()
-"""The checker of a test's run, and whether all that it finds fails the test."""
-
-
-def _watch(node: pytest.Item, run: Run, wanted: object) -> None:
-    """Check the run's program, unless it is not wanted or no OpenMP program."""
-    from offloadrt.checking import Checker
-
-    if wanted not in (True, False, "all"):
-        raise pytest.UsageError(f"offload: check is {wanted!r}, but can be True, False or 'all'")
-    if wanted and run.options.model == "openmp":
-        checker = Checker(run.sim)
-        run.observe(checker)
-        node.stash[_CHECKED] = checker, wanted == "all"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -141,17 +163,68 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     from offloadrt.study.scripts.tracebacks import unwrapped
 
-    item.obj = _as_actor(item.obj, item.funcargs["offload"])
+    test, token = item.obj, item.config.stash.get(_TOKEN, None)
+    item.obj = _as_actor(test, item.funcargs["offload"])
     try:
         result = yield
     except BaseExceptionGroup as group:
-        raise unwrapped(group) from None
-    if _CHECKED in item.stash:
-        checker, everything = item.stash[_CHECKED]
-        mistakes = [mistake for mistake in checker.finish() if everything or mistake.is_grave]
-        if mistakes:
-            pytest.fail("\n".join([line for mistake in mistakes for line in mistake.lines()]), pytrace=False)
-    return result
+        if token is None:
+            raise unwrapped(group) from None
+    except Exception:
+        if token is None:
+            raise
+    error = _explored(item, test, token)
+    if error is not None:
+        raise error
+    return None if token is not None else result
+
+
+def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token: Token | None) -> BaseException | None:
+    """Run a test under a token's schedule, or under as many as its mark or the command line says.
+
+    Returns what a run raised.
+    """
+    strategy, runs = item.stash[_EXPLORED]
+    asked = strategy is not None or token is not None
+    strategy = strategy or item.config.getoption("--offload-explore")
+    if strategy is None and token is None:
+        return None
+    if stale := _made_once(item):
+        if asked:
+            raise pytest.UsageError(
+                f"explore: the fixture {stale!r} is made of `offload` or asynchronous, and would be made only once; "
+                "make what it gives in the test itself"
+            )
+        return None
+    from offloadrt.study.errors import UserError
+    from offloadrt.study.exploring.tested import ExploredTest, explore_test, replay_test
+
+    names = inspect.signature(test).parameters
+    arguments = {name: item.funcargs[name] for name in names if name in item.funcargs}
+    explored: ExploredTest = ExploredTest(
+        item.nodeid,
+        item.path,
+        test,
+        arguments,
+        item.stash[_MAKES],
+        passes=(pytest.skip.Exception, pytest.xfail.Exception),
+    )
+    if token is not None:
+        return replay_test(explored, token)
+    try:
+        return explore_test(explored, str(strategy), item.config.getoption("--offload-runs") or runs)
+    except UserError as error:
+        raise pytest.UsageError(f"explore: {str(error).removeprefix('--strategy ')}") from None
+
+
+def _made_once(item: pytest.Function) -> str | None:
+    """Return a fixture of the test that cannot be used in a second run, if there is one."""
+    definitions = item._fixtureinfo.name2fixturedefs
+    for name, versions in definitions.items():
+        of_offload = name != "offload" and "offload" in versions[-1].argnames
+        if of_offload or type(item.funcargs.get(name)).__name__ == "TrioFixture":
+            return name
+    return None
 
 
 def _as_actor(test: Callable[..., Awaitable[Any]], run: Any) -> Callable[..., Awaitable[None]]:

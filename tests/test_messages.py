@@ -203,6 +203,10 @@ async def to_a_peer_relay(actors: Actors) -> None:
     peers.relay.submit(Stranger())  # type: ignore[arg-type]  # that is the point
 
 
+async def to_the_callback_thread(actors: Actors) -> None:
+    mailbox_of(actors.driver, "_streams").callbacks().mailbox.put(Stranger())
+
+
 async def to_the_device_table_lock(actors: Actors) -> None:
     mailbox_of(actors.program.devices[0].table_arbiter, "_requests").put(Stranger())
 
@@ -230,6 +234,7 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
         to_the_migration_worker,
         to_a_remote_port,
         to_a_peer_relay,
+        to_the_callback_thread,
         to_the_device_table_lock,
         to_the_device_table_lock_as_a_call,
         to_the_hidden_helper_threads,

@@ -23,13 +23,27 @@ COMMANDS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_its_program_is_the_scenario_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = next(block for block in BLOCKS if "async def overlap" in block)
+    (program,) = (block for block in BLOCKS if "async def overlap" in block)
     shipped = (ROOT / "scenarios" / "overlap.py").read_text(encoding="utf-8")
     assert shipped.endswith(program.partition("@kernel")[2])
     script = tmp_path / "mine.py"
     script.write_text(program)
     assert main(["run", str(script), "threads=2", "n=64"]) == 0
     assert "per_thread_s" in capsys.readouterr().out
+
+
+def test_its_race_is_found_and_its_token_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (program,) = (block for block in BLOCKS if "async def race" in block)
+    (shown,) = re.findall(r"\$ uv run offloadrt (explore .*)\n((?:.*\n)*?)```", TEXT)
+    monkeypatch.chdir(tmp_path)
+    Path("race.py").write_text(program)
+    assert main([*shown[0].split(), "--jobs", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert [line for line in shown[1].splitlines()[:-1] if line not in printed] == []
+    assert main(["replay", printed.split()[-1]]) == 1
+    assert "the same run, event by event" in capsys.readouterr().out
 
 
 def test_its_commands_record_and_replay_a_binary(tmp_path: Path) -> None:

@@ -18,10 +18,6 @@ ORDER: Final[tuple[str, ...]] = (
 )  # fmt: skip
 
 
-_GRAVE: Final = ORDER[1:6]
-"""Kinds by which a result may be wrong. An error of the program says so by itself."""
-
-
 @attrs.frozen
 class Story:
     """Who did what, where in the program, and when."""
@@ -47,11 +43,6 @@ class Mistake:
     advice: str
     times: int = 1
     """How often the same two places of the program did it."""
-
-    @property
-    def is_grave(self) -> bool:
-        """Tell whether a result may be wrong by it; the other kinds waste memory or do nothing."""
-        return self.kind in _GRAVE
 
     def lines(self) -> list[str]:
         """Return it as text."""

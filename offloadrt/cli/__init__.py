@@ -59,7 +59,7 @@ def _run(tokens: list[str]) -> Any:
     """Run the command; what is a parameter of its scenario and was written as an option is read as it was meant."""
     from cyclopts import UnknownOptionError
 
-    from offloadrt.cli.why import app
+    from offloadrt.cli.report import app
 
     while True:
         try:

@@ -64,7 +64,7 @@ def why(
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
-    seconds = _seconds(budget)
+    seconds = seconds_of(budget)
     with executor_of(executor, workers if seconds else 1) as pool, stages(f"why {chosen.name}") as advanced:
         page = explain(chosen, given, pool, options=options.given(), jobs=workers, budget_s=seconds, stage=advanced)
     if json:
@@ -73,7 +73,8 @@ def why(
         console().print(*printed(page), sep="\n")
 
 
-def _seconds(budget: str) -> float:
+def seconds_of(budget: str) -> float:
+    """Read a budget of real time, as in 60s, 5min or 1h, in seconds. Raises UserError."""
     from offloadrt.study.errors import UserError
 
     if (match := _BUDGET.fullmatch(budget.strip())) is None:

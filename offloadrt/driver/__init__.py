@@ -16,6 +16,8 @@ are in ``README.md``.  To follow one call from top to bottom, open ``cuda/driver
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from offloadrt.driver.cuda.call_names import call_name
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies, HostRange
@@ -27,6 +29,7 @@ from offloadrt.driver.cuda.peer_copies import PeerCopies
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
 from offloadrt.driver.cuda.timed_event import TimedEvent
+from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
@@ -65,6 +68,7 @@ __all__ = [
     "ReusePolicies",
     "Rocr",
     "RunHandler",
+    "Schedule",
     "Staging",
     "StreamEvent",
     "TimedEvent",
@@ -74,9 +78,22 @@ __all__ = [
     "blit",
     "call_name",
     "open_driver",
+    "share_address_space",
 ]
 
 
-def open_driver(machine: Machine, number: int = 0) -> Driver | Rocr:
-    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says."""
-    return Rocr.of(machine, number) if machine.spec.text("driver.api") == "rocr" else Driver.of(machine, number)
+def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None = None) -> Driver | Rocr:
+    """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says.
+
+    ``beside``: that of another process on the same device, whose kernel driver it has.
+    """
+    if machine.spec.text("driver.api") == "rocr":
+        return Rocr.of(machine, number)
+    return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)
+
+
+def share_address_space(drivers: Sequence[Driver | Rocr]) -> None:
+    """Let the drivers of one process share its managed memory; call it before any of them manages memory."""
+    of_cuda = [driver for driver in drivers if isinstance(driver, Driver)]
+    if len(of_cuda) > 1:
+        of_cuda[0].share_address_space(of_cuda[1:])

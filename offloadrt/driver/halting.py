@@ -63,9 +63,11 @@ async def halt(
 ) -> ResumeKernels:
     """Wait until a device's kernels are halted; return the message that lets them run again."""
     mailbox = device.compute.mailbox
-    resume = ResumeKernels(reason, how is SuspendKernels, cause)
+    suspends = how is SuspendKernels
+    resume = ResumeKernels(reason, suspends, cause, device.process)
+    message = SuspendKernels(reason, cause) if suspends else DrainKernels(reason, cause, device.process)
     try:
-        await mailbox.call(how(reason, cause))
+        await mailbox.call(message)
     except BaseException:  # the caller was cancelled while it waited: the halt that it asked for must end as well
         mailbox.put(resume)
         raise

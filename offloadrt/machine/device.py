@@ -6,17 +6,23 @@ table for the memory that it shares with the host.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Mapping
+
+import attrs
 
 from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute.compute_units import ComputeUnits
 from offloadrt.machine.compute.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic, TrafficSpec, TrafficStatistics
 from offloadrt.machine.compute.page_fault import FaultStatistics
+from offloadrt.machine.compute.sharing import shared_contexts
+from offloadrt.machine.compute.time_slicer import SlicerStatistics
 from offloadrt.machine.host.host_memory import HostMemory
 from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.links.dma_ring import DmaRing, RingSpec, RingStatistics
+from offloadrt.machine.links.link import Link
 from offloadrt.machine.links.peer_relay import PeerRelay
 from offloadrt.machine.links.remote_port import RemotePort
 from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
@@ -88,11 +94,26 @@ def fault_spec(spec: MachineSpec) -> FaultSpec:
     return fault
 
 
+@attrs.define
+class _Shared:
+    """What the views of all processes on a device have in common, and may change."""
+
+    started: bool = False
+    """Whether the actors have been spawned."""
+    migrations: Mailbox | None = None
+    """The mailbox of who carries out prefetches; None until managed memory is in use."""
+    queues: list[HardwareQueue] = attrs.field(factory=list)
+    """The hardware queues of all processes."""
+
+
 class Device:
     """One accelerator.  Its actors are spawned when the first stream is opened, within a run.
 
     A discrete device has ``engines`` and ``queues``; an APU has ``rings``, ``hsa_queues`` and ``faults``.  What the
     other kind has is empty, and ``faults`` is None.  ``pages`` is the device's page table for host memory.
+
+    Several ``processes`` share it as ``compute/sharing.py`` says; each has a view of it (``of_process``), with blocks
+    and queues of its own.
 
     Wide because it is the list of a device's parts; each part is an object with a job of its own.
     """
@@ -105,9 +126,12 @@ class Device:
         host_memory: HostMemory,
         trace: Trace | None,
         fill: int | None = None,
+        processes: int = 1,
     ) -> None:
         self.sim = sim
         self.index = index
+        self.process = 0
+        """The number of the process whose view of the device this is."""
         self.memory = DeviceMemory(
             index,
             capacity=_capacity(spec),
@@ -122,7 +146,12 @@ class Device:
             KernelFaults(sim, index, self.pages, fault_spec(spec), host_memory.mapped, huge) if self.apu else None
         )
         self._spec = spec
-        self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults)
+        contexts, self.slicer = None, None
+        if processes > 1:
+            if self.apu:
+                raise ProfileError(spec.path, "machine.apu", "is true: several processes on an APU are not emulated")
+            contexts, self.slicer = shared_contexts(sim, index, spec, processes, trace)
+        self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults, contexts)
         self.engines: dict[str, CopyEngines] = {}
         self.rings: list[DmaRing] = []
         uncontended = spec.flag("hardware_queue.uncontended")
@@ -146,18 +175,36 @@ class Device:
             round_robin=self.apu and spec.text("hsa.queue_assignment") == "round_robin",
             uncontended=uncontended,
         )
-        self.managed: ManagedKernels | None = None
-        """What kernels do with managed memory, once ``manage`` has been called."""
         self.list_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
         """Returns where objects lie; set by a runtime that places objects one by one (configuration ``otm``)."""
-        self._migrations: Mailbox | None = None
+        self._shared = _Shared()
         self.relay: PeerRelay | None = None
         """Carries copies to devices without a link; all discrete devices of a machine share one (``Peers``)."""
-        self.started = False
         self.next_ring: Callable[[], DmaRing] = itertools.cycle(self.rings).__next__
         """Returns the DMA ring that is next in turn; only an APU has rings."""
         self._blits: dict[str, int] = {}
         self._born = sim.now
+
+    def of_process(self, number: int) -> Device:
+        """Return the device as the process with this number sees it; ``number`` counts those that share the device."""
+        if number == self.process:
+            return self
+        view = copy.copy(self)
+        view.process = number
+        view.memory = self.memory.of_process(number)
+        view.queues = self.queues.of_process(number)
+        view.list_placements = tuple
+        return view
+
+    @property
+    def started(self) -> bool:
+        """Tell whether the device's actors have been spawned."""
+        return self._shared.started
+
+    @property
+    def managed(self) -> ManagedKernels | None:
+        """Return what kernels do with managed memory, once ``manage`` has been called."""
+        return self.compute.managed
 
     @property
     def placements(self) -> tuple[ObjectPlacement, ...]:
@@ -194,17 +241,30 @@ class Device:
             )
             for direction in ("h2d", "d2h")
         }
-        self._migrations = migrations
-        for queue in self.queues.queues:
+        self._shared.migrations = migrations
+        for queue in self._shared.queues:
             queue.migrations = migrations
-        self.managed = self.compute.managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
-        return self.managed
+        self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
+        return managed
+
+    def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
+        """Let kernels reach managed memory on another device: ``h2d`` is the link from it, ``d2h`` the one to it.
+
+        ``part``: of a link's bandwidth, what one kernel attains at most.
+        """
+        assert self.managed is not None, "managed memory is in use"
+        for direction, link in links.items():
+            name = f"peer {peer} {direction}"
+            port = RemotePort(self.sim, self.index, name, link, part * link.bandwidth, self.compute.mailbox)
+            self.managed.peer_ports[peer, direction] = port
 
     def start(self) -> None:
         """Spawn the actors of the compute units and of the copy engines or DMA rings, once."""
-        if not self.started:
-            self.started = True
+        if not self._shared.started:
+            self._shared.started = True
             self.sim.spawn(self.compute.run, name=self.compute.mailbox.name, daemon=True)
+            if self.slicer is not None:
+                self.sim.spawn(self.slicer.run, self.compute.mailbox, name=self.slicer.mailbox.name, daemon=True)
             for engines in self.engines.values():
                 engines.start()
             for ring in self.rings:
@@ -214,7 +274,13 @@ class Device:
         self,
     ) -> dict[
         str,
-        ComputeStatistics | EngineStatistics | QueueStatistics | RingStatistics | FaultStatistics | TrafficStatistics,
+        ComputeStatistics
+        | SlicerStatistics
+        | EngineStatistics
+        | QueueStatistics
+        | RingStatistics
+        | FaultStatistics
+        | TrafficStatistics,
     ]:
         """Return what each part did so far, by the part's name.
 
@@ -223,10 +289,11 @@ class Device:
         """
         return {
             self.compute.mailbox.name: self.compute.statistics(),
+            **({self.slicer.mailbox.name: self.slicer.statistics()} if self.slicer is not None else {}),
             **{engines.mailbox.name: engines.statistics() for engines in self.engines.values()},
             **{ring.name: ring.statistics() for ring in self.rings},
             **({traffic.name: traffic.statistics()} if (traffic := self.compute.traffic) is not None else {}),
-            **{queue.mailbox.name: queue.statistics() for queue in self.queues.queues},
+            **{queue.mailbox.name: queue.statistics() for queue in self._shared.queues},
             **{queue.mailbox.name: queue.statistics() for queue in self.hsa_queues.queues},
             **({self.faults.handler.name: self.faults.statistics()} if self.faults is not None else {}),
         }
@@ -252,11 +319,20 @@ class Device:
                 moved[direction] += nbytes
         return moved
 
-    def _make_queue(self, number: int) -> HardwareQueue:
+    def _make_queue(self, _: int) -> HardwareQueue:
+        """Make one more hardware queue; those of all processes are numbered together."""
         queue = HardwareQueue(
-            self.sim, self.index, number, self.engines, self.compute.mailbox, self._born, self._migrations, self.relay
+            self.sim,
+            self.index,
+            len(self._shared.queues),
+            self.engines,
+            self.compute.mailbox,
+            self._born,
+            self._shared.migrations,
+            self.relay,
         )
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
+        self._shared.queues.append(queue)
         return queue
 
     def _make_hsa_queue(self, number: int) -> HsaQueue:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Awaitable, Callable
@@ -42,8 +43,12 @@ class Statistics(Protocol):
 class Machine:
     """The emulated hardware of one run, built from a profile.
 
+    Wide because it is the list of a machine's parts, with what all of them need.
+
     ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
-    has written.  ``peers`` holds the links between discrete devices; None on an APU.
+    has written.  ``peers`` holds the links between discrete devices; None on an APU.  ``processes`` share the machine,
+    each with a view of it (``of_process``): an address space and contexts of its own on the same cores, memories and
+    devices.
 
     Raises ProfileError when the profile lacks an entry, or has fewer devices.
     """
@@ -56,8 +61,13 @@ class Machine:
         calls: Calls | None = None,
         devices: int = 1,
         fill: int | None = None,
+        processes: int = 1,
     ) -> None:
         self.sim = sim
+        self.process = 0
+        """The number of the process whose view of the machine this is."""
+        self.processes = processes
+        """How many processes share the machine."""
         self.spec = spec
         self.trace = trace
         self.calls = calls
@@ -73,7 +83,7 @@ class Machine:
             page_size=page_size(spec),
             uncontended=spec.flag("host_memory.uncontended"),
         )
-        self.devices = [Device(sim, index, spec, self.host_memory, trace, fill) for index in range(devices)]
+        self.devices = [Device(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)]
         self._host_workers: HostWorkers | None = None
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
@@ -85,6 +95,21 @@ class Machine:
         self.next_number = itertools.count(1).__next__
         """Returns the next number of a copy or kernel; numbers are unique in a run."""
         self.peers = None if spec.flag("machine.apu") else Peers(sim, spec, self.devices, self.next_number)
+
+    def of_process(self, number: int) -> Machine:
+        """Return the machine as the process with this number sees it."""
+        if number == self.process:
+            return self
+        view = copy.copy(self)
+        view.process = number
+        view.host_memory = self.host_memory.of_process(number)
+        view.devices = [device.of_process(number) for device in self.devices]
+        return view
+
+    def named(self, name: str, device: int = 0) -> str:
+        """Return the name of a part that each process has, such as a lock, for reports; of a device by its number."""
+        name = f"{name} {device}" if device else name
+        return f"{name} of process {self.process}" if self.process else name
 
     @property
     def host_workers(self) -> HostWorkers:

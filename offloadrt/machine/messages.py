@@ -157,17 +157,21 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 @attrs.frozen
 class DrainKernels:
-    """Start no new kernel until ResumeKernels; the reply comes when none is running.  To the compute units."""
+    """Start no new kernel of a process until ResumeKernels; the reply comes when none of it is running.
+
+    To the compute units.
+    """
 
     reason: str
     cause: int = 0
+    process: int = 0
 
 
 @attrs.frozen
 class SuspendKernels:
-    """Stop all kernels and start no new one until ResumeKernels; the reply comes when they have stopped.
+    """Stop all kernels, of whatever process, and start no new one until ResumeKernels.
 
-    To the compute units.
+    The reply comes when they have stopped.  To the compute units.
     """
 
     reason: str
@@ -181,6 +185,25 @@ class ResumeKernels:
     reason: str
     suspended: bool
     cause: int = 0
+    process: int = 0
+
+
+@attrs.frozen
+class ContextHasWork:
+    """A process has launched a kernel and had none before, or its last one has ended; to the time slicer."""
+
+    process: int
+    has_work: bool
+
+
+@attrs.frozen
+class RunContexts:
+    """Let only kernels of these processes run: those of others stop where they are.
+
+    The reply comes when they have stopped.  To the compute units.
+    """
+
+    processes: tuple[int, ...]
 
 
 @attrs.frozen
@@ -214,18 +237,20 @@ class ManagedFault:
     cause: int
     time: float
     """When the faults were raised, in virtual seconds."""
+    stored: Mapping[int, int] = attrs.field(factory=dict)
+    """Pages that stores have met, by block, where these are told apart from loads; it may name more than ``pages``."""
 
     def head(self, entries: int) -> ManagedFault:
         """Return its first pages, as many as so many entries have begun to report."""
         total = how_many(self.pages)
         pages = up_to(self.pages, -(-total * entries // self.entries))
-        return ManagedFault(pages, entries, self.kernel, self.cause, self.time)
+        return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored)
 
     def tail(self, entries: int) -> ManagedFault:
         """Return the entries behind so many, and the pages that these report."""
         reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
         pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
-        return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time)
+        return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time, self.stored)
 
 
 @attrs.frozen
@@ -270,7 +295,7 @@ class TrafficChanged:
 
 
 MESSAGES: tuple[type, ...] = (
-    *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, PageFault, FaultServed,
-    ManagedFault, ReplayFaults, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
+    *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, ContextHasWork, RunContexts,
+    PageFault, FaultServed, ManagedFault, ReplayFaults, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
 )  # fmt: skip
 """Every type of message that the actors of a device receive."""

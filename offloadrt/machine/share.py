@@ -116,9 +116,10 @@ class FairShare:
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
         """Let a user come that needs ``amount`` units and can use at most ``cap`` units per second.
 
-        ``order`` is its place among arrivals, if it has one already.
+        With a cap of 0 it is present, and gets nothing until ``limit`` gives it another.  ``order`` is its place among
+        arrivals, if it has one already.
         """
-        if not (amount >= 0 and cap > 0):
+        if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
         if now > self._now:
             self.advance(now)

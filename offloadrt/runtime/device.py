@@ -105,17 +105,17 @@ class OffloadDevice:
             spec.count("memory_manager.threshold"),
             machine.host_time,
             spec.flag("memory_manager.uncontended"),
+            lambda name: machine.named(name, number),
         )
         self.allocator: DeviceAllocator = make_allocator(allocator, site)
         self.allocator_site = site
         self.argument_blocks: ArgumentBlocks | None = None
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
-        suffix = f" {number}" if number else ""
         self.table = PresentTable()
         policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
-        self.table_arbiter = TableArbiter(machine, f"device table{suffix}", policy, self.costs.handover)
+        self.table_arbiter = TableArbiter(machine, machine.named("device table", number), policy, self.costs.handover)
         self.table_lock = self.table_arbiter.lock
-        self.entry_locks = EntryLocks(sim, f"entry{suffix}")
+        self.entry_locks = EntryLocks(sim, machine.named("entry", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
@@ -327,8 +327,6 @@ def why_nothing_migrates(machine: Machine) -> str:
         return "its GPU cannot use host memory (gpu.unified_memory is false)"
     if spec.flag("machine.apu"):
         return "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
-    if len(machine.devices) > 1:
-        return f"managed memory is emulated for one device only, and the run has {len(machine.devices)}"
     return ""
 
 
@@ -353,6 +351,8 @@ def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
     elif configuration.migrates and (reason := why_nothing_migrates(machine)):
         why = reason
+    elif configuration.places_objects and len(machine.devices) > 1:
+        why = f"objects are placed on one device only, and the run has {len(machine.devices)}"
     elif in_place and not spec.flag("machine.apu"):
         why = (
             "only the kernels of an APU are emulated in memory of the host (machine.apu is false); "

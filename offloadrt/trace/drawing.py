@@ -66,7 +66,7 @@ class Drawing:
                 self._threads.begin(actor, now, ("signal", event.signal), f"wait for {event.signal}")
             case events.SignalWaitEnd():
                 self._threads.end(actor, now, ("signal", event.signal))
-            case events.LockWait():
+            case events.LockWait() if not self._waits.tries_again(actor):
                 self._threads.begin(actor, now, ("wait", event.lock), f"wait for {event.lock}")
                 self._waiting(event.lock, 1)
             case events.LockAcquire():
@@ -106,6 +106,13 @@ class Drawing:
                 self._lanes.begin(_group(event.device), "drains", now, what, f"drain for {event.reason}")
             case events.Resume():
                 self._lanes.end(now, ("drain", event.device, event.reason))
+            case events.TimeSliceBegin():
+                process = f"process {event.process}"
+                self._lanes.begin(
+                    _group(event.device), "time slices", now, ("time slice", event.device, process), process
+                )
+            case events.TimeSliceEnd():
+                self._lanes.end(now, ("time slice", event.device, f"process {event.process}"))
             case events.RuntimeError_():
                 name = f"error in {event.call}"
                 self._canvas.instant(self._threads.track(actor), now, name, {"message": event.message})

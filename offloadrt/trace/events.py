@@ -44,6 +44,8 @@ __all__ = [
     "RuntimeError_",
     "SignalWaitBegin",
     "SignalWaitEnd",
+    "TimeSliceBegin",
+    "TimeSliceEnd",
 ]
 
 # Actors
@@ -301,6 +303,20 @@ class Resume(Event):
     """The compute units go on after a drain."""
 
     reason: str
+
+
+@event
+class TimeSliceBegin(Event):
+    """A device goes over to the context of a process, whose kernels run from now on."""
+
+    process: int
+
+
+@event
+class TimeSliceEnd(Event):
+    """A device stops the kernels of a process, to go over to the context of another one."""
+
+    process: int
 
 
 # Pages: what a GPU can translate of the host's memory (APU), or of managed memory (discrete device)

@@ -23,6 +23,10 @@ class LockWaits:
         self._holders: dict[str, int] = {}
         self._released: dict[str, int] = {}
 
+    def tries_again(self, actor: int) -> bool:
+        """Say whether the actor's last event was a `LockWait` that goes on with the wait before it."""
+        return actor in self._woken
+
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
         """Return the wait that an event of its actor shows to be over. `lock` matters for events of locks only.
 

@@ -134,7 +134,7 @@ def test_freed_memory_leaves_the_device() -> None:
     ("configuration", "machine", "devices", "message"),
     [
         ("managed", "mi300a", 1, "share one memory"),
-        ("managed", "summitdev-p100", 2, "one device only"),
+        ("otm", "summitdev-p100", 2, "one device only"),
         ("eager_maps", "summitdev-p100", 1, "only the kernels of an APU"),
     ],
 )

@@ -79,6 +79,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random", "advised": "prefer_host"},
         {"gib": 16.0, "warm_up": 1, "launches": 1, "advised": "prefetch"},
     ],
+    "managed_peers": [
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "read_mostly", "devices": 3},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "prefer_device"},
+        {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "prefetch"},
+    ],
     "overlap": [
         {"threads": 2, "n": 256, "configuration": "copy"},
         {"threads": 2, "n": 256, "configuration": "managed"},
@@ -89,6 +95,31 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"pattern": "one_to_all", "nbytes": 1 << 24, "repeats": 2},
         {"pattern": "ring", "nbytes": 1 << 24, "repeats": 2, "devices": 3},
     ],
+    "questions/acc_async": [{"kernels": 10}, {"kernels": 10, "asynchronous": False}],
+    "questions/acc_threads": [{"threads": 1, "regions": 4}, {"threads": 3, "regions": 6, "kib": 8}],
+    "questions/deferred": [{"regions": 20}],
+    "questions/first_region": [{"start": "warm"}, {"start": "loaded"}, {"start": "cold"}],
+    "questions/launch_and_wait": [{"launches": 5}, {"launches": 5, "threads": 3}],
+    "questions/mapped_elements": [{"elements": 10}, {"elements": 10, "how": "block"}],
+    "questions/mapped_scalar": [
+        {"kernels": 5, "how": how} for how in ("present", "mapped", "always", "update", "firstprivate")
+    ],
+    "questions/pageable_updates": [{"updates": 5}, {"updates": 5, "kib": 2048.0, "threads": 2}],
+    "questions/peer_access": [{"nbytes": 1 << 24}, {"nbytes": 1 << 24, "enabled": False}],
+    "questions/pipeline": [{"mib": 1}, {"mib": 1, "copy_out": False}, {"mib": 1, "asynchronous": False}],
+    "questions/solver_steps": [
+        {"mib": 8.0, "steps": 2, "configuration": how} for how in ("copy", "usm", "implicit_zero_copy", "eager_maps")
+    ],
+    "questions/stream_pipeline": [
+        {"mib": 1, "chunks": 4},
+        {"mib": 1, "chunks": 4, "memory": "pageable"},
+        {"mib": 1, "what": "in_kernel"},
+    ],
+    "questions/streams": [{"streams": 12, "kernels": 2}, {"streams": 12, "kernels": 2, "every": 2, "order": "in_turn"}],
+    "questions/structs": [
+        {"launches": 3, "how": how} for how in ("present", "implicit", "attached", "struct", "members")
+    ],
+    "questions/temporaries": [{"uses": 3}, {"uses": 3, "threads": 4, "launch": False}],
     "qmcpack": [
         {"threads": 2, "fraction": 0.001, "configuration": "copy"},
         {"threads": 2, "fraction": 0.001, "configuration": "usm"},
@@ -119,6 +150,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"n": 1000, "iterations": 4},
         {"n": 1000, "iterations": 2, "threshold": 10, "batch_limit": 64},
         {"n": 8000, "iterations": 2, "occupied_mib": 14500},
+    ],
+    "stream_ordered": [
+        {"memory": "malloc", "steps": 3, "threads": 2},
+        {"memory": "pool", "steps": 3},
+        {"memory": "kept_pool", "steps": 3, "threads": 2},
     ],
     "stdpar": [
         {"application": "babelstream", "size": 1 << 16, "steps": 3},
@@ -165,8 +201,8 @@ def outcome(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
 
 def main(names: list[str]) -> None:
     """Write the files of `names`, or of all scenarios."""
-    PINNED.mkdir(exist_ok=True)
     for name in names or CASES:
+        (PINNED / name).parent.mkdir(parents=True, exist_ok=True)
         outcomes = [outcome(name, parameters) for parameters in CASES[name]]
         (PINNED / f"{name}.json").write_text(json.dumps(outcomes, indent=1) + "\n")
 

@@ -34,6 +34,8 @@ VOCABULARY = {
     "Prefault": "bytes pages",
     "Drain": "reason",
     "Resume": "reason",
+    "TimeSliceBegin": "process",
+    "TimeSliceEnd": "process",
     "SignalWaitBegin": "signal",
     "SignalWaitEnd": "signal",
     "RuntimeError_": "call message",

@@ -34,6 +34,7 @@ _CALLS: Final = {
     "cuStreamCreate": ("hipStreamCreate", "zeCommandListCreateImmediate"),
     "cuStreamDestroy": ("hipStreamDestroy", "zeCommandListDestroy"),
     "cuStreamCreateWithPriority": ("hipStreamCreateWithPriority", "zeCommandListCreateImmediate"),
+    "cuLaunchHostFunc": ("hipLaunchHostFunc", "zeCommandListAppendSignalEvent"),
     "cuStreamQuery": ("hipStreamQuery", "zeCommandListHostSynchronize"),
     "cuStreamSynchronize": ("hipStreamSynchronize", "zeCommandListHostSynchronize"),
     "cuStreamWaitEvent": ("hipStreamWaitEvent", "zeCommandListAppendWaitOnEvents"),

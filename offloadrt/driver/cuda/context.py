@@ -17,6 +17,7 @@ from offloadrt.driver.cuda.call_names import CALL_NAMES
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.free_clock import FreeClock
 from offloadrt.driver.cuda.implicit_order import ImplicitOrder
+from offloadrt.driver.cuda.waiting import Waiting
 from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
@@ -55,10 +56,9 @@ class Context:
         self.sim = machine.sim
         self.device = device
         self.costs = costs
-        suffix = f" {device.index}" if device.index else ""
         self.lock = HostLock(
             machine,
-            f"driver context{suffix}",
+            machine.named("driver context", device.index),
             lock_policy(machine.spec.text("driver.handoff")),
             costs.handover,
             category="driver",
@@ -67,6 +67,8 @@ class Context:
         )
         self.order = ImplicitOrder()
         """The order between the legacy default stream and blocking streams."""
+        self.waiting = Waiting(machine, costs.wake)
+        """How threads wait for the device."""
         self.frees = FreeClock()
         """Which frees of memory pools each stream comes after."""
         self.release_unused: Callable[[], Awaitable[None]] | None = None
@@ -127,27 +129,32 @@ class Context:
         error.locate(self.sim.current.name, self.sim.now, self.device.index)
         return error
 
-    async def wait(self, stream: Stream, done: Signal) -> None:
-        """Wait for a completion in a stream, then pay for waking up."""
+    async def wait(self, stream: Stream, done: Signal, *, blocking_sync: bool = False) -> None:
+        """Wait for a completion in a stream, then pay for waking up; ``blocking_sync``: asleep, whatever the flags."""
         machine = self.machine
         sim, trace, cause = machine.sim, machine.trace, machine.sim.current.cause
         begin = sim.now
         if trace is not None:
             trace(events.SignalWaitBegin, self.device.index, stream.queue.number, cause, done.name)
         try:
-            await done.wait()
+            if self.waiting.is_plain and not blocking_sync:
+                await done.wait()
+                left = self.costs.wake
+            else:
+                left = await self.waiting.until(done, blocking_sync=blocking_sync)
         finally:
             if trace is not None:
                 trace(events.SignalWaitEnd, self.device.index, stream.queue.number, cause, done.name)
             machine.host_time.add_wait(begin, sim.now, stream.spans())
-        await self.work(self.costs.wake)
+        if left:
+            await self.work(left)
 
-    async def synchronize(self, stream: Stream, done: Signal | None) -> None:
+    async def synchronize(self, stream: Stream, done: Signal | None, *, blocking_sync: bool = False) -> None:
         """Return when ``done`` is set, at a small cost if it is set already."""
         if done is None or done.is_set:
             stream.spans()
             await self.work(self.costs.synchronize_idle)
         else:
-            await self.wait(stream, done)
+            await self.wait(stream, done, blocking_sync=blocking_sync)
         if self.release_unused is not None:
             await self.release_unused()

@@ -19,12 +19,14 @@ from offloadrt.driver.cuda.copy_calls import CopyCalls
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.event_calls import EventCalls
 from offloadrt.driver.cuda.kernel_calls import KernelCalls
+from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
 from offloadrt.driver.cuda.pool_calls import MemPoolCalls
 from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
+from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DriverError
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
@@ -48,13 +50,15 @@ class Driver:
 
     Wide because it is the one list of the library's calls; each group of calls is a class of its own.
     Every call takes ``cause``, the number of the directive that asks for it (None: that of the running actor).
+    ``beside`` is the driver of another process on the same device, with which it shares the kernel module.
     """
 
-    def __init__(self, machine: Machine, device: Device) -> None:
+    def __init__(self, machine: Machine, device: Device, beside: Driver | None = None) -> None:
         self.machine = machine
         self.device = device
         self.costs = machine.spec.read(DriverCosts)
         self._context = context = Context(machine, device, self.costs)
+        self.kernel_driver: KernelDriver = KernelDriver(machine, device) if beside is None else beside.kernel_driver
         copies = Copies(context)
 
         start = StartCalls(context)
@@ -68,6 +72,7 @@ class Driver:
         self.stream_destroy = streams.stream_destroy
         self.stream_synchronize = streams.stream_synchronize
         self.stream_query = streams.stream_query
+        self.launch_host_func = streams.launch_host_func
         self.stream_wait_event = streams.stream_wait_event
         self.event_record = streams.event_record
         self.event_synchronize = streams.event_synchronize
@@ -80,19 +85,19 @@ class Driver:
         self.memcpy_dtod_async = copying.memcpy_dtod_async
         self.memcpy_peer_async = copying.memcpy_peer_async
         self.device_can_access_peer = copying.device_can_access_peer
-        self.ctx_enable_peer_access = copying.ctx_enable_peer_access
 
         kernels = KernelCalls(context, copies)
         self.launch_kernel = kernels.launch_kernel
         self.memset = kernels.memset
 
-        self._managed = managed = ManagedCalls(context)
+        self._managed = managed = ManagedCalls(context, self.kernel_driver)
         self.manage = managed.manage
         self.mem_alloc_managed = managed.mem_alloc_managed
         self.mem_prefetch_async = managed.mem_prefetch_async
         self.mem_advise = managed.mem_advise
+        self._copying = copying
 
-        self._memory = memory = MemoryCalls(context, managed, streams)
+        self._memory = memory = MemoryCalls(context, managed, streams, self.kernel_driver)
         self.mem_alloc = memory.mem_alloc
         self.mem_free = memory.mem_free
 
@@ -114,9 +119,9 @@ class Driver:
         return self._copies.pinned.covers(address, nbytes)
 
     @classmethod
-    def of(cls, machine: Machine, number: int = 0) -> Driver:
+    def of(cls, machine: Machine, number: int = 0, beside: Driver | None = None) -> Driver:
         """Return the driver of a machine's device ``number``."""
-        return cls(machine, machine.devices[number])
+        return cls(machine, machine.devices[number], beside)
 
     @property
     def streams(self) -> Sequence[Stream]:
@@ -127,6 +132,10 @@ class Driver:
     def uvm(self) -> Uvm | None:
         """Return the unified-memory driver, once ``manage`` has been called."""
         return self._managed.uvm
+
+    def set_schedule(self, schedule: Schedule) -> None:
+        """Say how threads wait for the device from now on (cuDevicePrimaryCtxSetFlags)."""
+        self._context.waiting.schedule = schedule
 
     @property
     def refusal(self) -> Callable[[DriverCall, str, str], DriverError]:
@@ -142,16 +151,46 @@ class Driver:
         """Return the context lock."""
         return self._context.lock
 
+    async def ctx_enable_peer_access(self, peer: int, cause: int | None = None) -> None:
+        """Let copies, and managed memory, use the link to another device from now on (cuCtxEnablePeerAccess).
+
+        Raises DriverError when there is none, and when access is enabled already.
+        """
+        await self._copying.ctx_enable_peer_access(peer, cause)
+        self.kernel_driver.space.enable_peer(self.device.index, peer)
+
+    def share_address_space(self, others: Sequence[Driver]) -> None:
+        """Share managed memory with the other drivers of the process; call it before any of them manages memory.
+
+        Processes on the same devices do so already, as they have their kernel drivers.
+        """
+        devices = [self.kernel_driver, *(other.kernel_driver for other in others)]
+        for kernel_driver in devices:
+            kernel_driver.space, kernel_driver.devices = devices[0].space, devices
+
+    def start_managed(self) -> None:
+        """Spawn the actors of the unified-memory driver on all devices of the process that have none yet."""
+        for kernel_driver in self.kernel_driver.devices:
+            if kernel_driver.uvm is not None:
+                kernel_driver.uvm.start()
+
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""
         locks = {self.context.name: self.context.statistics()}
+        if (kernel := self.kernel_driver.lock) is not None:
+            locks[kernel.name] = kernel.statistics()
         if self.uvm is not None:
             locks[self.uvm.lock.name] = self.uvm.lock.statistics().combined()
         return locks
 
     def engines(self) -> dict[str, Statistics]:
-        """Return what the actors of the unified-memory driver did, by name."""
-        return {} if self.uvm is None else {self.uvm.handler.mailbox.name: self.uvm.handler.statistics()}
+        """Return what its actors did, by name: the unified-memory driver's, and the thread for host functions."""
+        engines: dict[str, Statistics] = {}
+        if self.uvm is not None:
+            engines[self.uvm.handler.mailbox.name] = self.uvm.handler.statistics()
+        if (callbacks := self._streams.callback_thread) is not None:
+            engines[callbacks.mailbox.name] = callbacks.statistics()
+        return engines
 
     def faults(self) -> dict[str, int]:
         """Return the faults and migrations of managed memory; nothing when there is none."""

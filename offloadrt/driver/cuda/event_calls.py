@@ -78,7 +78,8 @@ class EventCalls:
             if event.mark is None:
                 await self._context.work(self._costs.synchronize_idle)
             else:
-                await self._context.synchronize(event.mark.stream, event.mark.done)
+                mark = event.mark
+                await self._context.synchronize(mark.stream, mark.done, blocking_sync=event.blocking_sync)
 
     async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent, cause: int | None = None) -> float:
         """Return the virtual seconds between two events (cuEventElapsedTime, which gives milliseconds).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 from offloadrt.machine import Stream
@@ -13,21 +14,22 @@ from offloadrt.sim import Signal
 class ManagedCalls:
     """The allocations of managed memory of one context, and what the program asks for them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, kernel_driver: KernelDriver) -> None:
         self._context = context
+        self._kernel_driver = kernel_driver
         self._host_memory = context.machine.host_memory
-        self.uvm: Uvm | None = None
-        """The unified-memory driver, once ``manage`` has been called."""
-        self._sizes: dict[int, int] = {}
-        """Bytes of the allocations, by address."""
+
+    @property
+    def uvm(self) -> Uvm | None:
+        """Return the unified-memory driver, once a process on the device has called ``manage``."""
+        return self._kernel_driver.uvm
 
     def manage(self) -> Uvm:
-        """Use managed memory: called once, by the runtime, before the first allocation.
+        """Use managed memory on all devices of the process: called by the runtime before the first allocation.
 
         Raises ProfileError on an APU, and when the profile lacks an entry.
         """
-        self.uvm = Uvm(self._context.machine, self._context.device)
-        return self.uvm
+        return self._kernel_driver.manage()
 
     async def mem_alloc_managed(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
         """Return the address of memory that host and device both use (cuMemAllocManaged).
@@ -38,13 +40,12 @@ class ManagedCalls:
         Raises DriverError without managed memory, and for a size that is not positive.
         """
         with self._context.call("cuMemAllocManaged", None, cause) as call:
-            uvm = self._in_use(call.api)
+            self._in_use(call.api)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked(self._context.costs.allocate_managed):
                 address = self._host_memory.allocate(nbytes, self._context.costs.managed_alignment, "managed")
-                self._sizes[address] = nbytes
-                uvm.add(address, nbytes, populated=False, name=name)
+                self._kernel_driver.space.allocate(address, nbytes, name)
             return address
 
     def free(self, address: int) -> bool:
@@ -52,9 +53,8 @@ class ManagedCalls:
 
         It is the part of cuMemFree that concerns managed memory; the call itself is in ``memory_calls.py``.
         """
-        if self.uvm is None or address not in self._sizes:
+        if not self._kernel_driver.space.free(address):
             return False
-        self.uvm.remove(address, self._sizes.pop(address))
         self._host_memory.release(address)
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.errors import INVALID, DriverError, OutOfDeviceMemory
@@ -20,7 +21,9 @@ class MemoryCalls:
     streams of the context where the profile says so (``driver.free_visits_streams``).
     """
 
-    def __init__(self, context: Context, managed: ManagedCalls, streams: StreamCalls) -> None:
+    def __init__(
+        self, context: Context, managed: ManagedCalls, streams: StreamCalls, kernel_driver: KernelDriver
+    ) -> None:
         machine, device = context.machine, context.device
         self._context = context
         self._costs = context.costs
@@ -28,6 +31,7 @@ class MemoryCalls:
         self._device = device
         self._managed = managed
         self._streams = streams
+        self._kernel_driver = kernel_driver
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
         self.free_in_pool: Callable[[int], bool] | None = None
         """Frees memory of a pool, when the context has pools; returns whether one has it."""
@@ -73,7 +77,7 @@ class MemoryCalls:
             raise OutOfDeviceMemory(api, nbytes, free, sim.current.name, sim.now, self._device.index) from None
         try:
             new = self._costs.allocate_segment + (segments - 1) * self._costs.further_segment
-            await self._context.work(new if segments else self._costs.allocate)
+            await (self._kernel_driver.work(new) if segments else self._context.work(self._costs.allocate))
         except BaseException:
             memory.free(block.address)
             raise
@@ -112,6 +116,6 @@ class MemoryCalls:
                     if (uvm := self._managed.uvm) is not None:
                         uvm.try_again()
                     if segments:
-                        await self._context.work(segments * self._costs.free_segment)
+                        await self._kernel_driver.work(segments * self._costs.free_segment)
                 finally:
                     self._halting.end(resume)

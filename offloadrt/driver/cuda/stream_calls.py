@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
+from offloadrt.driver.cuda.callback_thread import CallbackThread, RunHostFunction
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.cuda.event import StreamEvent
@@ -24,6 +26,8 @@ class StreamCalls:
         self._costs = context.costs
         self.streams: list[Stream] = []
         """The streams of the context in order of creation."""
+        self.callback_thread: CallbackThread | None = None
+        """The thread for functions of the host; None until a stream gets one."""
 
     async def stream_create(
         self, cause: int | None = None, *, priority: int = 0, order: Order = "non-blocking"
@@ -67,6 +71,29 @@ class StreamCalls:
         with self._context.call("cuStreamQuery", stream, cause):
             await self._context.work(self._costs.synchronize_idle)
             return stream.idle
+
+    async def launch_host_func(
+        self, stream: Stream, function: Callable[[], object] | None, seconds: float, cause: int | None = None
+    ) -> None:
+        """Run a function of the host when what is in the stream has completed (cuLaunchHostFunc).
+
+        It works for ``seconds`` on a core; what comes behind it in the stream waits for it, the caller does not.
+        """
+        with self._context.call("cuLaunchHostFunc", stream, cause):
+            sim = self._context.sim
+            thread = self.callbacks()
+            begun, done, now = (Signal(sim, f"host function in stream {stream.index}") for _ in range(3))
+            now.set()
+            begun.set_callback(lambda: thread.submit(RunHostFunction(function, seconds, done)))
+            await self._context.submit(WaitPacket(stream, now, begun), self._costs.event_record)
+            behind = Signal(sim, f"end of a host function in stream {stream.index}")
+            await self._context.submit(WaitPacket(stream, done, behind), 0.0)
+
+    def callbacks(self) -> CallbackThread:
+        """Return the thread that runs functions of the host, made at its first use."""
+        if self.callback_thread is None:
+            self.callback_thread = CallbackThread(self._context.machine, self._context.device.index)
+        return self.callback_thread
 
     async def event_record(self, stream: Stream, cause: int | None = None) -> StreamEvent:
         """Make a mark behind everything submitted to the stream so far (cuEventRecord)."""

@@ -1,4 +1,4 @@
-"""Blocks of managed memory on the move: how one is fetched to the device and evicted, and what the GPU can translate.
+"""Blocks of managed memory on the move: how one is fetched to the device, from the host or another one, and evicted.
 
 A migration to the GPU needs device memory for the whole block.  When there is none, the block whose last fault is the
 longest ago is evicted: all its pages go to the host, whether they were written or not.  Everybody who migrates takes
@@ -15,50 +15,27 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Literal
 
-from offloadrt.driver.uvm.costs import UvmCosts
-from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.driver.uvm.locks import UvmLocks
-from offloadrt.driver.uvm.queue_eviction import QueueEviction
-from offloadrt.machine import Device, Machine
+from offloadrt.driver.uvm.block_records import BlockRecords
+from offloadrt.driver.uvm.va_space import SpaceMember
 from offloadrt.machine.managed.block import ManagedBlock
-from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
-from offloadrt.machine.messages import Unmapped
+from offloadrt.machine.managed.translations import LOCAL
 from offloadrt.sim import Signal
 
 
-class UvmBlocks:
+class UvmBlocks(BlockRecords):
     """The blocks of one device and what may be done to one; the caller holds its lock (``UvmLocks``).
 
-    ``kernels`` is what the device's compute units know of managed memory.
-
-    Wide because it has one method for each thing that NVIDIA's driver does to a block, and they share
-    locks and counters.
+    Wide because it is ``BlockRecords`` with the steps that move bytes.
     """
-
-    def __init__(self, machine: Machine, device: Device, kernels: ManagedKernels) -> None:
-        self.machine = machine
-        self.sim = machine.sim
-        self.device = device
-        self.pages = kernels.pages
-        self.costs = machine.spec.read(UvmCosts)
-        self.counters = UvmCounters()
-        suffix = f" {device.index}" if device.index else ""
-        contends = not machine.spec.flag("uvm_lock.uncontended")
-        self.locks = UvmLocks(machine.sim, f"uvm space lock{suffix}", contends=contends)
-        self._kernels = kernels
-        self._queues = QueueEviction(machine.sim, device, self.costs.restore)
-        # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
-        # predicted too fast, by at most the time of these steps.
-        self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._pay_roughly
-        """``await pay(dt)``: one of the driver's own threads works for ``dt`` seconds."""
-        self._without_room: dict[int, int] = {}
-        """Pages, by block, that are mapped over the link because there was no device memory for them."""
 
     # Migrations
 
-    async def fetch(self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool) -> Signal | bool:
+    async def fetch(
+        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
+    ) -> Signal | bool:
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
+
+        Of pages that are read mostly it makes copies, but for those that stores have met.
 
         Returns what is set when the pages have arrived, which also gives the block's lock; True when nothing has to
         move, so that they are there; False, having done nothing, when there is no device memory for the block and none
@@ -68,7 +45,7 @@ class UvmBlocks:
         if block.index not in pages.lru:
             take = self.device.memory.take_managed
             while not take(pages.block_size):
-                evicted = await self.evict_one(cause) if evicts else False
+                evicted = await self.evict_one(cause, held=block) if evicts else False
                 if not evicted:
                     return False
                 if isinstance(evicted, Signal):
@@ -76,8 +53,10 @@ class UvmBlocks:
             # It can be evicted from now on, but nobody does so while its lock is held.
             pages.lru[block.index] = block
         await self.pay(cost)
+        if self.space.shared or block.read_mostly:
+            return await self._fetch_from_all(block, brought, stored, written, cause)
         moved = brought & block.populated
-        nbytes = self._count("h2d", block, moved) if moved else 0
+        nbytes = self.note_moved("h2d", block, moved) if moved else 0
         block.host_mapped &= ~moved
         if not moved and written is None:
             self._arrived(block, brought)
@@ -86,6 +65,109 @@ class UvmBlocks:
         if written is None:
             return self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought))
         return self._fetch_behind(written, block, brought, nbytes, cause)
+
+    async def _fetch_from_all(
+        self, block: ManagedBlock, brought: int, stored: int, written: Signal | None, cause: int
+    ) -> Signal | bool:
+        """Fetch pages from wherever they are; see ``fetch``.
+
+        Who had them loses them, but for pages that are read mostly: of those it keeps a copy, which is read-only.
+        """
+        space, index = self.space, block.index
+        brought &= ~block.resident  # the lock may have been given up for room
+        sources = self._sources(block, brought & block.populated)
+        copied, from_host = brought & block.populated & block.read_mostly & ~stored, brought & block.on_host
+        taken = brought & ~copied
+        for member, record in [*space.others(self.device.index, index)]:
+            if gone := (record.resident | record.remote) & taken:
+                await self.pay(space.costs.unmap)
+                member.unmap(record, gone)
+            if kept := record.resident & copied:
+                member.protect(record, kept)
+        for record in space.records(index):
+            record.host_mapped &= ~from_host
+        space.has_host_copy(index, taken, valid=False)
+        space.has_host_copy(index, copied & from_host, valid=True)
+        if not sources and written is None:
+            self._arrived(block, brought)
+            return True
+
+        arrival = Signal(self.sim, f"pages of block {index:#x}")
+        left = len(sources)
+
+        def ended() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                for member, record in space.others(self.device.index, index):
+                    member.release(record)
+                self._arrived(block, brought)
+                self.protect(block, copied & block.resident)
+                self.locks.give(block)
+                arrival.set()
+
+        def start() -> None:
+            for member, pages in sources:
+                self._bring_from(member, block, pages, cause, ended)
+            if not sources:
+                ended()
+
+        if written is None:
+            start()
+        else:
+            written.set_callback(start)
+        self.counters.duplications += copied.bit_count()
+        return arrival
+
+    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[SpaceMember | None, int]]:
+        """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
+        sources: list[tuple[SpaceMember | None, int]] = []
+        others = [*self.space.others(self.device.index, block.index)]
+        for linked in (True, False):
+            for member, record in others:
+                link = self.space.link(member.device.index, self.device.index)
+                if (link is not None) == linked and (part := record.resident & pages):
+                    sources.append((member, part))
+                    pages &= ~part
+            if linked and (part := block.on_host & pages):
+                sources.append((None, part))
+                pages &= ~part
+        return sources
+
+    def _bring_from(
+        self, member: SpaceMember | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
+    ) -> None:
+        """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
+        if member is None:
+            self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
+            return
+        if (link := self.space.link(member.device.index, self.device.index)) is None:
+
+            def on_host() -> None:
+                self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
+
+            record = member.pages.block(block.index)
+            nbytes = member.note_moved("d2h", record, pages)
+            number = self.machine.next_number()
+            member.device.engines["d2h"].send(number, cause, nbytes, "managed", on_host)
+            return
+        nbytes = self.note_moved("p2p", block, pages)
+        number = self.machine.next_number()
+        member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
+
+    async def take_alone(self, block: ManagedBlock, pages: int) -> None:
+        """Take the other copies of read-only pages away, because a store has met them; nothing moves."""
+        space, index = self.space, block.index
+        for member, record in [*space.others(self.device.index, index)]:
+            if gone := (record.resident | record.remote) & pages:
+                await self.pay(space.costs.unmap)
+                member.unmap(record, gone)
+                member.release(record)
+        if on_host := block.host_copy & pages:
+            await self.pay(self.costs.unmap * (on_host.bit_count() / self.pages.per_block))
+        space.has_host_copy(index, pages, valid=False)
+        self.pages.protect(block, pages, read_only=False)
+        self.counters.invalidations += pages.bit_count()
 
     def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Signal:
         """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
@@ -114,6 +196,8 @@ class UvmBlocks:
         self.pages.set_state(block, brought, LOCAL)
         if not brought:
             self.release(block)
+        elif self.space.shared:
+            self.space.arrived(self.device.index, block.index, brought)
 
     def _send(self, direction: Literal["h2d", "d2h"], nbytes: int, cause: int, done: Callable[[], None]) -> Signal:
         """Have a copy engine move bytes over the link, and go on; ``done`` runs when it has."""
@@ -122,7 +206,7 @@ class UvmBlocks:
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""
-        nbytes = self._count(direction, block, pages)
+        nbytes = self.note_moved(direction, block, pages)
         number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
         return self.device.engines[direction].carry(number, cause, nbytes, "managed", pauses_s)
 
@@ -134,39 +218,12 @@ class UvmBlocks:
         """
         return nbytes / self.pages.page_size * self.costs.page_copy
 
-    def _count(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int) -> int:
-        """Count the bytes of pages of a block that migrate, and return them."""
-        size, counters, (own, usage) = self.pages.page_size, self.counters, block.sole
-        nbytes = pages.bit_count() * size
-        if direction == "h2d":
-            counters.bytes_htod += nbytes
-        else:
-            counters.bytes_dtoh += nbytes
-        if usage is not None and not pages & ~own:
-            usage.moved(direction, nbytes)
-        else:
-            for count, usage in self.pages.shares(block, pages):
-                usage.moved(direction, count * size)
-        return nbytes
-
-    def _pay_roughly(self, dt: float) -> Awaitable[None]:
-        return self.sim.sleep(self.machine.jitter(dt))
-
-    def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
-        """Return the work in seconds that lets copy engines reach pages of a block on the host, the first time.
-
-        The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
-        the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
-        """
-        if fresh := pages & ~block.dma_mapped:
-            block.dma_mapped |= fresh
-            return self.costs.dma_map * (fresh.bit_count() / self.pages.per_block)
-        return 0.0
-
     # Evictions
 
-    async def evict_one(self, cause: int) -> Signal | bool:
+    async def evict_one(self, cause: int, held: ManagedBlock | None = None) -> Signal | bool:
         """Evict the block whose last fault is the longest ago; returns False when no block can be evicted.
+
+        ``held``: the block that room is needed for.  Its lock is given up while it waits on a device among several.
 
         Returns what is set when its pages are on the host, which also gives its lock; its memory is free before, for
         whoever waits for that.  Follows ``pick_and_evict_root_chunk`` of nvidia-uvm.  A block that somebody works on is
@@ -180,8 +237,14 @@ class UvmBlocks:
             if (first := next(iter(lru.values()), None)) is None:
                 return False
             # All are worked on. The first that is given up may have made room itself, so the caller looks again.
+            # Two devices that fetch from one another would wait for each other's block for ever if they kept theirs.
+            gives_up = held is not None and self.space.shared
+            if held is not None and gives_up:
+                locks.give(held)
             await locks.take(first)
             locks.give(first)
+            if held is not None and gives_up:
+                await locks.take(held)
             return True
         await locks.take(block)
         written = None
@@ -190,15 +253,20 @@ class UvmBlocks:
                 await self.stop_queues(block, block.resident, cause)
             # The translations go before the bytes, so that no kernel writes to a page that is on its way.
             gone = block.resident
+            sent, elsewhere = gone & ~block.host_copy, gone & block.elsewhere
             self.unmap(block, gone)
             self.counters.evictions += 1
             await self.pay(self.costs.evict + self.map_for_copies(block, gone))
+            if not sent:  # the host has copies of all
+                return True
 
             def back() -> None:
-                self.map_remote_again(block)
+                if elsewhere:
+                    self.space.has_host_copy(block.index, elsewhere, valid=True)
+                self.space.came_home(block.index)
                 locks.give(block)
 
-            written = self._send("d2h", self._count("d2h", block, gone), cause, back)
+            written = self._send("d2h", self.note_moved("d2h", block, sent), cause, back)
         finally:
             self.release(block)
             if written is None:
@@ -215,53 +283,3 @@ class UvmBlocks:
                     await evicted.wait()
         finally:
             self.locks.release()
-
-    def release(self, block: ManagedBlock) -> None:
-        """Give the device memory of a block back, if it has no resident pages."""
-        if not block.resident and self.pages.lru.pop(block.index, None) is not None:
-            self.device.memory.give_managed(self.pages.block_size)
-
-    # Translations
-
-    async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
-        """Stop the device's queues, if it is about to lose pages that its kernels cannot fault for."""
-        if block.accessed_by & pages:
-            await self._queues.begin(cause)
-
-    def unmap(self, block: ManagedBlock, pages: int) -> None:
-        """Take the GPU's translations of these pages away, and tell the kernels that have them ahead."""
-        if pages:
-            self.pages.set_state(block, pages, UNMAPPED)
-            if self._without_room:
-                self._without_room[block.index] = self._without_room.get(block.index, 0) & ~pages
-            if self._kernels.running:
-                low = block.index * self.pages.per_block
-                self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
-
-    def map_remote(self, block: ManagedBlock, pages: int) -> None:
-        """Let the GPU reach these pages over the link."""
-        self.counters.remote_maps += 1
-        self.pages.set_state(block, pages, REMOTE)
-
-    def map_remote_again(self, block: ManagedBlock) -> None:
-        """Restore the translations of what the GPU is advised to access, also while the host owns it."""
-        if block.accessed_by and (pages := block.accessed_by & block.on_host & ~block.remote):
-            self.map_remote(block, pages)
-
-    async def map_without_room(self, block: ManagedBlock, pages: int) -> None:
-        """Map pages over the link until ``try_again``: there is no device memory to be had."""
-        await self.pay(self.costs.block)
-        pages &= block.valid
-        self.map_remote(block, pages)
-        self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
-
-    def try_again(self) -> None:
-        """Unmap what is mapped over the link for want of device memory, if there is some now: it faults, and migrates.
-
-        Called when the program has freed device memory.
-        """
-        if self._without_room and self.device.memory.has_room(self.pages.block_size):
-            without, self._without_room = self._without_room, {}
-            for index, pages in without.items():
-                block = self.pages.block(index)
-                self.unmap(block, pages & ~(block.prefers_host | block.accessed_by))

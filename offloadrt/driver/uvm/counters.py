@@ -13,6 +13,8 @@ class UvmCounters:
     """Migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""
     bytes_dtoh: int = 0
     """Migrated to the host, evictions included (BYTES_TRANSFER_DTOH)."""
+    bytes_dtod: int = 0
+    """Migrated, or copied, to the device from another one (BYTES_TRANSFER_DTOD)."""
     gpu_fault_groups: int = 0
     """Blocks with GPU faults that were served, batch by batch (GPU_PAGE_FAULT)."""
     host_faults: int = 0
@@ -32,9 +34,21 @@ class UvmCounters:
     """Blocks that were evicted."""
     first_on_gpu: int = 0
     """Pages that nobody had touched before the GPU did: nothing to migrate."""
+    duplications: int = 0
+    """Pages of which the GPU got a copy that others have as well (READ_DUPLICATE)."""
+    invalidations: int = 0
+    """Pages of which the GPU took all other copies away because a store met them (READ_DUPLICATE_INVALIDATE)."""
 
     def table(self) -> dict[str, int]:
-        """Return the counts by name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own."""
+        """Return the counts by name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own.
+
+        What only several devices or copies of pages have is left out where it is 0.
+        """
+        further = {
+            "bytes_transfer_dtod": self.bytes_dtod,
+            "read_duplicate": self.duplications,
+            "read_duplicate_invalidate": self.invalidations,
+        }
         return {
             "bytes_transfer_htod": self.bytes_htod,
             "bytes_transfer_dtoh": self.bytes_dtoh,
@@ -48,4 +62,5 @@ class UvmCounters:
             "duplicates": self.duplicates,
             "evicted_blocks": self.evictions,
             "first_on_gpu": self.first_on_gpu,
+            **{name: count for name, count in further.items() if count},
         }

@@ -29,6 +29,7 @@ from offloadrt.driver.uvm.fault_batch import FaultBatches
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.driver.uvm.replay import REPLAY_POLICIES, ReplayChannel
 from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.managed import page_sets
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import how_many
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
@@ -128,6 +129,7 @@ class UvmFaultHandler:
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
         served, entries_of, different = _merged(fetched)
+        stored = page_sets.merged([pages for fault in fetched for pages in fault.stored.items()])
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
         await blocks.locks.read()  # advice must not change the rules within a batch
@@ -138,7 +140,9 @@ class UvmFaultHandler:
             counters.duplicates += entries - different
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
             for index in sorted(served):
-                took_s, put_off = await serve(index, served[index], entries_of[index], seen[0].cause, service.copies)
+                took_s, put_off = await serve(
+                    index, served[index], entries_of[index], seen[0].cause, service.copies, stored.get(index, 0)
+                )
                 took[index] = took_s
                 self._block_s += took_s
                 self._served += took_s > 0.0

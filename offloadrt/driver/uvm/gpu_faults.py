@@ -23,9 +23,11 @@ class GpuFaults:
         self._thrashing = thrashing
 
     async def serve(
-        self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal]
+        self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
     ) -> tuple[float, int]:
         """Serve the faults on a block in one batch, so many entries; copies that it submits are added to ``copies``.
+
+        ``stored``: the pages of them that stores have met.
 
         Returns the seconds that its own work took, and the pages that are not to be had now (thrashing).
         """
@@ -35,14 +37,20 @@ class GpuFaults:
         begin, arrival = sim.now, None
         try:
             # Others may have brought a page while the batch waited for this block.
-            wanted = faulted & ~(block.resident | block.remote)
+            wanted = faulted & ~(block.resident & ~(block.read_only & stored) | block.remote)
             self._count(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
+            if blocks.space.shared or block.read_mostly or block.read_only:
+                wanted = await self._map_in_place(block, wanted, cause)
+                if not wanted:
+                    await blocks.pay(self._costs.block + self._costs.service_entry * entries)
+                    return sim.now - begin, 0
             thrashes, throttled = thrashing.thrashing(index), 0
             if thrashes or block.prefers_host:
-                throttled, pinned = self._hints(block, wanted & thrashes & ~block.prefers_host)
-                stays = wanted & block.prefers_host | pinned
+                kept = block.prefers_host & ~block.read_mostly
+                throttled, pinned = self._hints(block, wanted & thrashes & ~kept)
+                stays = wanted & kept | pinned
                 if stays:
                     blocks.map_remote(block, stays)
                 wanted &= ~(stays | throttled)
@@ -52,7 +60,7 @@ class GpuFaults:
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
             cost = self._cost_of(block, entries, brought)
-            arrival = await blocks.fetch(block, brought, cost, cause, evicts=True)
+            arrival = await blocks.fetch(block, brought, cost, cause, evicts=True, stored=stored)
             if arrival:
                 if isinstance(arrival, Signal):
                     copies.append(arrival)
@@ -66,6 +74,33 @@ class GpuFaults:
         finally:
             if not isinstance(arrival, Signal):
                 locks.give(block)
+
+    async def _map_in_place(self, block: ManagedBlock, wanted: int, cause: int) -> int:
+        """Serve what needs no migration to the device; return the pages that are left.
+
+        A store to a page of which it has a copy takes the other copies away.  A page that is to stay on a device which
+        this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
+        access (``block_select_processor_residency``).
+        """
+        blocks, space = self._blocks, self._blocks.space
+        if alone := wanted & block.resident:
+            await blocks.take_alone(block, alone)
+            wanted &= ~alone
+        for member, record in [*space.others(blocks.device.index, block.index)]:
+            if not space.reaches(blocks.device.index, member.device.index):
+                continue
+            prefers = wanted & record.prefers_here & ~block.read_mostly
+            if absent := prefers & ~record.resident:
+                # The driver goes on meanwhile and maps behind the copy; here the handler waits for it, once for a page.
+                arrival = await member.fetch(record, absent, self._costs.block, cause, evicts=True, stored=absent)
+                if isinstance(arrival, Signal):
+                    await arrival.wait()
+                    await blocks.locks.take(block)
+            if mapped := wanted & record.resident & (record.prefers_here | block.accessed_by) & ~block.read_mostly:
+                await blocks.pay(space.costs.map)
+                blocks.map_at_peer(block, mapped, member)
+            wanted &= ~(block.resident | block.remote)
+        return wanted
 
     def unpin(self) -> None:
         """Unmap the pages whose pin is over: the next fault migrates them again."""
@@ -110,7 +145,10 @@ class GpuFaults:
         big = max(costs.big_page // self._pages.page_size, 1)
         brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, big, costs.threshold, thrashes)
         # A page that is to stay on the host comes only for a fault of its own.
-        stays = block.prefers_host & ~wanted
+        stays = block.prefers_host & ~block.read_mostly
+        if self._blocks.space.shared:
+            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index)
+        stays &= ~wanted
         return brought & ~(stays | resident | block.remote)
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:

@@ -15,24 +15,44 @@ class HostFaults:
         self._blocks = blocks
         self._thrashing = thrashing
 
-    async def access(self, begin: int, nbytes: int) -> int:
-        """Let the calling thread touch managed memory in order, and have what the GPU owns migrated back.
+    async def access(self, begin: int, nbytes: int, writes: bool = True) -> int:
+        """Let the calling thread touch managed memory in order, and have what GPUs own migrated back.
+
+        ``writes``: it stores to it; a page of which the host has a valid copy is otherwise read in place.
 
         Returns the faults that it had.
         """
-        blocks = self._blocks
+        blocks, sides = self._blocks, self._blocks.space.host_sides
         count, cause = 0, blocks.sim.current.cause
         for block, pages in blocks.pages.parts(begin, nbytes):
-            # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
-            # taken may be about to move a page of it either way, so the thread has to look again after that.
-            while block.resident & pages or blocks.locks.is_taken(block):
-                count += await self._fault(block, pages, cause)
-            block.populated |= pages
-            block.host_mapped |= pages
+            for side in sides:
+                count += await side.reclaim(block.index, pages, writes, cause)
+            for side in sides:
+                side.touched(block.index, pages)
+        return count
+
+    async def reclaim(self, index: int, pages: int, writes: bool, cause: int) -> int:
+        """Bring back what the device owns of some pages of a block; return how many faults that took."""
+        blocks = self._blocks
+        block, count = blocks.pages.block(index), 0
+        # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
+        # taken may be about to move a page of it either way, so the thread has to look again after that.
+        while self._missing(block, pages, writes) or blocks.locks.is_taken(block):
+            count += await self._fault(block, pages, writes, cause)
         blocks.counters.host_faults += count
         return count
 
-    async def _fault(self, block: ManagedBlock, pages: int, cause: int) -> int:
+    def touched(self, index: int, pages: int) -> None:
+        """Note that the host has translations of some pages of a block."""
+        block = self._blocks.pages.block(index)
+        block.populated |= pages
+        block.host_mapped |= pages
+
+    def _missing(self, block: ManagedBlock, pages: int, writes: bool) -> int:
+        """Return the pages of the device's that an access of the host faults on."""
+        return block.resident & pages & ~(0 if writes else block.host_copy)
+
+    async def _fault(self, block: ManagedBlock, pages: int, writes: bool, cause: int) -> int:
         """Bring back the first page of these that the GPU owns, with what the tree brings along.
 
         Returns how many faults that was: 0, after a nap, when the page is throttled, and when it has come meanwhile.
@@ -45,7 +65,7 @@ class HostFaults:
             await locks.take(block)
             host_time.add("driver lock", sim.now - since)
             try:
-                if not (left := block.resident & pages):
+                if not (left := self._missing(block, pages, writes)):
                     return 0
                 page = left & -left
                 place = page.bit_length() - 1
@@ -53,7 +73,7 @@ class HostFaults:
                 if hint is Hint.THROTTLE:
                     until = self._thrashing.throttled_until(block.index, place)
                 else:
-                    await self._bring_back(block, page, hint, cause)
+                    await self._bring_back(block, page, hint, writes, cause)
                     for count, usage in blocks.pages.shares(block, page):
                         usage.host_faults += count
             finally:
@@ -68,7 +88,7 @@ class HostFaults:
         host_time.add("driver", nap)
         return 0
 
-    async def _bring_back(self, block: ManagedBlock, page: int, hint: Hint, cause: int) -> None:
+    async def _bring_back(self, block: ManagedBlock, page: int, hint: Hint, writes: bool, cause: int) -> None:
         """Move a page to the host; pinned there, the GPU reaches it over the link."""
         blocks, thrashing = self._blocks, self._thrashing
         costs, sim, wanted = blocks.costs, blocks.sim, page
@@ -79,13 +99,41 @@ class HostFaults:
         wanted &= block.resident
         await blocks.machine.work(costs.host_fault, "driver")
         await blocks.stop_queues(block, wanted, cause)
-        blocks.unmap(block, wanted)
         since = sim.now
-        await blocks.move("d2h", block, wanted, cause)
+        kept = 0 if writes else wanted & block.read_mostly
+        for member, record in [*blocks.space.others(blocks.device.index, block.index)]:
+            if gone := record.resident & wanted & ~kept:
+                await blocks.machine.work(blocks.space.costs.unmap, "driver")
+                since = sim.now
+                member.unmap(record, gone)
+                member.release(record)
+        await self._copy_home(block, wanted, kept, cause)
         blocks.machine.host_time.add("copies", sim.now - since)
-        blocks.map_remote_again(block)
         if hint is Hint.PIN:
             blocks.map_remote(block, page)
         thrashing.migrated(block.index, wanted, "host", sim.now)
         block.host_mapped |= wanted
         blocks.release(block)
+
+    async def send_back(self, index: int, pages: int, cause: int) -> None:
+        """Migrate what the device owns of some pages of a block to the host, as a prefetch asks for."""
+        blocks = self._blocks
+        block = blocks.pages.block(index)
+        if pages := pages & block.resident:
+            self._thrashing.forget(index, pages)
+            await blocks.stop_queues(block, pages, cause)
+            await self._copy_home(block, pages, pages & block.read_mostly, cause, blocks.costs.prefetch_block)
+            blocks.release(block)
+
+    async def _copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
+        """Copy pages to the host, but for those of which it has a copy; the device keeps copies of some."""
+        blocks, moved = self._blocks, pages & ~block.host_copy
+        blocks.unmap(block, pages & ~kept)
+        blocks.protect(block, kept)
+        if work:
+            await blocks.pay(work)
+        if moved:
+            await blocks.move("d2h", block, moved, cause)
+        if copies := pages & (block.resident | block.elsewhere):
+            blocks.space.has_host_copy(block.index, copies, valid=True)
+        blocks.space.came_home(block.index)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.thrashing import Thrashing
-from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.messages import PrefetchPacket
 from offloadrt.sim import Mailbox, Signal
 
@@ -53,7 +52,8 @@ class MigrationWorker:
                 arrival: Signal | bool = False
                 try:
                     if packet.to_host:
-                        await self._send_back(block, block.resident & pages, cause)
+                        for side in blocks.space.host_sides:
+                            await side.send_back(block.index, pages, cause)
                     elif wanted := pages & block.valid & ~block.resident:
                         self._thrashing.forget(block.index, wanted)
                         evicts = costs.prefetch_evicts
@@ -68,15 +68,3 @@ class MigrationWorker:
                         locks.give(block)
             finally:
                 locks.release()
-
-    async def _send_back(self, block: ManagedBlock, pages: int, cause: int) -> None:
-        """Migrate pages of a block to the host."""
-        blocks = self._blocks
-        if pages:
-            self._thrashing.forget(block.index, pages)
-            await blocks.stop_queues(block, pages, cause)
-            blocks.unmap(block, pages)
-            await blocks.pay(blocks.costs.prefetch_block)
-            await blocks.move("d2h", block, pages, cause)
-            blocks.map_remote_again(block)
-            blocks.release(block)

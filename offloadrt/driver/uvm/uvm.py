@@ -7,7 +7,7 @@ All take the same steps on a block (``blocks.py``), under the same locks (``lock
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.costs import UvmCosts
@@ -16,26 +16,37 @@ from offloadrt.driver.uvm.fault_handler import UvmFaultHandler
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.driver.uvm.host_faults import HostFaults
 from offloadrt.driver.uvm.migration_worker import MigrationWorker
-from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
+from offloadrt.driver.uvm.va_space import VaSpace
 from offloadrt.machine import Device, Machine, ProfileError
+from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.translations import REMOTE
 from offloadrt.sim import Mailbox, RWLock
 
-Advice = Literal["prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by"]
-ADVICE: Final[tuple[Advice, ...]] = ("prefer_host", "prefer_nothing", "accessed_by", "not_accessed_by")
-"""CU_MEM_ADVISE_SET_PREFERRED_LOCATION with the CPU as location, UNSET_PREFERRED_LOCATION, SET_ACCESSED_BY with the
-device, UNSET_ACCESSED_BY.
+Advice = Literal[
+    "prefer_host",
+    "prefer_device",
+    "prefer_nothing",
+    "accessed_by",
+    "not_accessed_by",
+    "read_mostly",
+    "not_read_mostly",
+]
+ADVICE: Final[tuple[Advice, ...]] = get_args(Advice)
+"""CU_MEM_ADVISE_SET_PREFERRED_LOCATION with the CPU as location and with the device, UNSET_PREFERRED_LOCATION,
+SET_ACCESSED_BY with the device, UNSET_ACCESSED_BY, SET_READ_MOSTLY, UNSET_READ_MOSTLY.
 """
 
 
 class Uvm:
     """Managed memory of one device.  Make it before the first stream; ``start`` it within a run.
 
+    ``space``: the address space that the device joins; without one it is alone in a new one.
+
     Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
     """
 
-    def __init__(self, machine: Machine, device: Device) -> None:
+    def __init__(self, machine: Machine, device: Device, space: VaSpace | None = None) -> None:
         spec = machine.spec
         if device.apu:
             raise ProfileError(spec.path, "machine.apu", "is true, so that there is nothing to migrate")
@@ -44,14 +55,17 @@ class Uvm:
         self.kernels = kernels
         self._machine = machine
         self._device = device
-        self._blocks = blocks = UvmBlocks(machine, device, kernels)
-        self._thrashing = Thrashing(spec.read(ThrashingRules), blocks.pages.per_block, blocks.counters)
+        self._space = space = space or VaSpace(machine)
+        self._blocks = blocks = UvmBlocks(machine, device, kernels, space)
+        self._thrashing = blocks.thrashing
         self.worker = MigrationWorker(prefetches, blocks, self._thrashing)
         self._started = False
         uncontended = spec.flag("fault_handler.uncontended")
         gpu_faults = GpuFaults(blocks, self._thrashing)
         self.handler = UvmFaultHandler(blocks, gpu_faults, kernels.buffer, uncontended=uncontended)
-        self.host_access = HostFaults(blocks, self._thrashing).access
+        host_faults = HostFaults(blocks, self._thrashing)
+        space.join(blocks, host_faults)
+        self.host_access = host_faults.access
         """``await host_access(begin, nbytes)``: the calling thread touches managed memory; returns its faults."""
         self.make_room = blocks.make_room
         """``await make_room(nbytes, cause)``: evict until there is room for a block of the program."""
@@ -92,14 +106,7 @@ class Uvm:
 
     def remove(self, begin: int, nbytes: int) -> None:
         """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""
-        blocks = self._blocks
-        for block, pages in self.pages.remove(begin, nbytes):
-            blocks.unmap(block, pages & (block.resident | block.remote))
-            block.prefers_host &= ~pages
-            block.accessed_by &= ~pages
-            self._thrashing.forget(block.index, pages)
-            if not blocks.locks.is_taken(block):
-                blocks.release(block)
+        self._blocks.remove(begin, nbytes)
 
     def keep_on_host(self, begin: int, nbytes: int) -> None:
         """Let an allocation lie on the host, where the device reaches it from the start, as without page faults."""
@@ -119,16 +126,30 @@ class Uvm:
         try:
             await self._machine.work(blocks.costs.advise, "driver")
             for block, pages in self.pages.parts(begin, nbytes):
-                if advice == "prefer_host":
-                    block.prefers_host |= pages
-                elif advice == "prefer_nothing":
-                    block.prefers_host &= ~pages
-                    blocks.unmap(block, pages & block.remote & ~block.accessed_by)
+                if advice.startswith("prefer"):
+                    self._prefer(block, pages, advice)
                 elif advice == "accessed_by":
                     block.accessed_by |= pages
                     blocks.map_remote_again(block)
-                else:
+                elif advice == "not_accessed_by":
                     block.accessed_by &= ~pages
                     blocks.unmap(block, pages & block.remote & ~block.prefers_host)
+                elif advice == "read_mostly":
+                    self._space.read_mostly(block.index, pages)
+                else:
+                    self._space.not_read_mostly(block.index, pages)
         finally:
             blocks.locks.release()
+
+    def _prefer(self, block: ManagedBlock, pages: int, advice: Advice) -> None:
+        """Set where pages of a block are to stay; this is one for all devices."""
+        for record in self._space.records(block.index):
+            record.prefers_host = (
+                record.prefers_host | pages if advice == "prefer_host" else record.prefers_host & ~pages
+            )
+            record.prefers_here &= ~pages
+        if advice == "prefer_device":
+            block.prefers_here |= pages
+        if advice != "prefer_host":
+            for member, record in self._space.everywhere(block.index):
+                member.unmap(record, pages & record.remote & ~record.accessed_by)

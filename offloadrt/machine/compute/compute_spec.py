@@ -12,6 +12,7 @@ import attrs
 
 from offloadrt.kernels import Launch
 from offloadrt.machine.compute.occupancy import SMLimits
+from offloadrt.machine.compute.team_places import TeamPlaces
 
 
 @attrs.frozen
@@ -40,6 +41,16 @@ class ComputeSpec:
     """From the end of what a kernel waited for in its queue to its first team, when it was submitted in time."""
     save_restore: Annotated[float, "driver.halt_save_restore"]
     uncontended: Annotated[bool, "compute.uncontended"]
+
+    def places(self) -> TeamPlaces | None:
+        """Return empty places for teams, if kernels wait for places (``gpu.placement``)."""
+        return TeamPlaces(float(self.sms)) if self.placement == "in_order" and not self.uncontended else None
+
+    def part(self, sms: int) -> ComputeSpec:
+        """Return the same compute units with so many of their SMs, which may use all of the memory's bandwidth."""
+        return attrs.evolve(
+            self, sms=sms, flops=self.flops * sms / self.sms, flops_single=self.flops_single * sms / self.sms
+        )
 
     def demand(self, launch: Launch) -> float:
         """Return the SMs' worth of the device that a launch takes, at most all.

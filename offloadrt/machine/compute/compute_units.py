@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
 from collections.abc import Callable
 
 import attrs
 
-from offloadrt.kernels import Launch
-from offloadrt.kernels.memo import Memo
 from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
+from offloadrt.machine.compute.gpu_context import GpuContext, GpuContexts
 from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
+from offloadrt.machine.compute.kernel_priority import goes_before, put_by_priority
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.machine.compute.resident_kernel import ResidentKernel
 from offloadrt.machine.compute.resident_kernels import ResidentKernels
-from offloadrt.machine.compute.team_places import TeamPlaces
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.messages import (
@@ -36,6 +34,7 @@ from offloadrt.machine.messages import (
     RemoteDone,
     ReplayFaults,
     ResumeKernels,
+    RunContexts,
     SuspendKernels,
     TrafficChanged,
     Unmapped,
@@ -71,14 +70,22 @@ class ComputeUnits:
     """Runs the kernels of one device.
 
     Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
-    ``put``, DrainKernels and SuspendKernels with ``call``.
+    ``put``, DrainKernels, SuspendKernels and RunContexts with ``call``.
+
+    ``contexts``: one for each process that has kernels here; None when there is only one.
 
     Without ``faults`` and ``managed`` it does not matter what a kernel touches.  Each message and each end of a kernel
     has its handler below; all of them run in this one actor, so that the division of the SMs never changes under them.
     """
 
     def __init__(
-        self, sim: Simulation, device: int, spec: ComputeSpec, trace: Trace | None, faults: KernelFaults | None = None
+        self,
+        sim: Simulation,
+        device: int,
+        spec: ComputeSpec,
+        trace: Trace | None,
+        faults: KernelFaults | None = None,
+        contexts: GpuContexts | None = None,
     ) -> None:
         self.sim = sim
         self.device = device
@@ -94,17 +101,12 @@ class ComputeUnits:
         """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
         self._work = self.kernels.work
-        in_order = spec.placement == "in_order" and not spec.uncontended
-        self._places = TeamPlaces(float(spec.sms)) if in_order else None
-        """The places for teams that kernels wait for; None: those that run together share the SMs, however many."""
+        self._contexts = contexts or GpuContexts([GpuContext(0, spec, spec.places())])
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
-        self._times: Memo[int, tuple[Launch, float, float, int]] = Memo()
-        self._times_in_pages: Memo[int, tuple[Launch, float, float, int]] = Memo()
         self._launching: list[tuple[float, int, KernelPacket]] = []
         """A heap of the kernels that have not reached the SMs yet: when they do, and in what order they came."""
         self._arrivals = 0
-        self._waiting: deque[KernelPacket] = deque()
         self._delayed = LevelOverTime(sim)
         self._draining: list[Request] = []
         self._drains = self._suspends = 0
@@ -129,6 +131,7 @@ class ComputeUnits:
                     continue
             elif isinstance(message, KernelPacket):
                 self._arrivals += 1
+                self._contexts.arrived(message)
                 if self.trace is not None and self.trace.handovers is not None:
                     self.trace.handovers.arrived(sim, message.number)
                 heapq.heappush(launching, (self._due(message), self._arrivals, message))
@@ -147,10 +150,13 @@ class ComputeUnits:
                 self._drain(message.message, message)
             elif isinstance(message, Request) and isinstance(message.message, SuspendKernels):
                 await self._suspend(message.message, message)
+            elif isinstance(message, Request) and isinstance(message.message, RunContexts):
+                self._contexts.run(message.message, self.kernels)
+                message.reply()
             else:
                 raise TypeError(f"the compute units do not understand {message!r}")
             self._retire()
-            if launching or self._waiting:
+            if launching or self._delayed.number:
                 self._start()
 
     def _due(self, packet: KernelPacket) -> float:
@@ -166,10 +172,11 @@ class ComputeUnits:
 
     def _drain(self, message: DrainKernels, call: Request) -> None:
         self._drains += 1
+        self._contexts.all[message.process].drains += 1
         self._tally.drains += 1
         if (trace := self.trace) is not None:
             trace(events.Drain, self.device, -1, message.cause, message.reason)
-        # The reply is left to `_retire`, which finds out when no kernel is resident any more.
+        # The reply is left to `_retire`, which finds out when no kernel of the process is resident any more.
         self._draining.append(call)
 
     async def _suspend(self, message: SuspendKernels, call: Request) -> None:
@@ -188,6 +195,7 @@ class ComputeUnits:
         """Take a halt back; the last to resume has each stopped kernel restored."""
         if not message.suspended:
             self._drains -= 1
+            self._contexts.all[message.process].drains -= 1
         else:
             if self._suspends == 1:
                 await self._save_or_restore()
@@ -226,35 +234,44 @@ class ComputeUnits:
                 resident.packet.run()
             self._end(resident)
         # A stalled kernel has not ended either: its page comes, and then it runs on. Draining waits for it too.
-        if self._draining and not self._resident and not self._stalled:
-            for call in self._draining:
+        if self._draining:
+            over = [call for call in self._draining if not self._contexts.all[call.message.process].resident]
+            for call in over:
                 call.reply()
-            self._draining.clear()
+                self._draining.remove(call)
 
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
-        now, waiting, halted = self.sim.now, self._waiting, self._drains or self._suspends
+        now, contexts = self.sim.now, self._contexts
         # Those that were held up come first: packets start in the order in which their queues handed them over.
-        while not halted and waiting and self._has_room(waiting[0]):
+        while self._delayed.number:
+            context = contexts.longest_held_up(self._can_begin)
+            if context is None:
+                break
             self._delayed.fall()
-            self._begin(waiting.popleft())
+            self._begin(context.waiting.popleft())
         while self._launching and self._launching[0][0] <= now:
             packet = heapq.heappop(self._launching)[2]
-            if halted or waiting or not self._has_room(packet):
-                waiting.append(packet)
+            context = contexts.of(packet)
+            ahead = context.waiting and not goes_before(packet, context.waiting[0])
+            if ahead or not self._can_begin(context, packet):
+                put_by_priority(context.waiting, packet)
                 self._delayed.rise()
             else:
                 self._begin(packet)
 
-    def _has_room(self, packet: KernelPacket) -> bool:
+    def _can_begin(self, context: GpuContext, packet: KernelPacket) -> bool:
         """Tell whether a kernel can begin now."""
-        if len(self._resident) + len(self._stalled) >= self._limit:
+        if self._suspends or context.drains or not context.running:
             return False
-        return self._places is None or self._places.has_room(self._time(packet.launch, False)[2])
+        here = context.resident if self._contexts.slicer else len(self._resident) + len(self._stalled)
+        return here < self._limit and context.has_place(packet.launch)
 
     def _begin(self, packet: KernelPacket) -> None:
         """Make a kernel resident."""
         tally, launch, faults = self._tally, packet.launch, self.faults
+        context = self._contexts.of(packet)
+        context.resident += 1
         if packet.blit is not None:
             tally.blits += 1
             self._trace_blit(events.CopyBegin, packet, packet.blit)
@@ -265,12 +282,12 @@ class ComputeUnits:
                 row = (packet.number, launch.kernel.name, launch.teams)
                 trace(events.KernelStart, self.device, queue, packet.cause, *row)
         in_pages = faults is not None and faults.translates_slowly and bool(packet.touches)
-        alone, demand, per_sm = self._time(launch, in_pages)
+        alone, demand, per_sm = context.time(launch, faults.spec.small_pages if in_pages and faults else None)
         resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
-        if self._places is not None:
-            resident.teams, resident.teams_per_sm = min(launch.teams, self.spec.sms * per_sm), per_sm
+        if context.places is not None:
+            resident.teams, resident.teams_per_sm = min(launch.teams, context.spec.sms * per_sm), per_sm
             resident.placed = 0
-            self._places.take(resident)
+            context.places.take(resident)
         if packet.accesses and self.managed is not None:
             self.managed.begin(resident)
         elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
@@ -283,23 +300,6 @@ class ComputeUnits:
         here = len(self._resident) + len(self._stalled)
         if here > tally.most_resident:
             tally.most_resident = here
-
-    def _time(self, launch: Launch, in_pages: bool) -> tuple[float, float, int]:
-        """Return the seconds that a launch takes alone, the SMs that it fills, and its teams that fit on one.
-
-        `in_pages`: in small pages.
-        """
-        # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
-        # can get its id.
-        times = self._times_in_pages if in_pages else self._times
-        known = times.get(id(launch))
-        if known is None or known[0] is not launch:
-            spec = self.spec
-            if in_pages and self.faults is not None:
-                spec = attrs.evolve(spec, bandwidth=spec.bandwidth * self.faults.spec.small_pages)
-            per_sm = spec.limits.resident_teams(launch)
-            known = times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch), per_sm)
-        return known[1:]
 
     def _meet(self, resident: ResidentKernel, missing: Missing) -> None:
         """Let a kernel meet the next range that was missing at its start; it faults, unless that is there by now."""
@@ -347,7 +347,8 @@ class ComputeUnits:
     def _end(self, resident: ResidentKernel) -> None:
         """Tell that a kernel is no longer resident; its places go to the one that still lacks some."""
         packet = resident.packet
-        if self._places is not None and (widened := self._places.give_back(resident)) is not None:
+        places = self._contexts.ended(packet).places
+        if places is not None and (widened := places.give_back(resident)) is not None:
             for ticket, kernel in self._resident.items():
                 if kernel is widened:  # one that is stalled has its new places when it goes on
                     self.kernels.limit(ticket, kernel, kernel.rate)
@@ -376,7 +377,7 @@ class ComputeUnits:
         self._last_accounted = now
         self._share.advance(now)
         # A device that is suspended without a kernel is idle, not halted: nothing is held up.
-        if self._suspends and (self._resident or self._stalled):
+        if (self._suspends or self._contexts.none_runs) and (self._resident or self._stalled):
             self._tally.halted_s += dt
         elif self._resident:
             self._tally.busy_s += dt

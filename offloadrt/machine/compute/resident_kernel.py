@@ -31,10 +31,14 @@ class ResidentKernel:
     """How far it is in managed memory; None when it uses none."""
     stalled_since: float = 0.0
     """Since when it waits for a page, while it does."""
+    preempted: bool = False
+    """Whether its context has to wait for its next time slice."""
 
     @property
     def rate(self) -> float:
-        """Return how many SMs it fills with the places that it has."""
+        """Return how many SMs it fills with the places that it has; none while it is preempted."""
+        if self.preempted:
+            return 0.0
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
 
     @property

@@ -7,8 +7,9 @@ familiar.  Which pages exist is in ``memory/page_table.py``; which arrays lie wh
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 import numpy as np
@@ -30,6 +31,8 @@ _REGION_BASES: dict[Region, int] = {
     "managed": 0x7000_0000_0000,
     "stack": 0x7FFC_0000_0000,
 }
+ADDRESS_SPACE: Final = 1 << 48
+"""Distance between the address spaces of two processes: the bits above an address say whose it is, as a PASID does."""
 _HEADER = 16
 """Bytes that glibc's malloc keeps before a block, so that two blocks never touch."""
 
@@ -59,17 +62,27 @@ class HostMemoryStatistics:
     """Bytes that they copied."""
 
 
+@attrs.define
+class _Copied:
+    """The counts of ``HostMemoryStatistics`` as they grow, of all processes together."""
+
+    copies: int = 0
+    wait_s: float = 0.0
+    bytes: int = 0
+
+
 class HostMemory:
     """Hands out addresses in heap, stack and globals, and copies within the host.
 
     A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together at most at ``bandwidth_all``.
     ``pages`` is the CPU's page table: what the operating system has given to the program because somebody touched it.
-    ``contents`` has the arrays that a device can reach by their addresses.
+    ``contents`` has the arrays that a device can reach by their addresses.  Each process has addresses, pages and
+    contents of its own (``of_process``); the bandwidth is that of all.
     """
 
     __slots__ = (
-        "_bandwidth_1t", "_born", "_copies", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim", "_sizes",
-        "_tops", "_wait_s", "bytes_copied", "contents", "pages",
+        "_bandwidth_1t", "_bases", "_born", "_copied", "_copying", "_cores", "_free", "_host_time", "_pool", "_sim",
+        "_sizes", "_tops", "contents", "pages",
     )  # fmt: skip
 
     def __init__(
@@ -90,14 +103,31 @@ class HostMemory:
         self._host_time = host_time
         self._bandwidth_1t = bandwidth_1t
         self._pool = SharedPool(sim, bandwidth_all, "host memory", uncontended=uncontended)
+        self._bases = _REGION_BASES
         self._tops = dict(_REGION_BASES)
         self._free: dict[tuple[Region, int, int], list[int]] = {}
         self._sizes: dict[int, tuple[Region, int, int]] = {}
         self._born = sim.now
-        self._copies = 0
+        self._copied = _Copied()
         self._copying = LevelOverTime(sim)
-        self._wait_s = 0.0
-        self.bytes_copied = 0
+
+    def of_process(self, number: int) -> HostMemory:
+        """Return the same memory with an empty address space, that of the process with this number.
+
+        Its addresses are laid out as those of the first process, and lie ``ADDRESS_SPACE`` apart for each number.
+        """
+        memory = copy.copy(self)
+        memory.pages = PageTable(self.pages.page_size)
+        memory.contents = HostContents()
+        memory._bases = {region: base + number * ADDRESS_SPACE for region, base in _REGION_BASES.items()}
+        memory._tops = dict(memory._bases)
+        memory._free, memory._sizes = {}, {}
+        return memory
+
+    @property
+    def bytes_copied(self) -> int:
+        """Return the bytes of the copies that have ended."""
+        return self._copied.bytes
 
     def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
         """Return an address for ``nbytes`` bytes.
@@ -134,7 +164,7 @@ class HostMemory:
 
         A region grows, and nothing lies beyond its top yet.  Addresses outside all regions are taken to be mapped.
         """
-        for region, begin in _REGION_BASES.items():
+        for region, begin in self._bases.items():
             end = self._tops[region]
             if begin < high and low < end:
                 return max(low, begin), min(high, end)
@@ -161,11 +191,11 @@ class HostMemory:
             await self._pool.serve(nbytes, self._bandwidth_1t)
         finally:
             self._copying.fall()
-        self._copies += 1
+        self._copied.copies += 1
         waited = self._sim.now - begin - nbytes / self._bandwidth_1t
         if waited > 0.0:
-            self._wait_s += waited
-        self.bytes_copied += nbytes
+            self._copied.wait_s += waited
+        self._copied.bytes += nbytes
 
     def stream(self, seconds: float, part: float) -> Awaitable[None]:
         """Read and write as an algorithm on the host does; copies have the rest of the bandwidth meanwhile.
@@ -180,4 +210,4 @@ class HostMemory:
         """Return what the copies did so far."""
         busy_s = self._copying.some_s
         idle_s = self._sim.now - self._born - busy_s
-        return HostMemoryStatistics(busy_s, idle_s, self._wait_s, self._copies, self.bytes_copied)
+        return HostMemoryStatistics(busy_s, idle_s, self._copied.wait_s, self._copied.copies, self._copied.bytes)

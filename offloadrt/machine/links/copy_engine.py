@@ -126,11 +126,18 @@ class CopyEngines:
         return done.wait()
 
     def send(
-        self, number: int, cause: int, nbytes: int, memory: str, move: Callable[[], None], pauses_s: float = 0.0
+        self,
+        number: int,
+        cause: int,
+        nbytes: int,
+        memory: str,
+        move: Callable[[], None] | None,
+        pauses_s: float = 0.0,
+        over: Link | None = None,
     ) -> Signal:
         """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set."""
         done, way = Signal(self.sim, self._copy_name), self.spec.direction
-        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, move, done, pauses_s=pauses_s))
+        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, move, done, over, pauses_s))
         return done
 
     async def _run(self) -> None:

@@ -71,6 +71,11 @@ class ManagedAccess:
         """Return how many runs data, or a branch, choose; 0 when the range is swept and nothing left out."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
+    @property
+    def stores(self) -> bool:
+        """Tell whether it stores to any of the places that it touches."""
+        return self.writes is None or any(runs.count for runs in self.writes)
+
     def part_of_pages(self, size: int) -> float:
         """Return the part of the pages of ``size`` bytes that a sweep touches."""
         if self.picked is None or not self.nbytes:

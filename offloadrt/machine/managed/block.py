@@ -9,7 +9,10 @@ from offloadrt.machine.managed.usage import ManagedUsage
 
 @attrs.define(eq=False)
 class ManagedBlock:
-    """One block; sets of pages are whole numbers."""
+    """One block; sets of pages are whole numbers.
+
+    Wide because each fact about its pages is a set of its own.
+    """
 
     index: int
     """Its address divided by its size."""
@@ -26,9 +29,21 @@ class ManagedBlock:
     resident: int = 0
     """Pages in the GPU's memory; all are populated."""
     remote: int = 0
-    """Pages of the host's that the GPU can translate."""
+    """Pages of the host's, and of other GPUs', that the GPU can translate."""
+    at_peers: dict[int, int] = attrs.field(factory=dict)
+    """Those of them that lie in the memory of other devices, by the device."""
+    elsewhere: int = 0
+    """Pages that lie in the memory of other devices, whether this GPU can translate them or not."""
+    host_copy: int = 0
+    """Pages that a GPU has of which the host has a valid copy as well (read duplication)."""
+    read_only: int = 0
+    """Pages in the GPU's memory that have copies in other places, so that a store faults."""
+    read_mostly: int = 0
+    """Pages with the advice that reads make copies of them."""
     prefers_host: int = 0
     """Pages with the advice that they stay on the host."""
+    prefers_here: int = 0
+    """Pages with the advice that they stay in the memory of this GPU."""
     accessed_by: int = 0
     """Pages with the advice that the GPU can always translate them."""
     users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
@@ -42,8 +57,8 @@ class ManagedBlock:
 
     @property
     def on_host(self) -> int:
-        """Return the pages that the CPU owns."""
-        return self.populated & ~self.resident
+        """Return the pages of which the host has the bytes."""
+        return self.populated & ~(self.resident | self.elsewhere) | self.host_copy
 
 
 @attrs.define(eq=False)

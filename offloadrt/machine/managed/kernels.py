@@ -23,7 +23,7 @@ from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.sweep import ManagedSweep
+from offloadrt.machine.managed.sweep import HOST, ManagedSweep
 from offloadrt.machine.managed.window_order import order_of
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.share import Ticket
@@ -71,6 +71,8 @@ class ManagedKernels:
         """Kernels that are in a step: whoever takes translations away has to tell the compute kernels."""
         self._kernels = kernels
         self.ports = ports
+        self.peer_ports: dict[tuple[int, str], RemotePort] = {}
+        """The ways to the memory of other devices, by device and direction, where there are any."""
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
@@ -200,7 +202,7 @@ class ManagedKernels:
             before = how_many([*sweep.needed.items()])
             sweep.entries = -(-sweep.entries * how_many(missing) // before)
         sweep.needed = merged(missing)
-        fault = ManagedFault(missing, sweep.entries, packet.number, packet.cause, self.sim.now)
+        fault = ManagedFault(missing, sweep.entries, packet.number, packet.cause, self.sim.now, sweep.stored)
         self.buffer.put(fault if fault.entries <= sweep.outstanding else fault.head(sweep.outstanding))
 
     def _replay(self, resident: ResidentKernel, sweep: ManagedSweep, served: Mapping[int, int]) -> None:
@@ -210,7 +212,7 @@ class ManagedKernels:
         """
         packet = resident.packet
         if sweep.needed != served:
-            missing = self.pages.still_unmapped(without(sweep.needed, served))
+            missing = self.pages.still_unmapped(without(sweep.needed, served), sweep.stored)
             if missing:
                 self._raise(resident, sweep, missing)
                 return
@@ -225,15 +227,18 @@ class ManagedKernels:
 
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """Send over the link what a step reads and writes in host memory meanwhile."""
-        reads = writes = 0.0
-        for access, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
-            reads += read
-            writes += written
+        moved: dict[int, list[float]] = {}
+        for access, device, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
+            over = moved.setdefault(device, [0.0, 0.0])
+            over[0] += read
+            over[1] += written
             self.pages.usage_at(access.begin).remote_bytes += read + written
-        for direction, nbytes in (("h2d", reads), ("d2h", writes)):
-            if nbytes:
-                sweep.remote += 1
-                self.ports[direction].submit(RemoteAccess(resident.packet.number, nbytes))
+        for device, both in moved.items():
+            for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
+                if nbytes:
+                    sweep.remote += 1
+                    port = self.ports[direction] if device == HOST else self.peer_ports[device, direction]
+                    port.submit(RemoteAccess(resident.packet.number, nbytes))
 
     def _reached(self, number: int) -> None:
         """Note that a transfer over the link of a kernel's step is through; the last one ends the step."""

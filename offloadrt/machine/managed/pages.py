@@ -12,7 +12,7 @@ A block is some whole numbers, one bit a page.  What the GPU can translate is ke
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from offloadrt.machine.managed.block import ManagedBlock, Picks
 from offloadrt.machine.managed.page_sets import PageSets
@@ -39,7 +39,11 @@ class ManagedPages:
         self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
-        """How many pages the GPU reaches over the link."""
+        """How many pages the GPU reaches over a link."""
+        self.peer_pages = 0
+        """How many of these lie in the memory of other devices."""
+        self.for_stores: Translations | None = None
+        """What stores find, where that differs: pages with copies in other places; None until ``duplicate``."""
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
@@ -89,6 +93,8 @@ class ManagedPages:
             block.populated &= ~pages
             block.host_mapped &= ~pages
             block.dma_mapped &= ~pages
+            block.host_copy &= ~pages
+            block.elsewhere &= ~pages
             yield block, pages
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
@@ -146,6 +152,8 @@ class ManagedPages:
             counts[REMOTE] -= over
             self.remote_pages -= over
             block.remote = remote = remote & ~pages
+            if block.at_peers:
+                self._leave_peers(block, pages)
         if state == LOCAL:
             block.populated |= pages
             block.resident = alike = resident | pages
@@ -169,21 +177,70 @@ class ManagedPages:
             for low, high in runs(pages):
                 table[offset + low : offset + high] = fill[low:high]
         self.translations.note(block.index, more)
+        if self.for_stores is not None:
+            block.read_only &= block.resident
+            self.for_stores.follow(block, self.per_block)
 
-    def next_unmapped(self, low: int, high: int, among: Picks | None = None) -> int:
+    # pages that lie in the memory of other devices, or have copies there
+
+    def set_at_peer(self, block: ManagedBlock, pages: int, device: int) -> None:
+        """Let the GPU translate pages of a block that lie in the memory of another device."""
+        self.set_state(block, pages, REMOTE)
+        block.at_peers[device] = block.at_peers.get(device, 0) | pages
+        self.peer_pages += pages.bit_count()
+
+    def _leave_peers(self, block: ManagedBlock, pages: int) -> None:
+        for device, there in [*block.at_peers.items()]:
+            self.peer_pages -= (there & pages).bit_count()
+            block.at_peers[device] = there & ~pages
+
+    def at_peers(self, low: int, high: int, picks: Picks | None = None) -> dict[int, int]:
+        """Count the pages of [low, high), or of some of them, that lie in the memory of each other device."""
+        counts: dict[int, int] = {}
+        per_block = self.per_block
+        for index in range(low // per_block, -(-high // per_block)):
+            block = self.blocks.get(index)
+            if block is not None and block.at_peers:
+                base = index * per_block
+                among = (1 << min(high - base, per_block)) - (1 << max(low - base, 0))
+                among &= self._all if picks is None else picks.pages[index - picks.first]
+                for device, there in block.at_peers.items():
+                    counts[device] = counts.get(device, 0) + (there & among).bit_count()
+        return counts
+
+    def tell_stores_apart(self) -> None:
+        """Keep what stores find apart from what loads find from now on: pages may get copies in other places."""
+        if self.for_stores is None:
+            self.for_stores = Translations(self.per_block)
+            for block in self.blocks.values():
+                self.for_stores.follow(block, self.per_block)
+
+    def protect(self, block: ManagedBlock, pages: int, *, read_only: bool) -> None:
+        """Let stores to resident pages of a block fault, or let them pass again."""
+        block.read_only = block.read_only | pages & block.resident if read_only else block.read_only & ~pages
+        if self.for_stores is not None:
+            self.for_stores.follow(block, self.per_block)
+
+    def table_for(self, stores: bool) -> Translations:
+        """Return the translations that loads find, or stores."""
+        return self.translations if self.for_stores is None or not stores else self.for_stores
+
+    # questions
+
+    def next_unmapped(self, low: int, high: int, among: Picks | None = None, stores: bool = False) -> int:
         """Find the first page of [low, high), or of those ``among`` them, without translation; -1: there is none."""
         if among is None:
-            return self.translations.next_unmapped(low, high)
-        for index, pages in self.unmapped(low, high, among, 1):
+            return self.table_for(stores).next_unmapped(low, high)
+        for index, pages in self.unmapped(low, high, among, 1, stores):
             return index * self.per_block + (pages & -pages).bit_length() - 1
         return -1
 
     def unmapped(
-        self, low: int, high: int, among: Picks | None = None, most: int | None = None
+        self, low: int, high: int, among: Picks | None = None, most: int | None = None, stores: bool = False
     ) -> list[tuple[int, int]]:
         """Return all pages of [low, high) without translation, ascending, of at most ``most`` blocks.
 
-        ``among``: only those of these pages.
+        ``among``: only those of these pages; ``stores``: as stores find them, for which a page with copies has none.
         """
         sets: list[tuple[int, int]] = []
         per_block, blocks = self.per_block, self.blocks
@@ -197,7 +254,8 @@ class ManagedPages:
             if among is not None:
                 pages &= among.pages[index - among.first]
             if (block := blocks.get(index)) is not None:
-                pages &= ~(block.resident | block.remote)
+                there = block.resident | block.remote
+                pages &= ~(there & ~block.read_only if stores else there)
             if pages:
                 sets.append((index, pages))
             index += 1
@@ -216,12 +274,12 @@ class ManagedPages:
                 count += (picks.pages[index - picks.first] & block.remote & there).bit_count()
         return count
 
-    def still_unmapped(self, sets: PageSets) -> list[tuple[int, int]]:
-        """Return those of some pages that have no translation, in their order."""
+    def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
+        """Return those of some pages that have no translation, in their order; ``stored``: those that stores met."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:
-                pages &= ~(block.resident | block.remote)
+                pages &= ~(block.resident | block.remote) | block.read_only & stored.get(index, 0)
             if pages:
                 left.append((index, pages))
         return left

@@ -10,6 +10,7 @@ import numpy as np
 from offloadrt.machine.managed.block import WatchedPages
 from offloadrt.machine.managed.page_sets import PageSets, by_block
 from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.machine.managed.translations import Translations
 
 _FEW = 4
 """The most missing pages for each draw for which it is cheaper to ask each of them whether it is met."""
@@ -25,6 +26,8 @@ class RandomHits:
     """Windows of the kernel."""
     watch: WatchedPages
     """How many pages of the range are missing."""
+    table: Translations
+    """What its accesses find: loads, or stores."""
     _next: int = attrs.field(default=-1, init=False)
     """The window in which one next meets a missing page; -1: it has to be drawn."""
     _drawn: int = attrs.field(default=0, init=False)
@@ -60,7 +63,7 @@ class RandomHits:
         # a Poisson process again.
         first = -math.log1p(rng.random() * math.expm1(-mean)) / mean
         draws = 1 + int(rng.poisson(mean * (end - hit - min(first, 1.0))))
-        watch, translations = self.watch, pages.translations
+        watch, translations = self.watch, self.table
         # Many missing pages: draw some of them. Few: ask each whether it is met. Its chance is the same either way.
         if watch.missing > _FEW * draws:
             return translations.draw_unmapped(watch, draws, rng)

@@ -22,12 +22,14 @@ import numpy as np
 
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.block import Picks
-from offloadrt.machine.managed.page_sets import PageSets, how_many, joined
+from offloadrt.machine.managed.page_sets import PageSets, how_many, joined, merged
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.random_hits import RandomHits
-from offloadrt.machine.managed.translations import LOCAL, REMOTE
+from offloadrt.machine.managed.translations import LOCAL, REMOTE, Translations
 from offloadrt.machine.managed.window_order import WindowOrder
 
+HOST = -1
+"""What stands for the host where devices are numbered."""
 _ALL = 1.0 - 1e-6
 """A sweep that touches such a part of the pages touches all of them."""
 
@@ -58,6 +60,8 @@ class ManagedSweep:
     """Where the present step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
     """Pages that it has raised faults for, by block."""
+    stored: dict[int, int] = attrs.field(factory=dict)
+    """Those of them that stores have met, by block; noted only where stores are told apart from loads."""
     entries: int = 0
     """What these take of the fault buffer."""
     remote: int = 0
@@ -93,7 +97,7 @@ class ManagedSweep:
         sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, order=order)
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.hits = [
-            RandomHits(access.scattered / windows, windows, pages.translations.watch(*sweep._all(pages, access)))
+            _hits(access, windows, pages.table_for(access.stores), sweep._all(pages, access))
             if access.scattered
             else None
             for access in accesses
@@ -102,7 +106,9 @@ class ManagedSweep:
 
     def leave(self, pages: ManagedPages) -> None:
         """End it: nothing needs to be kept count of for it any more."""
-        pages.translations.unwatch([hits.watch for hits in self.hits if hits is not None])
+        for hits in self.hits:
+            if hits is not None:
+                hits.table.unwatch([hits.watch])
 
     @property
     def over(self) -> bool:
@@ -125,7 +131,7 @@ class ManagedSweep:
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages that the window's accesses of a level need and the GPU cannot translate, each once."""
         missing: PageSets = ()
-        self.entries = 0
+        self.entries, self.stored = 0, {}
         for place in self.at_level[level] if level or self.order is None else range(len(self.accesses)):
             access = self.accesses[place]
             if (hits := self.hits[place]) is not None:
@@ -133,8 +139,11 @@ class ManagedSweep:
             elif self.order is not None:
                 more = self._missing_of(pages, place, self._ranges(pages, place, self.order, self.at, level))
             else:
-                more = pages.unmapped(*self._pages(pages, access, self.at, self.end), self.picks[place])
+                low, high = self._pages(pages, access, self.at, self.end)
+                more = pages.unmapped(low, high, self.picks[place], stores=access.stores)
             if more:
+                if pages.for_stores is not None and access.stores:
+                    self.stored = merged([*self.stored.items(), *more])
                 self.entries += self._entries(pages, place, more)
                 missing = joined(missing, more) if missing else more
         return missing
@@ -178,7 +187,7 @@ class ManagedSweep:
         if access.nbytes:
             if self.order is not None:
                 return self._ordered_up_to(pages, place, self.order, first, last)
-            page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place])
+            page = pages.next_unmapped(*self._pages(pages, access, first, last), self.picks[place], access.stores)
             if page >= 0:
                 offset = max(page * pages.page_size - access.begin, 0)
                 return min(last, max(first, offset * self.windows // access.nbytes))
@@ -208,15 +217,18 @@ class ManagedSweep:
                 return True
         return False
 
-    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[ManagedAccess, float, float]]:
-        """Yield the bytes that the present step reads and writes over the link, in whole sectors."""
-        for access, picks in zip(self.accesses, self.picks, strict=True):
-            part = self._remote_part(pages, access, picks) if access.nbytes else 0.0
-            if part:
-                yield access, part * access.moved(access.reads, sector), part * access.moved(access.writes, sector)
+    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[ManagedAccess, int, float, float]]:
+        """Yield (access, device, bytes read, bytes written) of the present step over each link, in whole sectors.
 
-    def _remote_part(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> float:
-        """Return the part of an access' bytes that the present step moves over the link.
+        The device is the one whose memory it is; ``HOST`` for the host's.
+        """
+        for access, picks in zip(self.accesses, self.picks, strict=True):
+            for device, part in self._remote_parts(pages, access, picks) if access.nbytes else ():
+                reads, writes = (access.moved(places, sector) for places in (access.reads, access.writes))
+                yield access, device, part * reads, part * writes
+
+    def _remote_parts(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> list[tuple[int, float]]:
+        """Return (device, part of an access' bytes) that the present step moves over the link from each.
 
         All pages that a step comes to have a translation: what meets any of them meets those of the host as often as
         these are among all with one. Of a sweep that leaves pages out each page that it picks has its share.
@@ -225,7 +237,8 @@ class ManagedSweep:
             size = pages.page_size
             low, high = (-(-(access.begin + self._byte(access, window)) // size) for window in (self.at, self.until))
             low = low if self.at else access.begin // size
-            return pages.remote_among(picks, low, high) / max(picks.count, 1)
+            remote = pages.remote_among(picks, low, high)
+            return _by_device(pages, low, high, picks, remote, remote / max(picks.count, 1)) if remote else []
         if access.scattered or self.order is not None:
             low, high = self._all(pages, access)
             part = (self.until - self.at) / self.windows
@@ -233,7 +246,10 @@ class ManagedSweep:
             low, high = self._pages(pages, access, self.at, self.until)
             part = (self._byte(access, self.until) - self._byte(access, self.at)) / access.nbytes
         remote = pages.translations.how_many(REMOTE, low, high)
-        return part * remote / (remote + pages.translations.how_many(LOCAL, low, high)) if remote else 0.0
+        if not remote:
+            return []
+        part = part * remote / (remote + pages.translations.how_many(LOCAL, low, high))
+        return _by_device(pages, low, high, None, remote, part)
 
     # where accesses are
 
@@ -273,27 +289,42 @@ class ManagedSweep:
         """Return the pages of some ranges, ascending, that have no translation."""
         found: dict[int, int] = {}
         for low, high in ranges:
-            for index, those in pages.unmapped(low, high, self.picks[place]):
+            for index, those in pages.unmapped(low, high, self.picks[place], stores=self.accesses[place].stores):
                 found[index] = found.get(index, 0) | those
         return [*found.items()]
 
     def _ordered_up_to(self, pages: ManagedPages, place: int, order: WindowOrder, first: int, last: int) -> int:
         """Find the first window of [first, last) in which an access misses a page; ``last``: there is none."""
-        access, picks = self.accesses[place], self.picks[place]
-        if pages.next_unmapped(*self._all(pages, access), picks) < 0:
+        access, picks, stores = self.accesses[place], self.picks[place], self.accesses[place].stores
+        if pages.next_unmapped(*self._all(pages, access), picks, stores) < 0:
             return last
         for window in range(first, last):
             for level in sorted({0, access.level}):
                 ranges = self._ranges(pages, place, order, window, level)
-                if not ranges or pages.next_unmapped(ranges[0][0], ranges[-1][1], picks) < 0:
+                if not ranges or pages.next_unmapped(ranges[0][0], ranges[-1][1], picks, stores) < 0:
                     continue
-                if any(pages.next_unmapped(low, high, picks) >= 0 for low, high in ranges):
+                if any(pages.next_unmapped(low, high, picks, stores) >= 0 for low, high in ranges):
                     return window
         return last
 
     def _all(self, pages: ManagedPages, access: ManagedAccess) -> tuple[int, int]:
         size = pages.page_size
         return access.begin // size, -(-(access.begin + access.nbytes) // size)
+
+
+def _hits(access: ManagedAccess, windows: int, table: Translations, pages: tuple[int, int]) -> RandomHits:
+    return RandomHits(access.scattered / windows, windows, table.watch(*pages), table)
+
+
+def _by_device(
+    pages: ManagedPages, low: int, high: int, picks: Picks | None, remote: int, part: float
+) -> list[tuple[int, float]]:
+    """Divide a part of an access' bytes among the places in which its ``remote`` pages of [low, high) lie."""
+    if not pages.peer_pages:
+        return [(HOST, part)]
+    counts = pages.at_peers(low, high, picks)
+    counts[HOST] = remote - sum(counts.values())
+    return [(device, part * count / remote) for device, count in sorted(counts.items()) if count]
 
 
 def _has(pages: tuple[int, int], page: int, among: ManagedPages) -> bool:

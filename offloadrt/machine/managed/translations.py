@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from offloadrt.machine.managed.block import WatchedPages
+from offloadrt.machine.managed.block import ManagedBlock, WatchedPages
 from offloadrt.machine.managed.draws import divided, draw
 from offloadrt.machine.managed.page_sets import by_block
+from offloadrt.machine.managed.tree_prefetch import runs
 
 UNMAPPED: Final = 0
 """The GPU has no translation: it faults."""
@@ -46,6 +47,18 @@ class Translations:
             self._table[span] = bytearray(self._span)
             self._counts[span] = [self._span, 0, 0]
         return self._table[span], offset, self._counts[span]
+
+    def follow(self, block: ManagedBlock, per_block: int) -> None:
+        """Take over a block's translations from the table that it lies in, but for its pages that are read-only."""
+        table, offset, counts = self.place_of(block.index)
+        new = bytearray(block.table[block.offset : block.offset + per_block])
+        for low, high in runs(block.read_only):
+            new[low:high] = bytes((UNMAPPED,)) * (high - low)
+        old = table[offset : offset + per_block]
+        table[offset : offset + per_block] = new
+        for state in range(len(counts)):
+            counts[state] += new.count(state) - old.count(state)
+        self.note(block.index, new.count(UNMAPPED) - old.count(UNMAPPED))
 
     # ranges that are watched
 

@@ -19,10 +19,19 @@ class ManagedUsage:
     """Migrated to the host, evictions included."""
     remote_bytes: float = 0.0
     """Bytes that kernels read and wrote over the link."""
+    bytes_dtod: int = 0
+    """Migrated, or copied, to the device from another one."""
+
+    def plus(self, other: ManagedUsage) -> ManagedUsage:
+        """Return the sums of both."""
+        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return ManagedUsage(*(one + more for one, more in pairs))
 
     def moved(self, direction: str, nbytes: int) -> None:
-        """Count bytes that migrate, ``h2d`` or ``d2h``."""
+        """Count bytes that migrate, ``h2d``, ``d2h`` or ``p2p``."""
         if direction == "h2d":
             self.bytes_htod += nbytes
+        elif direction == "p2p":
+            self.bytes_dtod += nbytes
         else:
             self.bytes_dtoh += nbytes

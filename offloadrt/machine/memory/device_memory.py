@@ -8,6 +8,7 @@ NumPy's, so that runs are reproducible.  ``holes.py`` finds free ranges, ``backi
 
 from __future__ import annotations
 
+import copy
 import math
 
 import attrs
@@ -21,6 +22,8 @@ from offloadrt.machine.memory.holes import Holes
 BASE_ADDRESS = 0x7F00_0000_0000
 DEVICE_STRIDE = 1 << 40
 """Distance between the address spaces of two devices, so that an address tells which device it belongs to."""
+PROCESS_STRIDE = 1 << 48
+"""Distance between the address spaces of two processes, so that an address tells whose it is."""
 
 
 class OutOfSegments(Exception):
@@ -64,16 +67,26 @@ class DeviceArray:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+@attrs.define
+class _HandedOut:
+    """What the kernel driver has handed out of a device's memory, to whatever process; bytes."""
+
+    held: int = 0
+    managed: int = 0
+    peak: int = 0
+
+
 class DeviceMemory:
     """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
 
-    ``fill`` is the value of each byte that nobody has written; default 0.  Wide because it has one method for each
+    ``fill`` is the value of each byte that nobody has written; default 0.  Each process has blocks of its own
+    (``of_process``), the capacity is that of all.  Wide because it has one method for each
     question that the driver libraries and the unified-memory driver ask.
     """
 
     __slots__ = (
-        "_backing", "_blocks", "_held", "_large", "_small", "_top", "alignment", "base", "capacity", "managed", "peak",
-        "segment",
+        "_backing", "_blocks", "_fill", "_handed_out", "_held", "_large", "_small", "_top", "alignment", "base",
+        "capacity", "segment",
     )  # fmt: skip
 
     def __init__(self, index: int, capacity: int, segment: int, alignment: int, fill: int | None = None) -> None:
@@ -81,26 +94,46 @@ class DeviceMemory:
         self.capacity = capacity - capacity % segment
         self.segment = segment
         self.alignment = alignment
-        self.peak = 0
-        """The most bytes that were held from the kernel driver at one time."""
+        self._handed_out = _HandedOut()
+        self._fill = fill
         self._blocks: AddressMap[Block] = AddressMap()
         self._small = Holes()
         self._large = Holes()
         self._top = self.base
         self._held = 0
-        self.managed = 0
-        """Bytes that hold pages of managed memory: they take room from blocks, but have no addresses of their own."""
         self._backing = Backing(fill)
+
+    def of_process(self, number: int) -> DeviceMemory:
+        """Return the same memory without blocks, as the contexts of the process with this number see it.
+
+        No segment holds blocks of two processes.
+        """
+        memory = copy.copy(self)
+        memory.base += number * PROCESS_STRIDE
+        memory._blocks, memory._small, memory._large = AddressMap(), Holes(), Holes()
+        memory._top, memory._held, memory._backing = memory.base, 0, Backing(self._fill)
+        return memory
+
+    @property
+    def managed(self) -> int:
+        """Return the bytes with pages of managed memory: they take room from blocks, but have no addresses here."""
+        return self._handed_out.managed
+
+    @property
+    def peak(self) -> int:
+        """Return the most bytes that were held from the kernel driver at one time, by all processes."""
+        return self._handed_out.peak
 
     @property
     def used(self) -> int:
-        """Return the bytes held from the kernel driver, in whole segments."""
+        """Return the bytes that this process holds from the kernel driver, in whole segments."""
         return self._held
 
     @property
     def free_bytes(self) -> int:
         """Return the bytes that the kernel driver can still hand out."""
-        return self.capacity - self._held - self.managed
+        handed_out = self._handed_out
+        return self.capacity - handed_out.held - handed_out.managed
 
     def needs(self, nbytes: int) -> int:
         """Return the bytes that the kernel driver has to hand out for a new block; 0 if the block finds a hole."""
@@ -122,12 +155,12 @@ class DeviceMemory:
         """Give so many bytes to managed memory; return False, and do nothing, when there is no room."""
         if not self.has_room(nbytes):
             return False
-        self.managed += nbytes
+        self._handed_out.managed += nbytes
         return True
 
     def give_managed(self, nbytes: int) -> None:
         """Take so many bytes back from managed memory."""
-        self.managed -= nbytes
+        self._handed_out.managed -= nbytes
 
     @property
     def allocated_bytes(self) -> int:
@@ -249,7 +282,9 @@ class DeviceMemory:
             address = self._top
             self._top += size
         self._held += size
-        self.peak = max(self.peak, self._held)
+        handed_out = self._handed_out
+        handed_out.held += size
+        handed_out.peak = max(handed_out.peak, handed_out.held)
         return address
 
     def _trim(self) -> None:
@@ -264,6 +299,7 @@ class DeviceMemory:
         A hole at the end of the used addresses is dropped, so that addresses do not depend on what was freed before.
         """
         self._held -= size
+        self._handed_out.held -= size
         low, extent = self._large.give(address, size, self.base, self._top)
         if low + extent == self._top:
             self._large.remove(low, extent)

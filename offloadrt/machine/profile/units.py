@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pint
 
 COUNTS = (
-    "SM", "buffer", "connection", "core", "device", "domain", "engine", "event", "fault", "item", "kernel", "load",
-    "queue", "register", "team", "thread", "warp",
+    "SM", "buffer", "client", "connection", "context", "core", "device", "domain", "engine", "event", "fault", "item",
+    "kernel", "load", "queue", "register", "team", "thread", "warp",
 )  # fmt: skip
 
 _PREFIXES = (
@@ -91,6 +91,7 @@ COMMON: dict[str, tuple[float, str]] = {
     "GFLOP/s": (1e9, "work / time"),
     "TFLOP/s": (1e12, "work / time"),
     "fraction": (1.0, "fraction"),
+    "percent": (0.01, "fraction"),
     **{f"{name}s" if name != "SM" else name: (1.0, "count") for name in COUNTS},
 }
 """Factors and dimensions of the units in which our profiles are written, so that a run need not load pint.

@@ -134,7 +134,9 @@ class _Pool:
 
 
 class HardwareQueues:
-    """The queues of a device, ``count`` of each priority.  With ``uncontended`` each stream has its own.
+    """The queues of a device that one process has, ``count`` of each priority.
+
+    With ``uncontended`` each stream has its own.
 
     CUDA does not document how it assigns streams to connections.  Round robin is taken: the assignment with the fewest
     streams on the fullest queue.  HIP's library gives a stream a queue of its own while there are fewer than
@@ -149,11 +151,13 @@ class HardwareQueues:
         *,
         least_used: bool = False,
         uncontended: bool = False,
+        process: int = 0,
     ) -> None:
         self._make = make
         self._count = count
         self._least_used = least_used
         self._uncontended = uncontended
+        self._process = process
         self._streams = 0
         self._pools: dict[int, _Pool] = {}
         self.queues: list[HardwareQueue] = []
@@ -170,7 +174,17 @@ class HardwareQueues:
         pool.streams[place] += 1
         index = self._streams
         self._streams += 1
-        return Stream(index, pool.queues[place], priority)
+        return Stream(index, pool.queues[place], priority, self._process)
+
+    def of_process(self, process: int) -> HardwareQueues:
+        """Return the queues of another process, which has as many."""
+        return HardwareQueues(
+            self._make,
+            self._count,
+            least_used=self._least_used,
+            uncontended=self._uncontended,
+            process=process,
+        )
 
     def close_stream(self, stream: Stream) -> None:
         """Let a stream use its queue no more: another may get it."""

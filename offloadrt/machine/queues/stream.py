@@ -52,11 +52,13 @@ class Stream:
     """A sequence of commands that run one after the other."""
 
     index: int
-    """Number of the stream on its device, in order of creation; -1 for an internal channel."""
+    """Number of the stream of its process on its device, in order of creation; -1 for an internal channel."""
     queue: PacketQueue
     """Where its commands go; on an APU it changes whenever the stream takes an HSA queue."""
     priority: int = 0
     """As in CUDA: numbers below 0 are greater priorities."""
+    process: int = 0
+    """The number of the process whose context it belongs to."""
     last: Signal | None = None
     """Completion of the packet submitted last."""
     running: Signal | None = None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from offloadrt.driver import TimedEvent
+import inspect
+import math
+from collections.abc import Callable
+from typing import get_args
+
+from offloadrt.driver import Schedule, TimedEvent
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream
 
@@ -10,7 +15,10 @@ CREATE, DESTROY = "cuStreamCreate", "cuStreamDestroy"
 
 
 class StreamRoutines(CallingThread):
-    """Streams and events. A call without a stream means the default one, as the program's options say."""
+    """Streams and events. A call without a stream means the default one, as the program's options say.
+
+    Wide because it is the list of CUDA's calls for streams and events.
+    """
 
     async def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> Stream:
         """Make a stream on the current device (cudaStreamCreateWithPriority).
@@ -63,6 +71,35 @@ class StreamRoutines(CallingThread):
             raise driver.refusal(driver.call("cuStreamWaitEvent"), "CUDA_ERROR_INVALID_HANDLE", why)
         if event.mark is not None:
             await driver.stream_wait_event(chosen, event.mark)
+
+    async def launch_host_func(
+        self,
+        function: Callable[[], object] | None,
+        *,
+        stream: Stream | DefaultStream | None = None,
+        seconds: float = 0.0,
+    ) -> None:
+        """Put a function of the host into a stream (cudaLaunchHostFunc); the caller goes on.
+
+        The library's callback thread calls it when what is before it in the stream has completed, and works for
+        ``seconds`` on a core; what comes behind it waits. As in CUDA, it makes no calls: it gets no ``t``. TypeError
+        for a coroutine function, ValueError for a time that is negative or not finite.
+        """
+        if inspect.iscoroutinefunction(function) or not (function is None or callable(function)):
+            raise TypeError(f"cudaLaunchHostFunc: {function!r} is no plain function; a host function makes no calls")
+        if not 0.0 <= seconds < math.inf:
+            raise ValueError(f"cudaLaunchHostFunc: seconds is {seconds!r}, but must be finite and not negative")
+        driver, chosen = await self._at_stream(stream, "cuLaunchHostFunc")
+        await driver.launch_host_func(chosen, function, seconds)
+
+    async def set_device_flags(self, schedule: Schedule) -> None:
+        """Say how threads wait for the current device (cudaSetDeviceFlags): auto, spin, yield or blocking_sync.
+
+        Threads that spin keep their cores while they wait, which others may need; those that sleep return later.
+        """
+        if schedule not in get_args(Schedule):
+            raise ValueError(f"schedule is {schedule!r}; it can be {', '.join(get_args(Schedule))}")
+        (await self._context()).driver.set_schedule(schedule)
 
     async def device_synchronize(self) -> None:
         """Wait for everything in all streams of the current device (cudaDeviceSynchronize)."""

@@ -8,6 +8,7 @@
 ``region.py``         a region that a program enters and leaves
 ``section.py``        array sections, and the map item of one
 ``launch.py``         the launch configuration of a kernel
+``process.py``        `Process`: several processes that run one program; ``communicator.py`` has their messages
 ``host_places.py``    where arrays lie; ``barrier.py``, ``device_globals.py`` as their names say
 ====================  ===============================================================================================
 

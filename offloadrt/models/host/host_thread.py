@@ -94,6 +94,8 @@ class ProgramThread(ABC):
     def host_access(self, place: Place, writes: bool | None = None) -> Awaitable[object]:
         """Read or write all of an array, or of a section, on the host; `writes` says which, for `offloadrt check`.
 
+        For managed memory with the advice `read_mostly` a read (`writes=False`) leaves the devices their copies.
+
         Managed memory that the device owns comes back by page faults; other memory takes no time here. What the thread
         computes with it is not included. Raises FreedHostMemory.
         """
@@ -102,7 +104,7 @@ class ProgramThread(ABC):
         check_alive(self.program.devices[0], array, "host_access")
         if (observer := self.program.observer) is not None and (array.phantom or writes is not None):
             observer.handle(HostUsed(array, begin, nbytes, writes))
-        return self.program.devices[0].plugin.host_touch(begin, nbytes)
+        return self.program.devices[0].plugin.host_touch(begin, nbytes, writes is not False)
 
     # what a thread does besides
 

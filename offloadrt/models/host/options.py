@@ -21,11 +21,15 @@ class ProgramOptions:
     """Whether arrays have a size and no storage, unless an array says otherwise."""
     num_devices: int = 1
     """How many of the machine's devices the program uses."""
+    num_processes: int = 1
+    """How many processes run the program, each with a runtime of its own (`Run.mpiexec`)."""
 
     def check(self) -> None:
         """Raise ValueError for an option with a value that it cannot have, as far as that depends on no machine."""
         if not is_whole(self.num_devices) or self.num_devices < 1:
             raise ValueError(f"num_devices is {self.num_devices!r}, but must be a whole number from 1")
+        if not is_whole(self.num_processes) or self.num_processes < 1:
+            raise ValueError(f"num_processes is {self.num_processes!r}, but must be a whole number from 1")
 
     def devices_on(self, spec: MachineSpec) -> int:
         """Return how many devices the program finds on this machine."""

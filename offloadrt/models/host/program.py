@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Driver, Rocr
+from offloadrt.driver import Driver, Rocr, share_address_space
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
@@ -76,6 +76,7 @@ class OffloadProgram(ABC, Generic[T]):
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
+        share_address_space(drivers)
         self.devices = [
             OffloadDevice(
                 machine,
@@ -91,7 +92,7 @@ class OffloadProgram(ABC, Generic[T]):
         ]
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
-        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, "image load"))
+        self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
         self._places: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
@@ -177,7 +178,7 @@ class OffloadProgram(ABC, Generic[T]):
             thread = self.host_thread(number, num_threads, barrier)
             born = self.sim.now
             if observer is not None:
-                observer.handle(StrandBegan(f"host thread {number}", (fork,)))
+                observer.handle(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
             results[number] = await body(thread)
             await thread.leave_team()
             if observer is not None:
@@ -188,7 +189,7 @@ class OffloadProgram(ABC, Generic[T]):
             observer.handle(Signalled(fork))
         async with self.sim.open_nursery() as nursery:
             for number in range(num_threads):
-                nursery.spawn(member, number, name=f"host thread {number}")
+                nursery.spawn(member, number, name=self.machine.named(f"host thread {number}"))
         if observer is not None:
             observer.handle(Awaited(join))
         return [results[number] for number in range(num_threads)]

@@ -26,7 +26,7 @@ from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
-from offloadrt.models.openmp import memory_copies, routines
+from offloadrt.models.openmp import memory_copies, pinned_memory, routines
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
     Construct,
@@ -101,6 +101,13 @@ class HostThread(ProgramThread):
     omp_target_memset = memory_copies.omp_target_memset
     omp_target_memset_async = memory_copies.omp_target_memset_async
     omp_pause_resource = routines.omp_pause_resource
+    omp_init_allocator = pinned_memory.omp_init_allocator
+    omp_alloc = pinned_memory.omp_alloc
+    omp_free = pinned_memory.omp_free
+    llvm_omp_target_alloc_host = pinned_memory.llvm_omp_target_alloc_host
+    llvm_omp_target_free_host = pinned_memory.llvm_omp_target_free_host
+    llvm_omp_target_alloc_device = pinned_memory.llvm_omp_target_alloc_device
+    llvm_omp_target_alloc_shared = pinned_memory.llvm_omp_target_alloc_shared
 
     # managed memory: calls of CUDA, which OpenMP does not have
 
@@ -163,9 +170,11 @@ class HostThread(ProgramThread):
     def advise(self, place: Place, advice: Advice) -> Awaitable[object]:
         """Advise the driver where an array, or a section, is to lie: cuMemAdvise.
 
-        `prefer_host` keeps it on the host, and the device reaches it over the link; `accessed_by` gives the device its
-        translations before it asks; `prefer_nothing` and `not_accessed_by` take these back. Raises DriverError when the
-        program uses no managed memory, and FreedHostMemory.
+        `prefer_host` keeps it on the host, and devices reach it over the link; `prefer_device` keeps it on the default
+        device, and those with a link to that reach it there; `accessed_by` gives the default device its translations
+        before it asks; `read_mostly` has each device, and the host, keep a copy of what it reads until somebody writes.
+        `prefer_nothing`, `not_accessed_by` and `not_read_mostly` take these back. Raises DriverError when the program
+        uses no managed memory, and FreedHostMemory.
         """
         begin, nbytes = extent(place, "advise")
 

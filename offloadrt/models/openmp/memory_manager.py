@@ -62,7 +62,7 @@ class BlockManager(ABC, Generic[B]):
     def __init__(self, program: OpenMP) -> None:
         self.program = program
         number = len(program.manager_locks)
-        self.semaphore = Lock(program.sim, f"gpu memory manager {number}" if number else "gpu memory manager")
+        self.semaphore = Lock(program.sim, program.machine.named("gpu memory manager", number))
         program.manager_locks.append(self.semaphore)
         self._hand_out_s = program.machine.spec.value("gpu_memory_manager.hand_out")
         self._uncontended = program.machine.spec.flag("gpu_memory_manager.uncontended")

@@ -35,7 +35,19 @@ class Caller(Protocol):
 
     @property
     def sim(self) -> Simulation: ...
-    def array(self, name: str, shape: int, dtype: DTypeLike, *, phantom: bool | None, kind: Kind) -> HostArray: ...
+    def array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = ...,
+        fill: Any = None,
+        phantom: bool | None = None,
+        kind: Kind = "static",
+        align: int = 16,
+    ) -> HostArray: ...
+    def managed_array(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = ...
+    ) -> Awaitable[HostArray]: ...
     def free(self, array: HostArray) -> object: ...
 
 

@@ -51,7 +51,7 @@ class Heap:
             memory = int(spec.value("mem.size"))
             self.pool = MemoryPool(pool_size(memory, memory, requested_gb=pool_gb))
         self._pool_begin = 0
-        self.lock = Lock(runtime.sim, "memory pool")
+        self.lock = Lock(runtime.sim, runtime.machine.named("memory pool"))
         self._contends = not spec.flag("stdpar_pool.uncontended")
 
     # what the program calls

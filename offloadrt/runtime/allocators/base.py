@@ -19,7 +19,8 @@ class AllocatorSite:
     begins: whether a block of the device begins at an address; work: charge host time to the running thread;
     hand_out_s: one search of a free list; threshold: the largest request that is pooled, in bytes
     (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD); host_time: where waits for the allocator's locks are accounted for;
-    uncontended: an ablation, the allocator's locks exclude nobody.
+    uncontended: an ablation, the allocator's locks exclude nobody; named: what a lock of the process and the device
+    is called in reports.
     """
 
     sim: Simulation
@@ -31,6 +32,7 @@ class AllocatorSite:
     threshold: int
     host_time: HostTime
     uncontended: bool = False
+    named: Callable[[str], str] = str
 
 
 class DeviceAllocator(Protocol):

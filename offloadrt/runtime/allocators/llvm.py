@@ -57,9 +57,8 @@ class LlvmMemoryManager:
     def __init__(self, site: AllocatorSite) -> None:
         self._site = site
         self.threshold = site.threshold
-        suffix = f" {site.number}" if site.number else ""
-        self._buckets = [_Bucket(Lock(site.sim, f"{self.title} bucket {i}{suffix}")) for i in range(BUCKETS)]
-        self._table_lock = Lock(site.sim, f"{self.title} map{suffix}")
+        self._buckets = [_Bucket(Lock(site.sim, site.named(f"{self.title} bucket {i}"))) for i in range(BUCKETS)]
+        self._table_lock = Lock(site.sim, site.named(f"{self.title} map"))
         self._blocks: dict[int, _Block] = {}
         self.hits = 0
         self.misses = 0

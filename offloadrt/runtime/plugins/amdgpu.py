@@ -27,6 +27,7 @@ _ARGUMENT: Final = 8
 _HIDDEN_ARGUMENTS: Final = 8 + 256
 """Bytes of the hidden ones: the launch environment, and those of code objects of version 5 and later."""
 _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
+_NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one memory"
 
 
 class AmdgpuPlugin:
@@ -248,7 +249,7 @@ class AmdgpuPlugin:
         """Fill the device's page table for a range of host memory."""
         return self.driver.svm_attributes_set(address, nbytes)
 
-    def host_touch(self, address: int, nbytes: int) -> Awaitable[int]:
+    def host_touch(self, address: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
         """Touch host memory in the calling thread: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
@@ -263,6 +264,22 @@ class AmdgpuPlugin:
     async def free_managed(self, address: int) -> None:
         """Raise DriverError, as there is none."""
         raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
+
+    async def pin(self, address: int, nbytes: int) -> None:
+        """Raise DriverError: copies of an APU do not ask whether memory is pinned."""
+        raise DriverError("memory_lock", INVALID_ARGUMENT, _NO_PINNING)
+
+    async def unpin(self, address: int) -> None:
+        """Raise DriverError, as nothing is pinned."""
+        raise DriverError("memory_unlock", INVALID_ARGUMENT, _NO_PINNING)
+
+    async def alloc_host(self, nbytes: int) -> int:
+        """Raise DriverError, for the same reason."""
+        raise DriverError("hipHostMalloc", INVALID_ARGUMENT, _NO_PINNING)
+
+    async def free_host(self, address: int) -> None:
+        """Raise DriverError, for the same reason."""
+        raise DriverError("hipHostFree", INVALID_ARGUMENT, _NO_PINNING)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Raise DriverError: nothing migrates within one memory."""

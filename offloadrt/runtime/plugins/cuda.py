@@ -70,17 +70,22 @@ class CudaPlugin:
         self.image_pending = self._start != "warm"
         self._found: set[str] | None = set() if self.image_pending else None
         """Kernels that the module's loading or a launch has loaded; None when all are there from the start."""
-        self.managed: Uvm | None = driver.manage() if migrates else None
+        if migrates:
+            driver.manage()
         self.kernels_fault = migrates
-        suffix = f" {number}" if number else ""
-        self.streams = StreamPool(driver, Lock(machine.sim, f"stream pool{suffix}"), machine.host_time)
+        self.streams = StreamPool(driver, Lock(machine.sim, machine.named("stream pool", number)), machine.host_time)
         self._number = number
         self._peers = machine.peers
-        self._accesses = Lock(machine.sim, f"peer accesses{suffix}")
+        self._accesses = Lock(machine.sim, machine.named("peer accesses", number))
         self._asked: set[int] = set()
         """Devices to which access has been asked for."""
         self._host_time = machine.host_time
         self._host_pages = machine.host_memory.pages
+
+    @property
+    def managed(self) -> Uvm | None:
+        """Return the unified-memory driver, once the process uses managed memory."""
+        return self.driver.uvm
 
     def start(self) -> None:
         """Spawn the actors of the driver of managed memory; the others have none."""
@@ -231,11 +236,11 @@ class CudaPlugin:
             self.streams.take_back(stream)
             raise
 
-    async def host_touch(self, address: int, nbytes: int) -> None:
+    async def host_touch(self, address: int, nbytes: int, writes: bool = True) -> None:
         """First touch costs nothing here; managed memory that the device owns comes back by faults."""
         self._host_pages.insert(address, address + nbytes)
         if self.managed is not None:
-            await self.managed.host_access(address, nbytes)
+            await self.managed.host_access(address, nbytes, writes)
 
     async def alloc_managed(self, nbytes: int, name: str) -> int:
         """cuMemAllocManaged; with the first one the unified-memory driver comes to life."""
@@ -244,14 +249,29 @@ class CudaPlugin:
 
     def manage(self) -> Uvm:
         """Return the unified-memory driver, which is there from now on."""
-        if self.managed is None:
-            self.managed = self.driver.manage()
-            self.managed.start()
-        return self.managed
+        managed = self.managed or self.driver.manage()
+        self.driver.start_managed()
+        return managed
 
     async def free_managed(self, address: int) -> None:
         """Call cuMemFree."""
         await self.driver.mem_free(address)
+
+    async def pin(self, address: int, nbytes: int) -> None:
+        """Call cuMemHostRegister."""
+        await self.driver.mem_host_register(address, nbytes)
+
+    async def unpin(self, address: int) -> None:
+        """Call cuMemHostUnregister."""
+        await self.driver.mem_host_unregister(address)
+
+    async def alloc_host(self, nbytes: int) -> int:
+        """Call cuMemAllocHost."""
+        return await self.driver.mem_alloc_host(nbytes)
+
+    async def free_host(self, address: int) -> None:
+        """Call cuMemFreeHost."""
+        await self.driver.mem_free_host(address)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Call cuMemPrefetchAsync in the queue's stream."""

@@ -52,8 +52,9 @@ class DevicePlugin(Protocol):
     image_pending: bool
     """Whether the first thread that reaches the device has to load the program."""
 
-    managed: Uvm | None
-    """The driver of managed memory, where the program's arrays are that, or some of them."""
+    @property
+    def managed(self) -> Uvm | None:
+        """Return the driver of managed memory, where the program's arrays are that, or some of them."""
 
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
@@ -132,7 +133,7 @@ class DevicePlugin(Protocol):
         """Fill the device's page table for a range of host memory."""
         ...
 
-    def host_touch(self, address: int, nbytes: int, /) -> Awaitable[object]:
+    def host_touch(self, address: int, nbytes: int, writes: bool = True, /) -> Awaitable[object]:
         """Touch host memory in the calling thread.
 
         Pages that nobody has touched are populated, those that a device owns come back.
@@ -148,6 +149,22 @@ class DevicePlugin(Protocol):
         ...
 
     def free_managed(self, address: int, /) -> Awaitable[None]: ...
+
+    def pin(self, address: int, nbytes: int, /) -> Awaitable[object]:
+        """Lock memory of the host, so that copies need no staging. Raises DriverError where it cannot."""
+        ...
+
+    def unpin(self, address: int, /) -> Awaitable[object]:
+        """Take `pin` back."""
+        ...
+
+    def alloc_host(self, nbytes: int, /) -> Awaitable[int]:
+        """Allocate pinned memory of the host; returns its address."""
+        ...
+
+    def free_host(self, address: int, /) -> Awaitable[object]:
+        """Free what `alloc_host` gave."""
+        ...
 
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
         """Have managed memory migrate, in the order of the queue."""

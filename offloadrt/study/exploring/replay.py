@@ -40,11 +40,12 @@ def digests_of(program: ScenarioProgram) -> dict[str, str]:
     """Return the first digits of hashes of what a run depends on."""
     scenario, options = program.scenario, program.options
     machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
-    every = {
-        "the program": digest_of_file(scenario.path) or "",
-        "its machine": machine.digest,
-        "offloadrt": digest_of_sources(),
-    }
+    return first_digits(digest_of_file(scenario.path) or "", machine.digest, digest_of_sources())
+
+
+def first_digits(program: str, machine: str, emulator: str) -> dict[str, str]:
+    """Return the first digits of three hashes, by what they are of, as a token has them."""
+    every = {"the program": program, "its machine": machine, "offloadrt": emulator}
     return {name: digest[:_DIGITS] for name, digest in every.items()}
 
 

@@ -82,6 +82,19 @@ def shrink(
 def _fewer(shrunk: Shrunk) -> None:
     """Leave out departures."""
     _minimize(shrunk.case.departures, lambda left: shrunk.accept(attrs.evolve(shrunk.case, departures=left)))
+    again = True
+    while again and len(shrunk.case.departures) > 1:
+        departures = shrunk.case.departures
+        # Without one hold, an actor may meet others once more or once less before it comes to the next one.
+        again = any(
+            shrunk.accept(attrs.evolve(shrunk.case, departures=tuple(map(_shifted(by), rest))))
+            for rest in (departures[:number] + departures[number + 1 :] for number in range(len(departures)))
+            for by in (1, -1, 2, -2)
+        )
+
+
+def _shifted(by: int) -> Callable[[Departure], Departure]:
+    return lambda one: attrs.evolve(one, time=max(one.time + by, 1)) if isinstance(one, Hold) else one
 
 
 def _shrink_program(shrunk: Shrunk, plan: SchedulePlan) -> None:

@@ -10,6 +10,7 @@ import attrs
 from offloadrt.driver import Driver, Rocr, open_driver
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on
 from offloadrt.sim import Simulation
@@ -25,8 +26,15 @@ class Built:
 
     spec: MachineSpec
     machine: Machine
-    drivers: list[Driver | Rocr]
-    program: OffloadProgram[Any]
+    drivers: list[list[Driver | Rocr]]
+    """The driver libraries of each process."""
+    processes: list[Process]
+    """The processes that run the program, by rank."""
+
+    @property
+    def programs(self) -> list[OffloadProgram[Any]]:
+        """Return the program as each process has it, with a runtime library of its own."""
+        return [process.program for process in self.processes]
 
 
 def build(
@@ -44,11 +52,17 @@ def build(
     spec = _with_environment(spec, environment)
     try:
         options.check()
-        devices = options.devices_on(spec)
-        machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices)
-        drivers = [open_driver(machine, number) for number in range(devices)]
-        program = program_of(options.chosen_on(spec, environment), machine, drivers, trace)
-        return Built(spec, machine, drivers, program)
+        devices, processes = options.devices_on(spec), options.num_processes
+        machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices, processes=processes)
+        views = [machine.of_process(rank) for rank in range(processes)]
+        drivers = [[open_driver(machine, number) for number in range(devices)]]
+        for view in views[1:]:
+            drivers.append([open_driver(view, number, drivers[0][number]) for number in range(devices)])
+        chosen = options.chosen_on(spec, environment)
+        programs = [program_of(chosen, view, opened, trace) for view, opened in zip(views, drivers, strict=True)]
+        for program in programs[1:]:  # the numbers of directives tell in a trace what caused what, in all processes
+            program.next_directive = programs[0].next_directive
+        return Built(spec, machine, drivers, processes_of(programs))
     except ValueError as error:
         raise UserError(str(error)) from None
 

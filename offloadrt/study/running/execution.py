@@ -36,6 +36,7 @@ _OPTIONS = {
     "configuration": "configuration",
     "allocator": "allocator",
     "devices": "num_devices",
+    "processes": "num_processes",
 }
 """The parameters of a scenario that are also options of its program, and the names of these options."""
 
@@ -161,7 +162,7 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
-        if isinstance(inner, SourceRefused) or (_is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -175,10 +176,6 @@ _OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAc
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """
-
-
-def _is_shipped(scenario: Scenario) -> bool:
-    return scenario.path is not None and scenario.path.parent == registry.folder()
 
 
 _patient = False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
@@ -170,7 +171,8 @@ class Run:
             self._built = build(self.sim, self._spec, self._options, self._environment, self.trace, self._counting)
             self._spec = self._built.spec
             if self._observer is not None:
-                self._built.program.observe(self._observer)
+                for program in self._built.programs:
+                    program.observe(self._observer)
         return self._built
 
     # ------------------------------------------------------------------ the program
@@ -212,8 +214,13 @@ class Run:
 
     @property
     def program(self) -> OffloadProgram[Any]:
-        """Return the program, in whichever model."""
-        return self._parts.program
+        """Return the program, in whichever model; of several processes the first one's."""
+        return self._parts.programs[0]
+
+    @property
+    def processes(self) -> Sequence[Process]:
+        """Return the processes that run the program, by rank: as many as `options.num_processes` says."""
+        return self._parts.processes
 
     def observe(self, observer: ProgramObserver) -> None:
         """Let an observer be told what the program does. Raises UserError once the machine is built."""
@@ -255,8 +262,22 @@ class Run:
         """
         if not is_whole(num_threads) or num_threads < 1:
             raise UserError(f"a parallel region of {num_threads!r} threads: a whole number, and at least one")
+        if self.options.num_processes > 1:
+            raise UserError(
+                f"run.parallel: {self.options.num_processes} processes run the program; "
+                "start them with `await run.mpiexec(main)`, in which `await process.parallel(body, num_threads)`"
+            )
         self.most_threads = max(self.most_threads, num_threads)
         return list(await self.program.parallel(body, num_threads=num_threads))
+
+    async def mpiexec(self, main: Callable[[Process], Awaitable[Any]]) -> list[Any]:
+        """Run `await main(process)` in each of the `options.num_processes` processes, as `mpiexec -n` does.
+
+        Returns their results by rank; what a process raises ends the others and is raised here.
+        """
+        results = await mpiexec(self.processes, main)
+        self.most_threads = sum(process.most_threads for process in self.processes)
+        return results
 
     async def finish(self) -> None:
         """End the program, as at its exit.
@@ -266,9 +287,15 @@ class Run:
         """
         if self._built is None:
             return
-        await self.program.end_tasks()
+        first, *others = self._built.programs
+        await first.end_tasks()
         self.windows.finish()
-        await self.program.shutdown()
+        if not others:
+            await first.shutdown()
+            return
+        async with self.sim.open_nursery() as nursery:
+            for program in (first, *others):
+                nursery.spawn(program.shutdown, name=f"exit of process {program.machine.process}")
 
     def progress(self, done: int, total: int) -> None:
         """Report that `done` of a long program's `total` steps are over. Nothing in the run depends on it."""

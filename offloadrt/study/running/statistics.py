@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from offloadrt.driver import Driver, FaultBatch
+from offloadrt.driver import Driver, FaultBatch, Rocr
 from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.object_placement import ObjectPlacement
+from offloadrt.runtime.device import OffloadDevice
 from offloadrt.study.errors import did_you_mean
 from offloadrt.study.running.building import Built
 from offloadrt.trace import HostTime
@@ -25,13 +26,16 @@ class RunStatistics:
     def locks(self) -> Mapping[str, Any]:
         """Return every lock, by name: `device table`, `driver context`, and so on.
 
+        Those that each process has are called `device table of process 1`, but for the first process's.
         Each has `.acquired`, `.contended`, `.wait_s` and `.hold_s`.
         """
         if self._built is None:
             return _ByName("lock", {})
-        locks = _ByName("lock", self._built.program.locks())
-        for driver in self._built.drivers:
-            locks.update(driver.locks())
+        locks = _ByName("lock", {})
+        for program, drivers in zip(self._built.programs, self._built.drivers, strict=True):
+            locks.update(program.locks())
+            for driver in drivers:
+                locks.update(driver.locks())
         return locks
 
     @property
@@ -43,7 +47,7 @@ class RunStatistics:
         if self._built is None:
             return _ByName("part", {})
         engines = _ByName("part", self._built.machine.statistics())
-        for driver in self._built.drivers:
+        for driver in self._kernel_drivers:
             engines.update(driver.engines())
         return engines
 
@@ -66,7 +70,7 @@ class RunStatistics:
         CUPTI's counters and the driver's own (`driver.UvmCounters`).
         """
         faults: dict[str, int] = {}
-        for driver in self._built.drivers if self._built is not None else ():
+        for driver in self._kernel_drivers:
             for name, count in driver.faults().items():
                 faults[name] = faults.get(name, 0) + count
         return faults
@@ -74,13 +78,17 @@ class RunStatistics:
     @property
     def fault_batches(self) -> tuple[FaultBatch, ...]:
         """Return the batches in which GPU faults on managed memory were served, device by device."""
-        drivers = self._built.drivers if self._built is not None else ()
+        drivers = self._kernel_drivers
         return tuple(batch for driver in drivers if isinstance(driver, Driver) for batch in driver.fault_batches())
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
         """Return what became of managed memory, by name of the object, over all devices: its sums are `faults`."""
-        return {name: usage for device in self._devices for name, usage in device.managed_objects.items()}
+        objects: dict[str, ManagedUsage] = {}
+        for device in self._devices:
+            for name, usage in device.managed_objects.items():
+                objects[name] = objects[name].plus(usage) if name in objects else usage
+        return objects
 
     @property
     def objects(self) -> Mapping[str, int]:
@@ -90,7 +98,7 @@ class RunStatistics:
         `implicit_bytes`), and what there was for both (`budget_bytes`). `placements` says where each object lies.
         """
         objects: dict[str, int] = {}
-        for device in self._built.program.devices if self._built is not None else ():
+        for device in self._runtime_devices:
             if (table := device.objects) is not None:
                 peak = table.peak
                 counters = {
@@ -102,7 +110,8 @@ class RunStatistics:
     @property
     def placements(self) -> tuple[ObjectPlacement, ...]:
         """Return where objects were placed last under the configuration `otm`, device by device; empty under others."""
-        return tuple(placement for device in self._devices for placement in device.placements)
+        devices = [device.machine.devices[device.number] for device in self._runtime_devices]
+        return tuple(placement for device in devices for placement in device.placements)
 
     @property
     def algorithms(self) -> Mapping[str, int]:
@@ -111,12 +120,26 @@ class RunStatistics:
         Algorithms called, offloaded and on the host, waits, barriers elided, prefetches, allocations taken over,
         decisions of the offload heuristic.
         """
-        return {} if self._built is None else self._built.program.algorithms()
+        algorithms: dict[str, int] = {}
+        for program in self._built.programs if self._built is not None else ():
+            for name, count in program.algorithms().items():
+                algorithms[name] = algorithms.get(name, 0) + count
+        return algorithms
 
     @property
     def host_time(self) -> HostTime:
         """Return where the host threads' time went."""
         return HostTime() if self._built is None else self._built.machine.host_time
+
+    @property
+    def _kernel_drivers(self) -> Sequence[Driver | Rocr]:
+        """Return a driver of each device; those of other processes have the same kernel driver."""
+        return () if self._built is None else self._built.drivers[0]
+
+    @property
+    def _runtime_devices(self) -> Sequence[OffloadDevice]:
+        programs = () if self._built is None else self._built.programs
+        return [device for program in programs for device in program.devices]
 
     @property
     def _devices(self) -> Any:

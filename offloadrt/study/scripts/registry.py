@@ -1,8 +1,9 @@
 """Where scenarios are found: those that come with the package, and a path to a script of the user's own.
 
-A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`. A script is loaded as Python loads it, with its
-own folder on the path (at the end, so that it hides nothing); a file may hold several scenarios, `FILE.py:NAME`
-chooses one. A recording of a program (`app.rec`) is a scenario as well (`recordings.py`).
+A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`; those in folders there have names like
+`questions/streams`. A script is loaded as Python loads it, with its own folder on the path (at the end, so that it
+hides nothing); a file may hold several scenarios, `FILE.py:NAME` chooses one. A recording of a program (`app.rec`) is
+a scenario as well (`recordings.py`).
 """
 
 from __future__ import annotations
@@ -90,17 +91,22 @@ def _longest_statement(path: Path) -> int:
     return longest[0]
 
 
-def shipped() -> dict[str, Scenario]:
-    """Load every scenario that comes with the package, by name."""
+def shipped(subfolder: str = "") -> dict[str, Scenario]:
+    """Load every scenario that comes with the package, by name: those of a subfolder, or those that are in none."""
     scenarios: dict[str, Scenario] = {}
-    for path in sorted(folder().glob("*.py")):
+    for path in sorted((folder() / subfolder).glob("*.py")):
         if not path.name.startswith("_"):
             scenarios.update(load(path))
     return scenarios
 
 
+def is_shipped(scenario: Scenario) -> bool:
+    """Tell whether a scenario came with the package."""
+    return scenario.path is not None and folder() in scenario.path.parents
+
+
 def find(reference: str) -> Scenario:
-    """Find the scenario that `reference` names: a name, `FILE.py`, `FILE.py:NAME`, or a recording.
+    """Find the scenario that `reference` names: a name, `FOLDER/NAME`, `FILE.py`, `FILE.py:NAME`, or a recording.
 
     Raises ScenarioNotFound, ScriptFailed, and UserError for a recording that cannot be read.
     """
@@ -108,6 +114,9 @@ def find(reference: str) -> Scenario:
         from offloadrt.study.scripts.recordings import scenario_of
 
         return scenario_of(Path(reference))
+    subfolder, _, base = reference.rpartition("/")
+    if subfolder.isidentifier() and (folder() / subfolder / f"{base}.py").is_file():
+        return load(folder() / subfolder / f"{base}.py")[base]
     file, name = split(reference)
     if file is not None:
         scenarios = load(file)

@@ -55,10 +55,14 @@ def _of_claim(claim: Claim) -> Any:
 
 
 def _judging(paper: Paper) -> list[Path]:
-    """List the files of the judges, with those that lie beside them: probes, and where the judges look."""
+    """List the files of the judges, with those that lie beside them: probes, and where the judges look.
+
+    Of what several papers share, in this package, it is the file of the judge alone.
+    """
     functions = (judge.function for judge in paper.bench.judges.values())
     of_judges = {Path(inspect.getfile(one.func if isinstance(one, partial) else one)) for one in functions}
-    return sorted({beside for file in of_judges for beside in file.parent.glob("*.py")})
+    shared = {file for file in of_judges if file.parent == Path(__file__).parent}
+    return sorted(shared | {beside for file in of_judges - shared for beside in file.parent.glob("*.py")})
 
 
 def _of_code(source: str) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from offloadrt.study.points import Options
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.why.observed import observe
+from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.resources import ResourceUse
 from offloadrt.study.why.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
@@ -68,10 +68,11 @@ def explain(
     jobs: int = 1,
     budget_s: float = 60.0,
     stage: Stage = lambda name, done, asked: None,
+    watched: Callable[[Observed], object] = lambda observed: None,
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    Raises as `execute`.
+    `watched` is called with the run that is explained. Raises as `execute`.
     """
     deadline = time.monotonic() + budget_s
     options = options or Options()
@@ -81,6 +82,7 @@ def explain(
     early = chosen[: jobs - 1]
     trials.start(early)  # where there are more processes than this one, they have something to do meanwhile
     observed = observe(scenario, parameters, options)
+    watched(observed)
     stage("the run", 1, 1)
     trials.merit = merit_of(scenario, observed.result)
     changes = [*chosen[len(early) :], *proposals(observed.spec, observed.path, options.overrides)]

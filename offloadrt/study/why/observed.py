@@ -17,7 +17,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.why.critical_path import PathPart, critical_path
 from offloadrt.study.why.history import History, history_of
 from offloadrt.study.why.resources import ResourceUse, Window, lock_uses, part_uses
-from offloadrt.trace import Handovers
+from offloadrt.trace import Handovers, Row
 from offloadrt.trace.event import PS_PER_S
 
 _MAIN = 0
@@ -34,6 +34,8 @@ class Observed:
     path: tuple[PathPart, ...]
     resources: tuple[ResourceUse, ...]
     history: History = attrs.field(repr=False)
+    rows: Sequence[Row] = attrs.field(repr=False)
+    """Every event of the run."""
 
     @property
     def elapsed_ps(self) -> int:
@@ -72,4 +74,4 @@ def observe(
     path = [part for begin, end, actor in spans for part in critical_path(history, begin, end, actor)]
     windows: Sequence[Window] = [(begin, end) for begin, end, _ in spans]
     uses = lock_uses(history, windows) + part_uses(result.devices, result.elapsed_s)
-    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history)
+    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows)

@@ -1,0 +1,147 @@
+"""A test of the pytest plugin as a program whose schedules are explored."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+
+from offloadrt.sim.strategies import Strategy
+from offloadrt.study.executors import InProcess
+from offloadrt.study.exploring.case import ScheduleCase
+from offloadrt.study.exploring.costs import costs_with_a_range
+from offloadrt.study.exploring.explore import explore
+from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported
+from offloadrt.study.exploring.plan import SchedulePlan
+from offloadrt.study.exploring.program import Checker, Ended, Program
+from offloadrt.study.exploring.replay import first_digits
+from offloadrt.study.exploring.shrink import shrink
+from offloadrt.study.exploring.story import story_of
+from offloadrt.study.exploring.token import Token
+from offloadrt.study.points import digest_of_file, digest_of_sources
+from offloadrt.study.running.run import Run
+from offloadrt.study.running.unawaited import all_awaited
+from offloadrt.study.scripts.tracebacks import unwrapped
+
+PASSED = RunOutcome("result passed", "it passed", False)
+"""The outcome of a run whose test passed, or skipped itself."""
+
+
+class MakeRun(Protocol):
+    """Makes the run of a test anew; the arguments are added to those of its mark."""
+
+    def __call__(self, **changes: Any) -> Run: ...
+
+
+@attrs.frozen
+class ExploredTest:
+    """A test function with its arguments; `offload` among them is made anew for each run."""
+
+    node: str
+    path: Path
+    function: Callable[..., Awaitable[object]]
+    arguments: Mapping[str, Any]
+    make: MakeRun
+    passes: tuple[type[BaseException], ...] = ()
+    """What a test raises that is no failure, as to skip itself."""
+    checkers: tuple[Checker, ...] = ()
+    """Their reports are failures."""
+
+    @property
+    def label(self) -> str:
+        return self.node
+
+    def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
+        run = self._made(case, strategy, hash)
+        reports = [checker(run) for checker in self.checkers]
+        outcome = PASSED
+        try:
+            self._to_the_end(run)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            if not isinstance(unwrapped(error), self.passes):
+                outcome = failure_of(error)
+        if not outcome.is_error and (found := [line for report in reports for line in report()]):
+            outcome = reported(found)
+        return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
+
+    def failing(self, case: ScheduleCase) -> BaseException | None:
+        """Run a case, and return what it raises, with the traceback of the test; None if it passes."""
+        try:
+            self._to_the_end(self._made(case, case.strategy, False))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return unwrapped(error)
+        return None
+
+    def _made(self, case: ScheduleCase, strategy: Strategy, hash: bool) -> Run:
+        changes: dict[str, Any] = {"strategy": strategy, "overrides": case.overrides}
+        if hash:
+            changes["hash"] = True
+        if case.costs:
+            changes["range_end"] = case.range_end
+        return self.make(**changes)
+
+    def _to_the_end(self, run: Run) -> None:
+        async def test() -> None:
+            await self.function(**{**self.arguments, "offload": run})
+            await run.finish()
+
+        try:
+            with all_awaited(run.sim):
+                run.sim.run(test)
+        finally:
+            if run.trace is not None:
+                run.trace.close()
+
+    def costs(self) -> tuple[str, ...]:
+        return costs_with_a_range(self.make().spec)
+
+    def smaller(self) -> Sequence[Program]:
+        return ()
+
+    def token(self, case: ScheduleCase) -> Token:
+        """Run a case once more, and make the token of that run."""
+        ended = self.run(case, case.strategy, hash=True)
+        return Token(self.node, {}, {}, (), case, self.digests(), ended.outcome.key, ended.hash)
+
+    def digests(self) -> dict[str, str]:
+        """Return the first digits of hashes of what a run depends on."""
+        machine = self.make().spec.digest
+        return first_digits(digest_of_file(self.path) or "", machine, digest_of_sources())
+
+
+def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseException | None:
+    """Run a test under many schedules, and return what the first failure raises, with its story and token as a note.
+
+    None if all pass. Raises UserError.
+    """
+    found = explore(tested, SchedulePlan.parse(strategy), runs, InProcess())
+    if not found.failures:
+        return None
+    worst = found.failures[0]
+    shrunk = shrink(tested, found.plan, worst.case, worst.outcome, found.reference)
+    error = tested.failing(shrunk.case) or AssertionError(shrunk.outcome.detail or shrunk.outcome.text)
+    error.add_note(
+        _told(tested, shrunk.case, f"schedule {worst.number} of {strategy}, made smaller in {shrunk.runs} runs:")
+    )
+    return error
+
+
+def replay_test(tested: ExploredTest, token: Token) -> BaseException | None:
+    """Run a token's schedule, and return what the test raises, with its story as a note; None if it passes."""
+    error = tested.failing(token.case)
+    if error is not None:
+        changed = token.changed(tested.digests())
+        since = f" ({', '.join(changed)} changed since)" if changed else ""
+        error.add_note(_told(tested, token.case, f"the schedule of the token{since}:"))
+    return error
+
+
+def _told(tested: ExploredTest, case: ScheduleCase, title: str) -> str:
+    lines = story_of(tested, case) or ["the order of scheduling"]
+    return "\n".join([title, *(f"  {line}" for line in lines), f"--offload-replay {tested.token(case).encode()}"])

@@ -1,0 +1,53 @@
+"""Priorities of streams: whose kernels get places on the SMs first."""
+
+import pytest
+from cuda_rig import run_of
+
+from offloadrt.kernels import Kernel
+
+FULL = Kernel("full", flops_per_iteration=1e3)
+"""With 216 blocks of 1024 threads a kernel takes all places of an A100."""
+
+
+def order_of(priorities, settings=None):
+    """The order in which kernels end that streams of these priorities get one after the other, and when."""
+
+    async def body(t):
+        streams = [await t.stream_create(non_blocking=True, priority=priority) for priority in priorities]
+        ends = [await t.event_create() for _ in streams]
+        for stream, end in zip(streams, ends, strict=True):
+            await t.launch(FULL, grid=216, block=1024, iterations=216 * 1024 * 100, stream=stream)
+            await t.event_record(end, stream)
+        await t.device_synchronize()
+        return sorted(range(len(ends)), key=lambda number: ends[number].reached), [end.reached for end in ends]
+
+    return run_of(body, settings=settings)[1]
+
+
+@pytest.mark.parametrize(
+    ("priorities", "order"),
+    [
+        ([0, 0, 0, 0], [0, 1, 2, 3]),
+        ([0, 0, 0, -1], [0, 3, 1, 2]),
+        ([0, -1, -2, -3], [0, 3, 2, 1]),
+        ([0, -1, 0, -1], [0, 1, 3, 2]),
+        ([-5, -9, -7, -5], [0, 1, 2, 3]),  # all the greatest that there is
+    ],
+)
+def test_a_waiting_kernel_of_greater_priority_gets_places_first(priorities, order):
+    assert order_of(priorities)[0] == order
+
+
+def test_priorities_change_nothing_where_all_kernels_find_room():
+    usual, urgent = (order_of([0, 0, 0, priority], {"compute.uncontended": True})[1] for priority in (0, -5))
+    assert usual == pytest.approx(urgent)
+
+
+def test_nothing_that_runs_is_stopped_for_a_greater_priority():
+    first = [order_of([0, priority])[1][0] for priority in (0, -5)]
+    assert first[0] == pytest.approx(first[1])
+
+
+def test_a_kernel_takes_as_long_whatever_its_priority():
+    alone = [order_of([priority])[1][0] for priority in (0, -5)]
+    assert alone[0] == pytest.approx(alone[1])

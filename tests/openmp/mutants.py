@@ -1,0 +1,299 @@
+"""Seeded concurrency bugs: copies of runtime components in which a line is wrong, and programs that meet them."""
+
+from __future__ import annotations
+import __future__
+
+import inspect
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from offloadrt import Run, kernel
+from offloadrt import openmp as omp
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.openmp import memory_manager
+from offloadrt.runtime.allocators import llvm
+from offloadrt.runtime.mapping import data_environment, target_pointer, unmapping
+from offloadrt.sim import Signal
+from offloadrt.study.exploring.tested import ExploredTest
+
+Main = Callable[[Run], Awaitable[None]]
+
+
+def patched(owner: Any, name: str, *changes: tuple[str, str]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Replace text in the source of a function; a text that is not there any more is an error."""
+
+    def apply(monkeypatch: pytest.MonkeyPatch) -> None:
+        function = getattr(owner, name)
+        source = textwrap.dedent(inspect.getsource(function))
+        for old, new in changes:
+            assert source.count(old) == 1, f"{name} has no longer exactly one {old!r}"
+            source = source.replace(old, new)
+        scope = dict(inspect.unwrap(function).__globals__)
+        exec(compile(source, f"<mutant of {name}>", "exec", dont_inherit=True, flags=_ANNOTATIONS), scope)
+        monkeypatch.setattr(owner, name, scope[name])
+        for module in (data_environment, target_pointer, unmapping):  # they import functions by name
+            if getattr(module, name, None) is function:
+                monkeypatch.setattr(module, name, scope[name])
+
+    return apply
+
+
+_ANNOTATIONS = __future__.annotations.compiler_flag
+
+
+def program(main: Main, **options: Any) -> ExploredTest:
+    """Make a program of a function of a run."""
+
+    async def test(offload: Run) -> None:
+        await main(offload)
+
+    def make(**changes: Any) -> Run:
+        return Run(gear="turbo", **{**options, **changes})
+
+    return ExploredTest(main.__name__, Path(__file__), test, {}, make)
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def increment(a: Any, place: int) -> None:
+    a[place] += 1.0
+
+
+async def sharing(run: Run) -> None:
+    """Threads map one array again and again, and each increments its own element of it."""
+    threads, rounds = 3, 2
+    shared: dict[str, omp.HostArray] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            shared["a"] = t.array("a", threads, fill=0.0)
+        await t.barrier()
+        for _ in range(rounds):
+            async with t.target_data(omp.map(tofrom=shared["a"])):
+                await t.target(increment, shared["a"], t.number, iterations=1)
+
+    await run.parallel(body, num_threads=threads)
+    assert (shared["a"].data == rounds).all()
+    assert not len(run.openmp.device(0).table)
+
+
+async def pooled(run: Run) -> None:
+    """Threads take blocks of a pool, write to them, and read them back."""
+    managers: dict[str, omp.GpuMemoryManager] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            managers["pool"] = omp.GpuMemoryManager(run.openmp)
+        await t.barrier()
+        mine, back = t.array("mine", 8, fill=float(t.number)), t.array("back", 8)
+        for _ in range(2):
+            block = await managers["pool"].allocate(t, 64, mine)
+            await t.compute(5e-6)
+            await managers["pool"].free(t, block, back)
+            assert (back.data == t.number).all()
+
+    await run.parallel(body, num_threads=3)
+
+
+async def evicting(run: Run) -> None:
+    """A thread gives the pool back as soon as no block is in use."""
+    managers: dict[str, omp.GpuMemoryManager] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            managers["pool"] = omp.GpuMemoryManager(run.openmp)
+        await t.barrier()
+        if t.number == 0:
+            await t.compute(400e-6)
+            while True:
+                try:
+                    await managers["pool"].release_all(t)
+                    return
+                except RuntimeError:
+                    await t.compute(50e-6)
+        mine, back = t.array("mine", 8, fill=1.0), t.array("back", 8)
+        block = await managers["pool"].allocate(t, 64, mine)
+        await managers["pool"].free(t, block, back)
+        assert (back.data == 1.0).all()
+
+    await run.parallel(body, num_threads=2)
+
+
+async def allocating(run: Run) -> None:
+    """Threads allocate and free small blocks, which LLVM's memory manager pools."""
+
+    async def body(t: omp.HostThread) -> None:
+        for _ in range(2):
+            pointer = await t.omp_target_alloc(64)
+            assert pointer is not None
+            await t.omp_target_free(pointer)
+
+    await run.parallel(body, num_threads=2)
+
+
+def neighbours(distance: int = 1, early: bool = False) -> Main:
+    """Threads write what their neighbour reads, after its signal and before a barrier."""
+
+    async def exchanging(run: Run) -> None:
+        threads = 3
+        cells, written = np.zeros(threads), [Signal(run.sim, f"written {n}") for n in range(threads)]
+
+        async def body(t: omp.HostThread) -> None:
+            await t.compute((3 - t.number) * 5e-6)
+            cells[t.number] = 1.0
+            written[t.number].set()
+            left = (t.number + 1) % threads
+            await written[(t.number + distance) % threads].wait()
+            await t.compute(20e-6)
+            assert cells[left] >= 1.0, "the neighbour has written"
+            if early:
+                await t.barrier()
+            await t.compute(5e-6)
+            cells[t.number] += 1.0
+            if not early:
+                await t.barrier()
+            await t.compute(20e-6)
+            assert cells[left] == 2.0, "all have written twice"
+
+        await run.parallel(body, num_threads=threads)
+
+    return exchanging
+
+
+async def meeting(run: Run) -> None:
+    """Threads meet at a barrier again and again."""
+
+    async def body(t: omp.HostThread) -> None:
+        for _ in range(3):
+            await t.compute((1 + t.number) * 1e-6)
+            await t.barrier()
+
+    await run.parallel(body, num_threads=3)
+
+
+async def losing_wait(self: Any) -> None:
+    """Wait at a barrier whose gate is looked up only after a step in which it may open."""
+    self._arrived += 1
+    if self._arrived == self.parties:
+        self._arrived = 0
+        gate, self._open = self._open, Signal(self.sim, "barrier")
+        gate.set()
+    else:
+        await self.sim.sleep(0.2e-6)
+        await self._open.wait()
+
+
+def lost_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Barrier, "wait", losing_wait)
+
+
+def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change no component: the program itself is wrong."""
+
+
+def handed_out_unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    patched(
+        memory_manager.BlockManager,
+        "allocate",
+        (
+            (
+                "    async with self._guard():\n        block = next((held for held in blocks if not held.in_use and "
+                "held.memory is not None), None)\n"
+            ),
+            (
+                "    block = next((held for held in blocks if not held.in_use and held.memory is not None), None)\n"
+                "    async with self._guard():\n"
+            ),
+        ),
+    )(monkeypatch)
+
+
+def opposite_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One way takes the bucket and then the map, the other way the map and then the bucket."""
+    patched(
+        llvm.LlvmMemoryManager,
+        "_allocate_pooled",
+        (
+            "        await self._site.work(self._site.hand_out_s)\n",
+            (
+                "        await self._site.work(self._site.hand_out_s)\n"
+                "        await self._take(self._table_lock)\n        self._release(self._table_lock)\n"
+            ),
+        ),
+    )(monkeypatch)
+    patched(
+        llvm.LlvmMemoryManager,
+        "free",
+        ("    self._release(self._table_lock)\n    if block is None:", "    if block is None:"),
+        (
+            "        self._release(bucket.lock)\n",
+            "        self._release(bucket.lock)\n        self._release(self._table_lock)\n",
+        ),
+    )(monkeypatch)
+
+
+MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
+    "a count decremented twice": (
+        patched(
+            unmapping,
+            "count_down",
+            (
+                "        entry.decrement(hold)\n",
+                "        for _ in range(entry.data_end_users):\n            entry.decrement(hold)\n",
+            ),
+        ),
+        sharing,
+    ),
+    "a missing wait": (
+        patched(
+            target_pointer,
+            "_transfer_to",
+            ("            await device.plugin.wait_event(queue, entry.event)\n", "            pass\n"),
+        ),
+        sharing,
+    ),
+    "an event recorded before the copy": (
+        patched(
+            target_pointer,
+            "_transfer_to",
+            (
+                (
+                    "            await device.submit(queue, pointer.address, "
+                    "item.array.span(begin, size), item.array)\n"
+                    "            entry.event = await device.plugin.record_event(queue)\n"
+                ),
+                (
+                    "            entry.event = await device.plugin.record_event(queue)\n"
+                    "            await device.submit(queue, pointer.address, "
+                    "item.array.span(begin, size), item.array)\n"
+                ),
+            ),
+        ),
+        sharing,
+    ),
+    "a pool block handed out twice": (handed_out_unguarded, pooled),
+    "an eviction of a block in use": (
+        patched(
+            memory_manager.BlockManager,
+            "release_all",
+            ("    if any(block.in_use for block in self._by_address.values()):\n", "    if False:\n"),
+        ),
+        evicting,
+    ),
+    "a lock-order inversion": (opposite_orders, allocating),
+    "a lost wake-up": (lost_wake_up, meeting),
+    "a wrong neighbour": (nothing, neighbours(distance=0)),
+    "a barrier in the wrong place": (nothing, neighbours(early=True)),
+}
+SOUND: dict[str, Main] = {
+    "sharing": sharing,
+    "pooled": pooled,
+    "evicting": evicting,
+    "allocating": allocating,
+    "exchanging": neighbours(),
+    "meeting": meeting,
+}

@@ -1,0 +1,49 @@
+"""Seeded concurrency bugs in copies of runtime components are found, and the sound runtime is not accused."""
+
+from __future__ import annotations
+
+import mutants
+import pytest
+
+from offloadrt.study.executors import InProcess
+from offloadrt.study.exploring.explore import Exploration, explore
+from offloadrt.study.exploring.plan import SchedulePlan
+
+QUICK = ("a count decremented twice", "a lock-order inversion", "a lost wake-up")
+RUNS = 10_000
+STRATEGIES = ("random", "pct:3", "delay:2", "dfs:1:20us", "costs:0.3")
+
+
+def explored(main: mutants.Main, strategy: str, runs: int) -> Exploration:
+    return explore(mutants.program(main), SchedulePlan.parse(strategy), runs, InProcess())
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_seeded_bug_is_found_soon(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed, main = mutants.MUTANTS[name]
+    seed(monkeypatch)
+    found = explored(main, "delay:2", 100)
+    assert not found.reference.is_error, "the order of scheduling does not show it"
+    assert found.failures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mutants.MUTANTS)
+def test_every_seeded_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed, main = mutants.MUTANTS[name]
+    seed(monkeypatch)
+    found = explored(main, "delay:2", RUNS)
+    assert not found.reference.is_error, "the order of scheduling does not show it"
+    assert found.failures
+
+
+@pytest.mark.parametrize("name", mutants.SOUND)
+def test_the_sound_runtime_survives_a_few(name: str) -> None:
+    assert not explored(mutants.SOUND[name], "delay:2", 8).failures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", mutants.SOUND)
+def test_the_sound_runtime_survives_many(name: str, strategy: str) -> None:
+    assert not explored(mutants.SOUND[name], strategy, RUNS // len(mutants.SOUND)).failures

@@ -1,0 +1,92 @@
+"""The pytest plugin explores schedules: a failure has a token, a story and both sites."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+RACE = """
+    import pytest
+    from offloadrt import kernel
+    from offloadrt import openmp as omp
+
+    @kernel(flops_per_iteration=1, bytes_per_iteration=16)
+    def fill(a, value):
+        a[:] = value
+
+    @pytest.fixture
+    def late():
+        return 60e-6
+
+    @pytest.mark.offload(explore="delay:2", runs=30)
+    async def test_update(offload, late):
+        shared = {}
+
+        async def body(t):
+            if t.number == 0:
+                shared["a"] = t.array("a", 64, fill=0.0)
+                await t.target_enter_data(omp.map(to=shared["a"]))
+            await t.barrier()
+            if t.number == 0:
+                await t.target(fill, shared["a"], 1.0, iterations=64)
+            else:
+                await t.compute(late)
+                await t.target_update(omp.from_(shared["a"]))
+
+        await offload.parallel(body, num_threads=2)
+        assert shared["a"][0] == 1.0
+
+    @pytest.mark.offload(explore="random", runs=3)
+    async def test_that_holds(offload):
+        await offload.sim.sleep(1.0)
+
+    @pytest.fixture
+    def rig(offload):
+        return offload
+
+    @pytest.mark.offload(explore="random")
+    async def test_of_a_rig(rig):
+        await rig.sim.sleep(1.0)
+
+    async def test_that_skips(offload):
+        pytest.skip("as it likes")
+"""
+
+
+def test_a_failure_has_a_story_and_a_token_that_replays(pytester: pytest.Pytester) -> None:
+    path = pytester.makepyfile(RACE)
+    arguments = ("-p", "no:cacheprovider", "--offload-explore", "random", "--offload-runs", "20")
+    result = pytester.runpytest_subprocess(*arguments)
+    result.assert_outcomes(passed=1, failed=2, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*assert shared*",
+            "*schedule * of delay:2, made smaller in * runs:*",
+            "*host thread 0 (*.py:23) is held back for *",
+            "*meanwhile host thread 1 (*.py:25), host thread 1 (*.py:26)*",
+        ]
+    )
+    result.stdout.fnmatch_lines(["*explore: the fixture 'rig' is made of `offload`*"])
+    token = re.findall(r"--offload-replay (offloadrt1\.\S+)", result.stdout.str())[0]
+    again = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
+    again.assert_outcomes(failed=1, deselected=3)
+    again.stdout.fnmatch_lines(["*the schedule of the token:*", "*is held back for*"])
+    path.write_text(path.read_text().replace("omp.from_", "omp.to"))
+    mended = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
+    mended.stdout.fnmatch_lines(["*the program changed since*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--offload-replay", "offloadrt1.nonsense"), "the token cannot be read"),
+        (("--offload-explore", "lifo"), "explore: lifo"),
+    ],
+)
+def test_what_cannot_be_done_is_said(pytester: pytest.Pytester, options: tuple[str, str], message: str) -> None:
+    pytester.makepyfile("async def test_nothing(offload): ...")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+    assert result.ret != 0 and message in result.stdout.str() + result.stderr.str()
