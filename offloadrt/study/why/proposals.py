@@ -85,7 +85,7 @@ def decisions(scenario: Scenario, given: Mapping[str, Value]) -> list[Proposal]:
     for name, parameter in scenario.parameters.items():
         if name in scenario.sweep or name in _DECISIONS:
             for value in _others(parameter, given[name], scenario.sweep.get(name, ())):
-                promise = 3.0 if isinstance(value, str) else 1.5
+                promise = 1.5 if isinstance(value, str) else 0.7
                 found.append(Proposal("decision", {name: value}, {}, promise))
     return found
 
@@ -127,7 +127,7 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
     value, unit = entry.value, entry.unit
     if isinstance(value, bool):
         if key.endswith(".uncontended") and not value:
-            yield Proposal("contention", {}, {key: "true"}, 0.05 + 2.0 * match)
+            yield Proposal("contention", {}, {key: "true"}, 0.05 + 3.0 * match)
     elif isinstance(value, str):
         for choice in entry.choices:
             if choice != value:
