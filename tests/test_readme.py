@@ -69,3 +69,17 @@ def test_its_tests_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
     for number, text in enumerate(tests):
         pytester.makepyfile(**{f"test_readme_{number}": text})
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=len(tests))
+
+
+def test_its_mistakes_are_found_as_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = next(block for block in BLOCKS if "async def doubled" in block)
+    (tmp_path / "mistakes.py").write_text(program.replace('print("the sum is", a.data.sum())', "a.data.sum()"))
+    (printed,) = (block for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL) if "offloadrt check" in block)
+    told = re.split(r"\$ uv run offloadrt (.*)\n", printed)[1:]
+    for command, expected in zip(told[::2], told[1::2], strict=True):
+        assert main(shlex.split(command)) == 1
+        assert capsys.readouterr().out == expected
+    assert main(["check", "mistakes.py"]) == 0
