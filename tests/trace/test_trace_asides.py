@@ -1,6 +1,7 @@
 """What threads do for one another is in the picture of a run, and changes nothing about the run."""
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ def test_counters_rise_with_each_begin_and_fall_to_nothing(traced: tuple[Result,
             copied[event.direction] += event.bytes
     for direction, total in copied.items():
         values = [0, *(value for _, value in picture.counters[f"bytes in flight {direction}"])]
-        rises = [after - before for before, after in zip(values, values[1:], strict=False) if after > before]
+        rises = [after - before for before, after in pairwise(values) if after > before]
         assert sum(rises) == total and values[-1] == 0
 
 
