@@ -82,8 +82,11 @@ class CallNotes:
             call["array"] = array
 
     def of_call(self, actor: int) -> dict[str, int | str]:
-        """Return the notes of the call that a thread ends."""
-        return self._calls.pop(actor, {})
+        """Return the notes of the call that a thread ends; addresses are hexadecimal."""
+        notes = self._calls.pop(actor, {})
+        if "address" in notes:
+            notes["address"] = f"{notes['address']:#x}"
+        return notes
 
     def of_directive(self, directive: int) -> dict[str, int | str]:
         """Return the notes of a directive that ends."""

@@ -127,6 +127,8 @@ def test_calls_tell_their_arguments_and_directives_what_they_map(picture: Pictur
                 made = [slice for slice in of(picture, call) if slice.notes.get("array") == name]
                 assert len(made) == copies, (call, name)
                 assert all(slice.notes["bytes"] == LEN * 8 for slice in made)
+    addresses = {str(s.notes["address"]) for s in of(picture, "cuMemAlloc") if "array" in s.notes}
+    assert all(int(address, 16) > 0 for address in addresses)
     mapped = Counter(str(slice.notes["maps"]) for slice in picture.slices if "maps" in slice.notes)
     assert mapped == {f"{array} of {n}": 3 - number for n in range(THREADS) for number, array in ((1, "a"), (2, "b"))}
     assert {slice.notes["kernel"] for slice in of(picture, "cuLaunchKernel")} == {"sweep"}
