@@ -1,4 +1,4 @@
-"""One run of a scenario under the checker: what it found."""
+"""Runs under the checker: what it found in one run of a scenario, and in each run of an exploration."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ def check(
     run, checker = checkers[0]
     mistakes = tuple(checker.finish(ended=elapsed_s is not None))
     return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels))
+
+
+def reports_mistakes(run: Run) -> Callable[[], list[str]]:
+    """Watch a run that has not begun; what this returns gives the mistakes of the run that has ended, each as a text.
+
+    It is one of the `checkers` of an exploration. Raises UserError once the machine is built.
+    """
+    checker = Checker(run.sim)
+    run.observe(checker)
+    return lambda: ["\n".join(mistake.lines()) for mistake in checker.finish()]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
