@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import pytest
 
-# Pytester forgets the modules that a run in this process imports, and NumPy cannot be imported twice.
-import offloadrt.models.openmp  # noqa: F401
-import offloadrt.study.exploring.tested  # noqa: F401
-import offloadrt.study.running.clock  # noqa: F401
-
 pytest_plugins = ["pytester"]
+
+for module in (
+    "numpy.random",
+    "offloadrt.models.openmp",
+    "offloadrt.study.exploring.tested",
+    "offloadrt.study.running.clock",
+):
+    importlib.import_module(module)
+"""Pytester forgets what its runs in this process import, and NumPy's modules cannot be imported twice."""
 
 RACE = """
     import pytest
