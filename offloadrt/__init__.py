@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from offloadrt.sim import Simulation
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Figure",

@@ -9,6 +9,8 @@ from offloadrt.papers.independent.programs import calls
 from offloadrt.papers.independent.programs.calls import Allocated, MeanTime
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="alex-a100", sweep={"nbytes": (1 << 10, 1 << 20, 1 << 30), "threads": (1, 4)})
 async def allocations(

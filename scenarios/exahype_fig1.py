@@ -8,6 +8,8 @@ from offloadrt import Range, Run, scenario
 from offloadrt.papers.exahype.program import Experiment, Setup
 from offloadrt.papers.figures import figures_of
 
+LISTED_AS = "figures of papers, for `sweep`"
+
 FIGURES = figures_of("exahype")
 
 

@@ -12,6 +12,8 @@ from offloadrt.papers.exahype.program import Experiment, Setup
 from offloadrt.papers.exahype.program.equations import CASES_3D
 from offloadrt.papers.figures import figures_of
 
+LISTED_AS = "figures of papers, for `sweep`"
+
 FIGURES = figures_of("exahype")
 
 Case: TypeAlias = Literal["euler3d-5", "euler3d-9", "ccz4-5"]

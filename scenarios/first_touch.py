@@ -9,6 +9,8 @@ from offloadrt.papers.figures import figures_of
 from offloadrt.papers.zerocopy.first_touch import FirstTouch
 from offloadrt.papers.zerocopy.memory_time import memory_overheads
 
+LISTED_AS = "single mechanisms"
+
 FIGURES = figures_of("zerocopy")
 
 

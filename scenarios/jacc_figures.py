@@ -13,6 +13,8 @@ from offloadrt.papers.figures import figures_of
 from offloadrt.papers.jacc.programs import BENCHMARKS
 from offloadrt.study import find_scenario
 
+LISTED_AS = "figures of papers, for `sweep`"
+
 FIGURES = figures_of("jacc")
 
 Benchmark: TypeAlias = Literal["BT", "CG", "EP", "FT", "LU", "MG", "SP", "CloverLeaf", "CCS-QCD", "Himeno"]

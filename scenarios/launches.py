@@ -9,6 +9,8 @@ from offloadrt.papers.independent.programs import calls
 from offloadrt.papers.independent.programs.calls import MeanTime
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="alex-a100", sweep={"threads": (1, 2, 4, 8, 16)})
 async def launches(

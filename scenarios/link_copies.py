@@ -9,6 +9,8 @@ from offloadrt.papers.independent.programs import calls
 from offloadrt.papers.independent.programs.calls import CopyDirection, CopyKind, MeanTime
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="alex-a100", sweep={"nbytes": (1 << 10, 1 << 16, 1 << 22, 1 << 28), "memory": ("pinned", "pageable")})
 async def link_copies(

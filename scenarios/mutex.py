@@ -8,6 +8,8 @@ from offloadrt import Range, Run, scenario
 from offloadrt.papers.independent.programs.mutex import contend
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="e5-2680v4", sweep={"sharing": (1, 2, 4, 8, 16, 32, 64)})
 async def mutex(

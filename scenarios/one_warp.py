@@ -7,6 +7,8 @@ from offloadrt.papers.independent.programs import pages
 from offloadrt.papers.independent.programs.managed import FaultRules
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 WITHOUT_PREFETCH = FaultRules(prefetch=False)
 
 

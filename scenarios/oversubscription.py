@@ -10,6 +10,8 @@ from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRule
 from offloadrt.papers.independent.programs.pages import Advised, Order
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="t4", sweep={"gib": (8.0, 12.0, 16.0, 20.0), "order": ("seq", "random")})
 async def oversubscription(

@@ -8,6 +8,8 @@ from offloadrt import Range, Run, scenario
 from offloadrt import openmp as omp
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 Pattern = Literal["pair", "ring", "one_to_all", "all_to_one"]
 
 

@@ -9,6 +9,8 @@ from offloadrt.papers.independent.programs import pages
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="t4", sweep={"per_block": (1, 8, 64, 512)})
 async def sparse_pages(

@@ -12,6 +12,8 @@ from offloadrt import Range, Run, scenario
 from offloadrt.papers.figures import figures_of
 from offloadrt.study import find_scenario
 
+LISTED_AS = "figures of papers, for `sweep`"
+
 FIGURES = figures_of("stdpar")
 
 Side: TypeAlias = Literal["native", "vendor", "acpp", "sycl"]

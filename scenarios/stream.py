@@ -9,6 +9,8 @@ from offloadrt.papers.independent.programs import sweeps
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="t4", sweep={"elements": (1 << 27, 1 << 28, 1 << 29)})
 async def stream(

@@ -9,6 +9,8 @@ from offloadrt.papers.independent.programs import sweeps
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
+LISTED_AS = "single mechanisms"
+
 
 @scenario(machine="t4", sweep={"nbytes": (1 << 20, 1 << 24, 1 << 28), "prefetch": (True, False)})
 async def touch_pages(

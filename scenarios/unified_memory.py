@@ -9,6 +9,8 @@ from offloadrt.papers.figures import figures_of
 from offloadrt.papers.otm.measured_time import computing_and_moving_s
 from offloadrt.papers.otm.unified_memory import UmPlacement, UnifiedMemory
 
+LISTED_AS = "single mechanisms"
+
 FIGURES = figures_of("otm")
 
 

@@ -12,6 +12,8 @@ from offloadrt import Range, Run, scenario
 from offloadrt.papers.figures import figures_of
 from offloadrt.study import find_scenario
 
+LISTED_AS = "figures of papers, for `sweep`"
+
 FIGURES = figures_of("zerocopy")
 
 Configuration: TypeAlias = Literal["copy", "usm", "implicit_zero_copy", "eager_maps"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.study.scripts import listing, registry
 
 TOYS = Path(__file__).parent / "study" / "toys.py"
 QUEUEING, PICKY, DRAWN = (f"{TOYS}:{name}" for name in ("queueing", "picky", "drawn"))
@@ -159,9 +160,20 @@ def test_list_shows_what_comes_with_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "toys.py").write_text(TOYS.read_text())
-    monkeypatch.setattr("offloadrt.study.scripts.registry.folder", lambda: tmp_path)
+    monkeypatch.setattr("offloadrt.study.scripts.listing.folder", lambda: tmp_path)
     assert main(["list"]) == 0
     assert "Threads that queue at one lock." in capsys.readouterr().out
+
+
+def test_the_listing_is_what_the_files_hold() -> None:
+    """Run `python tests/scenarios/index.py` when a scenario or its description has changed."""
+    entries = listing.from_index()
+    assert entries is not None and sorted(entries, key=str) == sorted(
+        (entry for path in listing.files() for entry in registry.listed_in(path)), key=str
+    )
+    assert [entry.name for entry in entries if entry.group == "figures of papers, for `sweep`"][:2] == [
+        "exahype_fig1", "exahype_fig2",
+    ]  # fmt: skip
 
 
 def test_machines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.cli.schemas import schema_of
 
 QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
 ENTRY = f"""
@@ -48,6 +49,7 @@ def test_the_report_is_one_json_object(tmp_path: Path, capsysbinary: pytest.Capt
     report = json.loads(capsysbinary.readouterr().out)
     assert [value["emulated"] for value in report["entries"][0]["values"]] == [2.0, 500.0]
     assert report["accuracies"][0]["values"] == 1
+    pytest.importorskip("jsonschema").validate(report, schema_of("validate"))
 
 
 def test_a_bad_file_is_an_error_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

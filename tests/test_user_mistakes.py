@@ -273,8 +273,28 @@ def test_what_cannot_be_opened_is_not_called_unwritable(
     def out_of_files(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "worker.py")
 
-    monkeypatch.setattr("offloadrt.cli.running.app", out_of_files)
+    monkeypatch.setattr("offloadrt.cli._run", out_of_files)
     with os.fdopen(os.dup(1), "w") as kept:
         assert main(["list"]) == 2
         os.dup2(kept.fileno(), 1)
     assert capfd.readouterr().err == "offloadrt: worker.py: Too many open files\n"
+
+
+def test_a_deadlock_at_a_barrier_names_who_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + BODY.format("await (t.sim.sleep(1.0) if t.number == 1 else t.barrier())"))
+    assert main(["run", str(script)]) == 3
+    told = capsys.readouterr().err
+    assert told.count("waits on barrier since t=0, to which host thread 1 has not come") == 2
+
+
+def test_different_errors_of_many_threads_are_shown_once_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    raising = "raise ValueError(f'{t.number} is bad')\n        await t.sim.sleep(0)"
+    script.write_text(HEAD + BODY.format(f"if t.number == 2:\n            raise KeyError('two')\n        {raising}"))
+    assert main(["run", str(script)]) == 3
+    told = capsys.readouterr().err
+    assert told.count("Traceback") == 2 and told.count("KeyError: 'two'") == 1
+    assert "ValueError: 0 is bad" in told and "raised 2 times, with other words by others" in told

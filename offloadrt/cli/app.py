@@ -5,7 +5,6 @@ Each command imports what it needs when it runs, so that `--help` and `list` nee
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from cyclopts import App, Parameter
 import offloadrt
 from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, overrides_of
-from offloadrt.cli.terminal import console
+from offloadrt.cli.terminal import console, print_json
 
 app = App(
     name="offloadrt",
@@ -29,16 +28,25 @@ app = App(
 
 
 @app.command(name="list")
-def list_() -> None:
-    """Show the scenarios that come with offloadrt."""
-    from offloadrt.cli import render
-    from offloadrt.study.scripts import registry
+def list_(*, json: Json = False) -> None:
+    """Show the scenarios that come with offloadrt or with another package."""
+    from offloadrt.study.scripts import listing
 
-    console().print(render.scenarios(registry.shipped()))
+    entries = listing.from_index()
+    if entries is None:
+        from offloadrt.study.scripts import registry  # which imports what scenarios need
+
+        entries = registry.listed()
+    if json:
+        print_json(entries)
+        return
+    from offloadrt.cli import render
+
+    console().print(*render.scenarios(entries), sep="\n")
 
 
 @app.command
-def show(scenario: str, /) -> None:
+def show(scenario: str, /, *, json: Json = False) -> None:
     """Show what a scenario does, its parameters and their values; what a recording holds.
 
     Parameters
@@ -49,6 +57,13 @@ def show(scenario: str, /) -> None:
     from offloadrt.cli import render
     from offloadrt.study.scripts import registry
 
+    if json:
+        from offloadrt.cli.recording_records import RecordingRecord
+        from offloadrt.cli.records import ScenarioRecord
+
+        of_recording = registry.is_recording(scenario)
+        print_json(RecordingRecord.of(Path(scenario)) if of_recording else ScenarioRecord.of(registry.find(scenario)))
+        return
     if registry.is_recording(scenario):
         from offloadrt.cli import recordings
 
@@ -57,7 +72,7 @@ def show(scenario: str, /) -> None:
 
 
 @app.command
-def stats(log: Path, /) -> None:
+def stats(log: Path, /, *, json: Json = False) -> None:
     """Show a log's statistics: API calls, locks, engines and bytes; what a recording's real runtime did.
 
     Parameters
@@ -69,6 +84,12 @@ def stats(log: Path, /) -> None:
     from offloadrt.study.logs import statistics_of
     from offloadrt.study.scripts.registry import is_recording
 
+    if json:
+        from offloadrt.cli.recording_records import RealRuntimeRecord
+        from offloadrt.cli.records import LogRecord
+
+        print_json(RealRuntimeRecord.all_of(log) if is_recording(str(log)) else LogRecord.of(statistics_of(log)))
+        return
     if is_recording(str(log)):
         from offloadrt.cli import recordings
 
@@ -97,33 +118,27 @@ def machines(
         A second one: only the entries whose value or range differs are shown, with kind and source.
     """
     from offloadrt.cli import render
-    from offloadrt.study.errors import UserError
     from offloadrt.study.running import profiles
 
-    screen = console()
-    if json and other is None:
-        raise UserError("machines: --json compares two machines; name both")
-    if machine is not None and other is not None:
-        from offloadrt.cli.machines import as_json, compared
-        from offloadrt.machine.profile.difference import differences
+    named = [name for name in (machine, other) if name is not None]
+    specs = [profiles.load(name, overrides_of(set_), runtime=runtime) for name in named]
+    if json:
+        from offloadrt.cli.machine_records import describe
 
-        overrides = overrides_of(set_)
-        one, two = (profiles.load(name, overrides, runtime=runtime) for name in (machine, other))
-        found = differences(one, two)
-        if json:
-            sys.stdout.buffer.write(as_json(one, two, found) + b"\n")
-        else:
-            screen.print(*compared(one, two, found), sep="\n")
-    elif machine is None:
-        screen.print(render.machines(profiles.summaries()))
-        screen.print(render.runtimes(profiles.runtimes()))
+        print_json(describe(specs))
+    elif not specs:
+        console().print(render.machines(profiles.summaries()))
+        console().print(render.runtimes(profiles.runtimes()))
+    elif len(specs) == 1:
+        console().print(*render.machine(specs[0]), sep="\n")
     else:
-        overrides = overrides_of(set_)
-        screen.print(*render.machine(profiles.load(machine, overrides, runtime=runtime)), sep="\n")
+        from offloadrt.cli.machines import compared
+
+        console().print(*compared(*specs), sep="\n")
 
 
 @app.command
-def kernels(scenario: str, /, *, predicated: Predicated = False) -> None:
+def kernels(scenario: str, /, *, predicated: Predicated = False, json: Json = False) -> None:
     """Show what the source of each kernel says: accesses, LAF, index ranges, flops and bytes; and the objects' GAF.
 
     Parameters
@@ -133,6 +148,12 @@ def kernels(scenario: str, /, *, predicated: Predicated = False) -> None:
     """
     from offloadrt.study.scripts.registry import is_recording
 
+    if json:
+        from offloadrt.cli.kernels import record_of
+        from offloadrt.cli.recording_records import RecordedKernelsRecord
+
+        print_json(RecordedKernelsRecord.all_of(Path(scenario)) if is_recording(scenario) else record_of(scenario))
+        return
     if is_recording(scenario):
         from offloadrt.cli import recordings
 
@@ -152,6 +173,7 @@ def calibrate(
     base: str,
     output: Annotated[Path, Parameter(name=["--output", "-o"])],
     recording: Path | None = None,
+    json: Json = False,
 ) -> None:
     """Write a profile of your machine: a base profile, with the unit costs that files from the machine show.
 
@@ -166,13 +188,19 @@ def calibrate(
     recording:
         Compare the kernels' times in the files with what the counts of this recording (`offloadrt record`) say.
     """
-    from offloadrt.cli.calibration import calibrated
+    from offloadrt.cli.calibration import calibrated, calibration
 
-    console().print(*calibrated(files, base, output, recording), sep="\n")
+    found, compared = calibrated(files, base, output, recording)
+    if json:
+        from offloadrt.cli.machine_records import CalibrationRecord
+
+        print_json(CalibrationRecord.of(found, str(output)))
+    else:
+        console().print(*calibration(found, compared, output), sep="\n")
 
 
 @app.command
-def conform(*files: Path, gear: Gear = "turbo") -> int:
+def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
     """Replay recorded programs and compare, step by step, with what the real runtime did.
 
     Prints the first step and field that differ, per case; the exit code is 0 only when all agree.
@@ -197,5 +225,26 @@ def conform(*files: Path, gear: Gear = "turbo") -> int:
         report = conformance.conform(list(files), gear=gear)
     except conformance.ConformanceFileError as error:
         raise UserError(str(error)) from None
-    print(report)
+    if json:
+        from offloadrt.cli.records import ConformanceRecord
+
+        print_json(ConformanceRecord.of(report))
+    else:
+        print(report)
     return NEGATIVE if report.differing else 0
+
+
+@app.command
+def schema(command: str, /) -> None:
+    """Print the JSON schema of what a command prints with --json.
+
+    Parameters
+    ----------
+    command:
+        A command, as in `offloadrt schema run`.
+    """
+    import json
+
+    from offloadrt.cli.schemas import schema_of
+
+    print(json.dumps(schema_of(command), indent=2, ensure_ascii=False))

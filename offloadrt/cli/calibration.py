@@ -19,8 +19,10 @@ from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
 
 
-def calibrated(files: Sequence[Path], base: str, output: Path, recording: Path | None) -> Iterable[RenderableType]:
-    """Write the profile, and show what the files said.
+def calibrated(
+    files: Sequence[Path], base: str, output: Path, recording: Path | None
+) -> tuple[Calibration, list[ComparedKernel]]:
+    """Write the profile; return what the files said, and their kernels beside the recording's.
 
     Raises UserError.
     """
@@ -29,12 +31,17 @@ def calibrated(files: Sequence[Path], base: str, output: Path, recording: Path |
     if any(path.exists() and output.exists() and path.samefile(output) for path in (*files, Path(base))):
         raise UserError(f"{output}: would be overwritten, but it is read; choose another file for --output")
     try:
-        calibration = calibrate(files, profiles.load(base))
-        write(calibration, base, output)
-        compared = [] if recording is None else _compared(calibration, recording, str(output))
+        found = calibrate(files, profiles.load(base))
+        write(found, base, output)
+        compared = [] if recording is None else _compared(found, recording, str(output))
     except (CalibrationError, ProfileError, RecordingError) as error:
         raise UserError(str(error)) from None
-    return [*_shown(calibration, output), *([_kernels(compared)] if compared else [])]
+    return found, compared
+
+
+def calibration(found: Calibration, compared: list[ComparedKernel], output: Path) -> Iterable[RenderableType]:
+    """Show what the files said, and their kernels beside the recording's."""
+    return [*_shown(found, output), *([_kernels(compared)] if compared else [])]
 
 
 def _compared(calibration: Calibration, path: Path, machine: str) -> list[ComparedKernel]:

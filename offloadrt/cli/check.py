@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import DEFAULTS, Json, RunOptions
-from offloadrt.cli.terminal import bars, console, told_now_and_then
+from offloadrt.cli.terminal import console, run_progress
 
 if TYPE_CHECKING:
     from offloadrt.study.running.checked import CheckReport
@@ -40,15 +40,8 @@ def check(
 
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
-    with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as watched:
-        task = progress.add_task(chosen.name, total=None)
-        report = checked(
-            chosen,
-            given,
-            options.given(),
-            lambda done, total: progress.update(task, completed=done, total=total),
-            watched,
-        )
+    with run_progress(chosen.name) as (advanced, watched):
+        report = checked(chosen, given, options.given(), advanced, watched)
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

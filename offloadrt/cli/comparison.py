@@ -15,6 +15,7 @@ from offloadrt.cli.render import changed, figure, percent, seconds, table_of, wh
 
 if TYPE_CHECKING:
     from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison
+    from offloadrt.study.reporting.drawn import DrawnComparison
     from offloadrt.study.scripts.parameters import Value
 
 
@@ -43,6 +44,18 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
             case, "calls of the whole run, start-up and exit included" if comparison.whole_run else "calls"
         )
         yield from _differences(case)
+
+
+def drawn(comparison: DrawnComparison) -> Iterable[RenderableType]:
+    """Show the ratios over all draws, and who wins in how many."""
+    entries = f"{len(comparison.entries)} entries of {where(comparison)}"
+    yield f"[bold]{comparison.scenario}[/] at {comparison.draws} places, drawn in the ranges of {escape(entries)}"
+    yield f"baseline: {escape(_named(comparison.baseline))}; a ratio is the baseline's time over the variant's"
+    shown = table_of("", "", "median ratio", "90 % of the draws", "wins in", right=(1, 2, 3))
+    for variant in comparison.variants:
+        interval = f"{variant.low:.4g} to {variant.high:.4g}"
+        shown.add_row(escape(_named(variant.parameters)), f"{variant.median:.4g}", interval, str(variant.wins))
+    yield shown
 
 
 def _named(parameters: Mapping[str, Value]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.markup import escape
 
+from offloadrt.cli.records import KernelRecord, KernelsRecord, ObjectRecord
 from offloadrt.cli.render import table_of
 from offloadrt.compilers.multi_device import PredicatedKernel, predicate
 from offloadrt.compilers.object_ranking import HostProgram
@@ -37,6 +38,17 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
         yield from frequencies(host, program)
     for message in unread:
         yield "\n" + escape(message)
+
+
+def record_of(reference: str) -> KernelsRecord:
+    """Return what `kernels_of` shows as a record. Raises ScenarioNotFound, ScriptFailed."""
+    kernels, programs, unread = _found(reference)
+    objects = [
+        ObjectRecord(host, entry.name, entry.rank, entry.gaf)
+        for host, program in programs.items()
+        for entry in program.objects
+    ]
+    return KernelsRecord([KernelRecord.of(kernel) for kernel in kernels], objects, unread)
 
 
 def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:

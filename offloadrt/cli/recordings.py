@@ -20,7 +20,7 @@ _MOST_KERNELS = 3
 
 def recording(path: Path) -> Iterable[RenderableType]:
     """Show a recording: its runs, and of the first one directives, kernels, arrays and threads. Raises UserError."""
-    runs = _loaded(path)
+    runs = loaded(path)
     yield f"[bold]{escape(path.name)}[/]: {escape(' '.join(runs[0].meta.program))}  ({escape(str(path))})"
     yield _runs(runs)
     if runs[0].meta.separate_copies:
@@ -35,7 +35,7 @@ def recording(path: Path) -> Iterable[RenderableType]:
 
 def statistics(path: Path) -> Iterable[RenderableType]:
     """Show what the real runtime did when the program was recorded. Raises UserError."""
-    for run in _loaded(path):
+    for run in loaded(path):
         yield f"\n[bold]{escape(run.name)}[/]"
         shown = table_of("what the real runtime did", "operation", "times", "bytes", right=(1, 2))
         for name, (count, nbytes) in summary.operations_of(run).items():
@@ -46,12 +46,13 @@ def statistics(path: Path) -> Iterable[RenderableType]:
 
 def kernels(path: Path) -> Iterable[RenderableType]:
     """Show the kernels of each run of a recording. Raises UserError."""
-    for run in _loaded(path):
+    for run in loaded(path):
         yield f"[bold]{escape(run.name)}[/]"
         yield _kernels(run)
 
 
-def _loaded(path: Path) -> list[Recording]:
+def loaded(path: Path) -> list[Recording]:
+    """Load all runs of a recording. Raises UserError."""
     try:
         file = RecordingFile.read(path)
         return [file.load(run) for run in file.runs]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,8 +14,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
     from offloadrt.study.reporting.compare import Comparison
+    from offloadrt.study.reporting.drawn import DrawnComparison
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
+    from offloadrt.study.scripts.listing import ListedScenario
     from offloadrt.study.validation.validate import ValidationReport
     from offloadrt.trace import TraceStatistics
 
@@ -69,12 +72,16 @@ def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
     return table
 
 
-def scenarios(by_name: Mapping[str, Scenario]) -> Table:
-    """Show a line for each scenario."""
-    table = table_of("", "scenario", "machine", "what it does")
-    for scenario in by_name.values():
-        table.add_row(scenario.name, scenario.machine, escape(scenario.summary))
-    return table
+def scenarios(entries: Sequence[ListedScenario]) -> Iterable[RenderableType]:
+    """Show a line for each scenario, in a table for each group; all tables have columns of the same widths."""
+    names = max((len(entry.name) for entry in entries), default=0)
+    machines = max((len(entry.machine) for entry in entries), default=0)
+    for group, members in itertools.groupby(entries, lambda entry: entry.group):
+        table = table_of(f"\n{escape(group)}", "scenario", "machine", "what it does")
+        table.columns[0].min_width, table.columns[1].min_width = names, machines
+        for entry in members:
+            table.add_row(entry.name, entry.machine, escape(entry.summary))
+        yield table
 
 
 def scenario(chosen: Scenario) -> Iterable[RenderableType]:
@@ -111,7 +118,7 @@ def changed(run: Result) -> str:
     return "".join(f", {text}" for text in words)
 
 
-def where(of: Result | Comparison | ValidationReport) -> str:
+def where(of: Result | Comparison | DrawnComparison | ValidationReport) -> str:
     """Name the machine and the runtime: `alex-a100 with llvm22`."""
     return f"{of.machine} with {of.runtime}" if of.runtime else of.machine
 

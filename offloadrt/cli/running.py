@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE, PROGRAM_FAILED, WRONG_USE
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, Machine, Overrides, RunOptions, Runtime, overrides_of
-from offloadrt.cli.terminal import bars, console, kept_progress, stages, told_now_and_then, warn
+from offloadrt.cli.terminal import console, kept_progress, print_json, run_progress, stages, warn
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
 
@@ -54,14 +54,13 @@ def run(
     if "configuration" in written and options.configuration is not None:
         raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
     given = chosen.bind(written)
-    with bars() as (progress, shown), told_now_and_then(chosen.name, not shown) as watched:
-        task = progress.add_task(chosen.name, total=None)
+    with run_progress(chosen.name) as (advanced, watched):
         result = execute_repeatedly(
             chosen,
             given,
             options.given(hash=log is not None or perfetto is not None),
             open_sinks(log=log, perfetto=perfetto),
-            lambda done, total: progress.update(task, completed=done, total=total),
+            advanced,
             watched,
         )
     warn([result])
@@ -82,6 +81,7 @@ def sweep(
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
     options: RunOptions = DEFAULTS,
+    json: Json = False,
 ) -> int:
     """Run a scenario over all combinations of values; write tables and a figure.
 
@@ -117,15 +117,20 @@ def sweep(
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(f"{chosen.name}: {len(points)} runs: {varied(points)}", file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-    screen = console()
     warn(outcome.finished)
     written = table.write(outcome.finished, out) if outcome.finished else []
     figure = figures.figure_for(chosen.figure, swept, outcome.finished)
     if figure is not None:
         written += figures.draw(figure, outcome.finished, out)
-    screen.print(
-        f"{len(outcome.finished)} of {len(points)} runs ({outcome.kept} from earlier): " + ", ".join(map(str, written))
-    )
+    if json:
+        from offloadrt.cli.records import SweepRecord
+
+        print_json(SweepRecord.of(chosen.name, outcome, written))
+    else:
+        console().print(
+            f"{len(outcome.finished)} of {len(points)} runs ({outcome.kept} from earlier): "
+            + ", ".join(map(str, written))
+        )
     for failure in outcome.failures:
         named = ", ".join(f"{name}={value}" for name, value in failure.point.parameters.items() if name in swept)
         print(f"offloadrt: {named}: {failure.message}", file=sys.stderr)
@@ -141,6 +146,8 @@ def compare(
     *parameters: str,
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
     measure: Annotated[list[str] | None, Parameter(negative=())] = None,
+    draws: int = 0,
+    rank: Annotated[bool, Parameter(negative=())] = False,
     options: RunOptions = DEFAULTS,
     jobs: Jobs = None,
     out: Path | None = None,
@@ -164,6 +171,11 @@ def compare(
         parameter.
     measure:
         Another figure to compare than the elapsed time; may be repeated. By default those that the scenario names.
+    draws:
+        Compare the elapsed times at so many places, drawn in all ranges of the machine, the same for each variant:
+        prints median and 90 % interval of each ratio, and in how many draws each variant wins.
+    rank:
+        With --draws, show the variant that wins most first.
     out:
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
@@ -173,6 +185,7 @@ def compare(
     from offloadrt.study.points import varied
     from offloadrt.study.reporting.compare import compare as compare_runs
     from offloadrt.study.reporting.compare import draw, write
+    from offloadrt.study.reporting.drawn import compare_drawn
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
@@ -185,13 +198,24 @@ def compare(
                     print(f"{chosen.name}: {len(outcome.points)} runs: {varied(outcome.points)}", file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
+            axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
+            base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
+            if draws:
+                workers = jobs if jobs is not None else processors()
+                drawn = compare_drawn(
+                    chosen, axes, pool, draws=draws, baseline=base, options=options.given(), jobs=workers, rank=rank,
+                    advanced=advanced,
+                )  # fmt: skip
+                if json:
+                    sys.stdout.buffer.write(drawn.to_json() + b"\n")
+                else:
+                    console().print(*comparison.drawn(drawn), sep="\n")
+                return
             compared = compare_runs(
                 chosen,
-                sweep_axes(chosen.name, parameters, {}) if parameters else {},
+                axes,
                 pool,
-                baseline=split_assignments(
-                    baseline or (), what="a baseline is written name=value", option="--baseline"
-                ),
+                baseline=base,
                 measures=measure or (),
                 options=options.given(),
                 jobs=jobs if jobs is not None else processors(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,13 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=None if stream.isatty() else 120, highlight=False)
 
 
+def print_json(record: object) -> None:
+    """Print a record as one JSON object on one line."""
+    import msgspec
+
+    sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+
+
 def warn(results: Iterable[Result]) -> None:
     """Write what the runs warn of to standard error, each warning once."""
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
@@ -32,16 +40,18 @@ def warn(results: Iterable[Result]) -> None:
 
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
-    """Show a bar on a terminal's standard error; when interrupted, say what was kept."""
+    """Show a bar on a terminal's standard error, elsewhere a line now and then; when interrupted, say what was kept."""
     finished = 0
     try:
-        with bars() as (progress, _):
+        with bars() as (progress, shown), _lines(shown) as steps:
             task = progress.add_task(title, total=total or None)
 
             def advanced(outcome: SweepOutcome) -> None:
                 nonlocal finished
                 finished = len(outcome.finished)
-                progress.update(task, total=len(outcome.points), completed=finished + len(outcome.failures))
+                done = finished + len(outcome.failures)
+                progress.update(task, total=len(outcome.points), completed=done)
+                steps.reached(title, done, len(outcome.points))
 
             yield advanced
     except KeyboardInterrupt:
@@ -63,26 +73,91 @@ def bars() -> Iterator[tuple[Any, bool]]:
         yield progress, True
 
 
-_NOW_AND_THEN_S = 10.0
+_NOW_AND_THEN_S = 5.0
+
+
+class StepProgress:
+    """How far a piece of work is, in lines with an estimate of what is left."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self._first = self._done = self._total = 0
+        self._begun = time.monotonic()
+
+    def reached(self, title: str, done: int, total: int) -> None:
+        """Note that `done` of `total` steps are over. The first report of a title counts what was done before."""
+        if title != self.title:
+            self.title, self._first, self._begun = title, done, time.monotonic()
+        self._done, self._total = done, total
+
+    def line(self, steps: str) -> str:
+        """Say how far it is; empty before the first report."""
+        if not self._total:
+            return ""
+        fresh = self._done - self._first
+        left = (time.monotonic() - self._begun) * (self._total - self._done) / fresh if fresh else None
+        return f"{self._done} of {self._total} {steps}" + ("" if left is None else f", about {duration(left)} left")
+
+
+def duration(seconds: float) -> str:
+    """Write a time that somebody waits: `40 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @contextlib.contextmanager
-def told_now_and_then(title: str, shown: bool = True) -> Iterator[Callable[[Run], None]]:
-    """Write the virtual time of a run to standard error every ten seconds, where no bar is shown."""
-    runs: list[Run] = []
+def _lines(shown: bool) -> Iterator[StepProgress]:
+    """Write how far the runs are to standard error every few seconds, where no bar is shown."""
+    steps = StepProgress()
+
+    def line() -> str:
+        told = steps.line("runs")
+        return f"{steps.title}: {told}" if told else ""
+
+    with _now_and_then(not shown, line):
+        yield steps
+
+
+@contextlib.contextmanager
+def _now_and_then(wanted: bool, line: Callable[[], str]) -> Iterator[None]:
+    """Write what `line` says to standard error every few seconds, from a thread of its own."""
     ended = threading.Event()
 
     def tell() -> None:
         while not ended.wait(_NOW_AND_THEN_S):
-            reached = f"{runs[-1].sim.now:.6g} s of virtual time" if runs else "not begun"
-            print(f"{title}: {reached}", file=sys.stderr, flush=True)
+            if told := line():
+                print(told, file=sys.stderr, flush=True)
 
-    if shown:
+    if wanted:
         threading.Thread(target=tell, daemon=True).start()
     try:
-        yield runs.append
+        yield
     finally:
         ended.set()
+
+
+@contextlib.contextmanager
+def run_progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[Run], None]]]:
+    """Show how far a run is: a bar on a terminal's standard error, elsewhere its virtual time every few seconds.
+
+    Yields what is to be called with the steps of which a long program tells, and with the run before it begins.
+    """
+    runs: list[Run] = []
+    steps = StepProgress()
+
+    def line() -> str:
+        reached = f"{runs[-1].sim.now:.6g} s of virtual time" if runs else "not begun"
+        return ", ".join(filter(None, (f"{title}: {reached}", steps.line("steps"))))
+
+    with bars() as (progress, shown), _now_and_then(not shown, line):
+        task = progress.add_task(title, total=None)
+
+        def advanced(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+            steps.reached(title, done, total)
+
+        yield advanced, runs.append
 
 
 class _NoBars:
@@ -97,17 +172,16 @@ class _NoBars:
 
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
-    """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every 100 runs."""
-    with bars() as (progress, shown):
+    """Show a bar for each stage on a terminal's standard error, elsewhere a line as it begins and every few seconds."""
+    with bars() as (progress, shown), _lines(shown) as steps:
         tasks: dict[str, Any] = {}
-        reported: dict[str, int] = {}
 
         def advanced(stage: str, finished: int, asked: int) -> None:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(f"{title}, {stage}")
+                if not shown:
+                    print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
             progress.update(tasks[stage], total=asked, completed=finished)
-            if not shown and finished // 100 > reported.get(stage, -1):
-                reported[stage] = finished // 100
-                print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
+            steps.reached(f"{title}, {stage}", finished, asked)
 
         yield advanced

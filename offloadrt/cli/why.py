@@ -34,6 +34,7 @@ def why(
     /,
     *parameters: str,
     budget: str = "60s",
+    draws: int = 0,
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
     options: RunOptions = DEFAULTS,
@@ -52,6 +53,9 @@ def why(
         The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     budget:
         Real time for all of it, as in 90s or 5min; 0s tries no changes.
+    draws:
+        How many places to draw in all ranges of the machine, to see whether the sentence holds there: 64 say much. They
+        take as many runs more, whatever the budget.
     executor:
         A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
@@ -65,8 +69,10 @@ def why(
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    with executor_of(executor, workers if seconds else 1) as pool, stages(f"why {chosen.name}") as advanced:
-        page = explain(chosen, given, pool, options=options.given(), jobs=workers, budget_s=seconds, stage=advanced)
+    with executor_of(executor, workers if seconds or draws else 1) as pool, stages(f"why {chosen.name}") as advanced:
+        page = explain(
+            chosen, given, pool, options=options.given(), jobs=workers, budget_s=seconds, draws=draws, stage=advanced
+        )
     if json:
         sys.stdout.buffer.write(page.to_json() + b"\n")
     else:
@@ -109,6 +115,10 @@ def printed(page: Page) -> Iterable[RenderableType]:
             table.add_row(escape(tried.change.name), tried.change.kind, seconds(tried.elapsed_s), gain)
         yield table
         yield f"to repeat one: {escape(page.command)} CHANGE"
+    if page.sure is not None:
+        yield f"the sentence {escape(str(page.sure))}"
+        for other, count in page.sure.others.items():
+            yield f"  in {count}: {escape(other)}"
     more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
     yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
 

@@ -44,7 +44,7 @@ from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
 from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd
-from offloadrt.machine.profile.files import available, available_runtimes, load, load_runtime
+from offloadrt.machine.profile.files import available, available_runtimes, load, load_runtime, of_packages
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry
 from offloadrt.machine.profile.topology import Topology
 from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
@@ -110,4 +110,5 @@ __all__ = [
     "available_runtimes",
     "load",
     "load_runtime",
+    "of_packages",
 ]

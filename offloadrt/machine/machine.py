@@ -16,7 +16,8 @@ from offloadrt.machine.host.cores import Cores
 from offloadrt.machine.host.host_memory import HostMemory
 from offloadrt.machine.host.host_workers import HostWorkers, HostWorkersSpec
 from offloadrt.machine.links.peers import Peers
-from offloadrt.machine.profile.machine_spec import MachineSpec
+from offloadrt.machine.mig import instance_spec, instances_of
+from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, HostTime, Trace
 
@@ -83,7 +84,15 @@ class Machine:
             page_size=page_size(spec),
             uncontended=spec.flag("host_memory.uncontended"),
         )
-        self.devices = [Device(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)]
+        self._instances: list[Device] = []
+        """The MIG instances of the machine's GPU, among which the processes are divided; none without MIG."""
+        if "process.sharing" in spec.entries and spec.text("process.sharing") == "mig":
+            self._instances = self._split(spec, devices, trace, fill)
+            self.devices = self._instances[:1]
+        else:
+            self.devices = [
+                Device(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)
+            ]
         self._host_workers: HostWorkers | None = None
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))
@@ -103,8 +112,29 @@ class Machine:
         view = copy.copy(self)
         view.process = number
         view.host_memory = self.host_memory.of_process(number)
-        view.devices = [device.of_process(number) for device in self.devices]
+        if split := self._instances:
+            view.devices = [split[number % len(split)].of_process(number // len(split))]
+        else:
+            view.devices = [device.of_process(number) for device in self.devices]
         return view
+
+    def _split(self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None) -> list[Device]:
+        """Make the MIG instances, which take the processes in turn and have the link to the host in common.
+
+        Raises ImpossibleSplit, and ProfileError for several GPUs.
+        """
+        if devices > 1:
+            raise ProfileError(
+                spec.path, "process.sharing", "is mig: a process finds one MIG instance, not several GPUs"
+            )
+        profiles, made = instances_of(spec), []
+        for number, profile in enumerate(profiles):
+            own = instance_spec(spec, profile)
+            sharers = len(range(number, self.processes, len(profiles)))
+            made.append(Device(self.sim, number, own, self.host_memory, trace, fill, sharers))
+            for direction in ("h2d", "d2h") if number else ():
+                made[number].engines[direction].share_link_of(made[0].engines[direction])
+        return made
 
     def named(self, name: str, device: int = 0) -> str:
         """Return the name of a part that each process has, such as a lock, for reports; of a device by its number."""
@@ -147,7 +177,7 @@ class Machine:
         }
         if self._host_workers is not None:
             statistics["host workers"] = self._host_workers.statistics()
-        for device in self.devices:
+        for device in self._instances or self.devices:
             statistics.update(device.statistics())
         if self.peers is not None:
             statistics.update(self.peers.statistics())

@@ -17,6 +17,15 @@ def holder(target: Any) -> str:
     return f" held by {', '.join(owner.name for owner in owners)}" if owners else ""
 
 
+def missing(target: Any) -> str:
+    """Return ``", to which host thread 2 has not come"`` if ``target`` knows who is still to come, else nothing."""
+    names = target.missing() if hasattr(target, "missing") else []
+    if not names:
+        return ""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f", to which {', '.join(names[:LISTED])}{more} {'has' if len(names) == 1 else 'have'} not come"
+
+
 def waiting(actor: Actor) -> str:
     sim = actor.sim
     for time, _, item in sim.heap:
@@ -25,7 +34,7 @@ def waiting(actor: Actor) -> str:
     if actor in sim.ready or actor is sim.running:
         return f"{actor.name} runs"
     if (target := actor.waits_for) is not None:
-        return f"{actor.name} waits on {target.name} since t={actor.waits_since:g}{holder(target)}"
+        return f"{actor.name} waits on {target.name} since t={actor.waits_since:g}{holder(target)}{missing(target)}"
     return f"{actor.name} waits in Trio, outside the primitives of the run"
 
 

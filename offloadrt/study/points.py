@@ -93,7 +93,8 @@ class Keys:
         if digests is None:
             scenario = registry.find(point.scenario)
             machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
-            digests = self._known[asked] = digest_of_file(registry.split(point.scenario)[0]), machine.digest
+            file = registry.split(point.scenario)[0] or scenario.path
+            digests = self._known[asked] = digest_of_file(file), machine.digest
         program, profile = digests
         facts = [attrs.asdict(point), digest_of_sources(), program, profile]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]

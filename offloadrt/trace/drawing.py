@@ -4,9 +4,11 @@ group "host"      a track a host thread (directives, API calls, waits), and host
 group "locks"     who holds each lock, and how many wait for it; entry locks share their tracks
 group "device n"  hardware queues, copy engines, compute units, page faults, drains, memory in use
 
-Arrows lead from a directive to its copies and kernels.
+Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
+for a lock says who held it when it began.
 """
 
+import itertools
 from collections.abc import Sequence
 
 from offloadrt.trace import events
@@ -16,6 +18,10 @@ from offloadrt.trace.tracks import Canvas, CounterTracks, Lanes, Notes, ThreadTr
 
 HOST = "host"
 LOCKS = "locks"
+FIRST_ARROW = 1 << 40
+"""The number of the first arrow between threads; smaller ones are numbers of directives."""
+_HOST_THREADS = ("main", "host thread", "hidden helper thread")
+"""Actors that have a track from their beginning, whether an event tells of them or not."""
 
 
 class Drawing:
@@ -32,6 +38,13 @@ class Drawing:
         self._waits = LockWaits()
         self._blocks: dict[tuple[int, int], list[int]] = {}
         self._directives: set[int] = set()
+        self._holders: dict[str, list[int]] = {}
+        """Who holds each lock."""
+        self._wanted: dict[str, int] = {}
+        """How many wait for each lock."""
+        self._arrows = itertools.count(FIRST_ARROW)
+        self._given: dict[str, int] = {}
+        """The arrow from the last release of each lock that somebody waited for."""
         self._now = 0
 
     def draw(self, rows: Sequence[Row]) -> None:
@@ -52,6 +65,8 @@ class Drawing:
         match event:
             case events.ActorSpawned():
                 self._threads.names[actor] = event.name
+                if event.name.startswith(_HOST_THREADS):
+                    self._threads.track(actor)
             case events.ActorFinished():
                 self._threads.end_all(actor, now)
             case events.DirectiveBegin():
@@ -67,12 +82,15 @@ class Drawing:
             case events.SignalWaitEnd():
                 self._threads.end(actor, now, ("signal", event.signal))
             case events.LockWait() if not self._waits.tries_again(actor):
-                self._threads.begin(actor, now, ("wait", event.lock), f"wait for {event.lock}")
+                holders = self._holders.get(event.lock, ())
+                held: Notes = {"held by": ", ".join(map(self._threads.name, holders))} if holders else {}
+                self._threads.begin(actor, now, ("wait", event.lock), f"wait for {event.lock}", (), held)
                 self._waiting(event.lock, 1)
             case events.LockAcquire():
                 self._acquire(event)
             case events.LockRelease():
                 self._lanes.end(now, ("lock", event.lock, actor))
+                self._release(event)
             case events.Allocate():
                 self._allocate(event)
             case events.Free():
@@ -130,7 +148,18 @@ class Drawing:
         what = ("directive", event.directive)
         self._threads.begin(event.actor, event.time_ps, what, event.name, (*parents, event.directive), notes)
 
+    def _release(self, event: events.LockRelease) -> None:
+        """Take a lock from its holder; where somebody waits for it, an arrow leads to who gets it."""
+        holders = self._holders.get(event.lock, [])
+        if event.actor in holders:
+            holders.remove(event.actor)
+        if self._wanted.get(event.lock, 0) > 0:
+            arrow = self._given[event.lock] = next(self._arrows)
+            name = f"release {event.lock}"
+            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
+
     def _acquire(self, event: events.LockAcquire) -> None:
+        self._holders.setdefault(event.lock, []).append(event.actor)
         what = ("lock", event.lock, event.actor)
         family, holder = lock_family(event.lock), self._threads.name(event.actor)
         name = holder if family == event.lock else f"{event.lock}: {holder}"
@@ -139,11 +168,17 @@ class Drawing:
     def _end_wait(self, event: Event) -> None:
         """End the wait of a thread for a lock: its next event shows that it has it or has given up."""
         wait = self._waits.follow(event.label, event.time_ps, event.actor, getattr(event, "lock", ""))
-        if wait is not None:
-            self._threads.end(event.actor, event.time_ps, ("wait", wait.lock))
-            self._waiting(wait.lock, -1)
+        if wait is None:
+            return
+        self._threads.end(event.actor, event.time_ps, ("wait", wait.lock))
+        self._waiting(wait.lock, -1)
+        arrow = self._given.pop(wait.lock, None)
+        if wait.got and arrow is not None:
+            name = f"got {wait.lock}"
+            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
 
     def _waiting(self, lock: str, change: int) -> None:
+        self._wanted[lock] = self._wanted.get(lock, 0) + change
         self._counters.add(LOCKS, f"waiting for {lock_family(lock)}", "count", self._now, change)
 
     def _allocate(self, event: events.Allocate) -> None:

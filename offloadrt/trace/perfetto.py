@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from offloadrt.trace.drawing import Drawing
+from offloadrt.trace.drawing import HOST, Drawing
 from offloadrt.trace.event import Row, to_ns
 from offloadrt.trace.tracks import Notes
 
@@ -94,6 +94,7 @@ class _Pen:
         track.thread.pid = pid
         track.thread.tid = index + 1
         track.thread.thread_name = name
+        track.thread.legacy_sort_index = index
         return int(track.uuid)
 
     def lane(self, group: str, name: str, /) -> int:
@@ -120,10 +121,11 @@ class _Pen:
         """End the innermost slice of the track."""
         self._event(track, time_ps, self._end)
 
-    def instant(self, track: int, time_ps: int, name: str, notes: Notes, /) -> None:
+    def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark an instant."""
         event = self._event(track, time_ps, self._instant)
         event.name = name
+        event.flow_ids.extend(flows)
         _annotate(event, notes)
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
@@ -134,10 +136,13 @@ class _Pen:
         """Track and process id of a group: a process of its own in the picture."""
         known = self._groups.get(name)
         if known is None:
+            if name != HOST:
+                self._group(HOST)  # the threads come first, whatever happens first
             known = self._groups[name] = next(self._uuids), len(self._groups) + 1
             track = self._track(known[0])
             track.process.pid = known[1]
             track.process.process_name = name
+            track.process.legacy_sort_index = known[1]
             track.child_ordering = self._explicit
         return known
 

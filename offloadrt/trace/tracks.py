@@ -38,8 +38,8 @@ class Canvas(Protocol):
         """End the slice that began last on the track."""
         ...
 
-    def instant(self, track: int, time_ps: int, name: str, notes: Notes, /) -> None:
-        """Mark something that takes no time."""
+    def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
+        """Mark something that takes no time; flows as of a slice."""
         ...
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:

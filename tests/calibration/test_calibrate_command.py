@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from made_traces import US, MadeNsys
 from test_benchmark_rows import row, written
 
 from offloadrt.cli import main
+from offloadrt.cli.schemas import schema_of
 from offloadrt.machine import load
 
 PATCHES = Path(__file__).parent.parent / "recording" / "stored" / "patches.rec"
@@ -69,6 +71,14 @@ def test_it_tells_what_disagrees_and_what_the_files_do_not_show(tmp_path, trace,
     assert "launch.latency: 0.8 times 2.5 µs to 4.5 µs" in outside
     stays = said.partition("not in the files, as in the base")[2]
     assert "alloc.cudaFree," in stays and "driver.launch" not in stays
+
+
+def test_the_json_has_what_was_measured_and_fits_its_schema(tmp_path, trace, capsysbinary):
+    assert main(["calibrate", str(trace), "--base", "alex-a100", "-o", str(tmp_path / "mine.toml"), "--json"]) == 0
+    record = json.loads(capsysbinary.readouterr().out)
+    pytest.importorskip("jsonschema").validate(record, schema_of("calibrate"))
+    measured = {entry["entry"]: (entry["value"], entry["count"]) for entry in record["entries"]}
+    assert measured == {"driver.launch": (pytest.approx(4e-6), 5), "launch.latency": (pytest.approx(2e-6), 5)}
 
 
 def test_benchmarks_are_taken_before_traces_and_the_trace_is_told(tmp_path, trace, capsys):

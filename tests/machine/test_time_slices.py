@@ -8,6 +8,7 @@ from property_examples import examples
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
 from offloadrt.machine.messages import KernelPacket
+from offloadrt.machine.mig import ImpossibleSplit
 from offloadrt.sim import Signal, Simulation
 from offloadrt.trace import Trace, events
 
@@ -143,6 +144,50 @@ def test_a_scheduler_may_run_several_contexts_at_one_time():
     together = shared.run((0, 1e-3, 0.0, FULL // 2), (1, 1e-3, 0.0, FULL // 2), (2, 1e-3, 0.0, FULL // 2))
     assert together[0] == together[1] < together[2]
     assert shared.slicer.switches >= 1
+
+
+def test_mig_instances_have_their_own_sms_memory_and_bandwidth_and_share_the_link():
+    shared = Shared(2, process__sharing="mig", mig__instances="3g.40gb 2g.20gb")
+    first, second = (shared.machine.of_process(process).devices[0] for process in range(2))
+    assert (first.compute.spec.sms, second.compute.spec.sms) == (42, 28)
+    whole = load("alex-a100").value("mem.bw")
+    assert (first.compute.spec.bandwidth, second.compute.spec.bandwidth) == pytest.approx((whole / 2, whole / 4))
+    assert first.memory.capacity == pytest.approx(2 * second.memory.capacity, rel=1e-3)
+    assert first.engines["h2d"].share_lanes() is second.engines["h2d"].share_lanes()
+
+
+def test_kernels_in_different_mig_instances_do_not_notice_each_other():
+    def ends(*kernels):
+        return Shared(2, process__sharing="mig", mig__instances="3g.40gb 2g.20gb").run(*kernels)
+
+    together = ends((0, 1e-3), (1, 1e-3))
+    assert together == [*ends((0, 1e-3)), *ends((1, 1e-3))]
+    assert together[0] < together[1]
+
+
+def test_processes_that_share_a_mig_instance_take_turns():
+    shared = Shared(3, process__sharing="mig", mig__instances="3g.40gb 3g.40gb")
+    ends = shared.run((0, 1e-3), (1, 1e-3), (2, 1e-3))
+    assert ends[1] < ends[0] < ends[2] or ends[1] < ends[2] < ends[0]
+
+
+@pytest.mark.parametrize(
+    ("instances", "reason"),
+    [
+        ("3g.40gb 3g.40gb 1g.10gb", "has no placement"),
+        ("4g.40gb 4g.40gb", "takes 8 compute slices, and the GPU has 7"),
+        ("5g.1gb", "is no profile of this GPU; there are 1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"),
+        ("none", "is none, but process.sharing is mig"),
+    ],
+)
+def test_a_split_that_mig_cannot_make_is_refused(instances, reason):
+    with pytest.raises(ImpossibleSplit, match=f"mig.instances: .*{reason}"):
+        Shared(2, process__sharing="mig", mig__instances=instances)
+
+
+@pytest.mark.parametrize("instances", ["4g.40gb 3g.40gb", "1g.10gb " * 7, "1g.10gb 3g.40gb 2g.20gb 1g.10gb", "7g.80gb"])
+def test_splits_that_nvidia_lists_are_possible(instances):
+    assert Shared(1, process__sharing="mig", mig__instances=instances).run((0, 1e-4))
 
 
 def test_a_slice_takes_time():

@@ -127,6 +127,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"threads": 2, "fraction": 0.001, "configuration": "eager_maps"},
         {"threads": 1, "fraction": 0.0005, "size": "S24"},
     ],
+    "ranks": [
+        {"processes": 2, "threads": 2, "steps": 2},
+        {"processes": 3, "threads": 1, "steps": 2, "sharing": "mps"},
+        {"processes": 3, "threads": 1, "steps": 2, "sharing": "mig"},
+    ],
     "rmat_bfs": [{"scale": 10}, {"scale": 19, "prefetch": False}],
     "rodinia": [
         {"benchmark": "bfs", "size_gb": 0.1},

@@ -56,7 +56,7 @@ def test_a_wrong_name_in_a_file_offers_the_near_ones() -> None:
 
 
 def test_a_wrong_name_offers_the_near_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("offloadrt.study.scripts.registry.folder", lambda: tmp_path)
+    monkeypatch.setattr("offloadrt.study.scripts.listing.folder", lambda: tmp_path)
     (tmp_path / "queueing.py").write_text(TOYS.read_text())
     assert list(shipped()) == ["queueing", "picky", "drawn"]
     assert find_scenario("picky").path == (tmp_path / "queueing.py").resolve()

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
-from offloadrt.study import Run, execute, find_scenario, scenario
+from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Options
+from offloadrt.study.reporting.drawn import compare_drawn
 from offloadrt.study.why.explain import Page, explain
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.sentence import limit_of
+from offloadrt.study.why.sureness import dependences
 
 PLANTED = Path(__file__).with_name("planted.py")
 EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}
@@ -207,3 +209,35 @@ def test_the_promising_is_tried_before_the_rest() -> None:
     ]  # fmt: skip
     first = [change.name for change in proposals(run.spec, run.path, {})[:8]]
     assert "--set driver.context.uncontended=true" in first and "--set alloc.cudaFree=0us" in first
+
+
+# how sure
+
+
+def test_a_sentence_holds_where_the_same_thing_limits_the_run() -> None:
+    found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=0, draws=4).sure
+    assert found is not None and (found.holds, found.draws, found.depends_on, found.others) == (4, 4, (), {})
+    assert str(found) == "holds in 4 of 4 draws"
+
+
+def test_an_entry_that_decides_is_named() -> None:
+    places = [{"a": number / 15, "b": (number * 7 % 16) / 15} for number in range(16)]
+    (only,) = dependences([place["a"] > 0.5 for place in places], places)
+    assert only.entry == "a" and only.correlation > 0.8
+
+
+def test_variants_are_compared_at_the_same_draws() -> None:
+    axes = {"memory": ("map", "pool"), "threads": (4,), "patches": (8,)}
+    found = compare_drawn(find_scenario("exahype"), axes, InProcess(), draws=4, rank=True)
+    best, base = found.variants
+    assert (best.parameters, base.parameters) == ({"memory": "pool"}, {"memory": "map"})
+    assert (best.wins, base.wins) == (4, 0) and base.ratios == (1.0,) * 4
+    assert best.low <= best.median <= best.high and min(best.ratios) > 1.0
+
+
+def test_draws_need_something_to_compare_and_something_to_draw() -> None:
+    with pytest.raises(UserError, match="--draws 0: at least one"):
+        compare_drawn(find_scenario("exahype"), {"memory": ("map", "pool")}, InProcess(), draws=0)
+    axes = {"memory": ("map", "pool"), "threads": (1, 2)}
+    with pytest.raises(UserError, match="the baseline leaves memory open"):
+        compare_drawn(find_scenario("exahype"), axes, InProcess(), draws=2, baseline={"threads": 1})

@@ -191,3 +191,22 @@ def test_a_name_that_arrives_late_is_no_error(tmp_path: Path) -> None:
         trace.by(5, events.CallBegin, 0, -1, 0, "cuInit")
         trace.actor_spawned(Actor(5, "late"))
     check(parsed(tmp_path / "a"))
+
+
+def test_a_wait_for_a_lock_tells_its_holder_and_who_gave_it(tmp_path: Path) -> None:
+    spawned, wait, acquire, release = events.ActorSpawned, events.LockWait, events.LockAcquire, events.LockRelease
+    picture = drawn(
+        tmp_path / "a",
+        *((0.0, actor, spawned, (f"host thread {actor}",)) for actor in range(3)),
+        (1e-6, 0, acquire, ("table",)),
+        (2e-6, 1, wait, ("table",)),
+        (3e-6, 0, release, ("table",)),
+        (3e-6, 1, acquire, ("table",)),
+        (4e-6, 1, release, ("table",)),
+    )
+    assert picture.titles("host") == ["host thread 0", "host thread 1", "host thread 2"]
+    (waited,) = picture.on("host thread 1")
+    assert waited.notes == {"held by": "host thread 0"}
+    assert [name for _, _, name in picture.instants] == ["release table", "got table"]
+    pids = {track.process.process_name: track.process.pid for track in picture.tracks.values()}
+    assert pids["host"] < pids["locks"]

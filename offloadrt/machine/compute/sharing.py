@@ -4,7 +4,7 @@
 ``time_slices``     contexts of different processes do not run at one time; a scheduler switches between them
 ``concurrent``      they run at one time, as many as ``process.concurrent``; with more, a scheduler switches (AMD)
 ``mps``             all clients of the MPS server run at one time and divide the SMs, or have a part of them each
-``mig``             each process has an instance of the GPU; those that have to share one take time slices (``mig.py``)
+``mig``             each process has an instance of the GPU (``machine/mig.py``); those in one take time slices
 ==================  ================================================================================================
 """
 

@@ -103,6 +103,12 @@ class CopyEngines:
         self._alone = self.spec.link_uncontended and self._link is self._pool
         return self._pool
 
+    def share_link_of(self, other: CopyEngines) -> None:
+        """Have all transfers go over another device's own link; call it before a run."""
+        self._pool = other.share_lanes()
+        self._link = other.share_link()
+        self._alone = False
+
     def pass_also(self, above: Link) -> None:
         """Have all transfers pass a link above the device's own, which other devices share; call it before a run."""
         self._link = Way(self.sim, self._copy_name, (self._pool, above))

@@ -22,7 +22,11 @@ SourceType = Literal[
 ]
 Value = float | bool | str
 
-FORMATS: dict[str, Callable[[str], object]] = {"topology": topology.parse, "groups": topology.parse_groups}
+FORMATS: dict[str, Callable[[str], object]] = {
+    "topology": topology.parse,
+    "groups": topology.parse_groups,
+    "words": str.split,
+}
 """Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
 _POSITIVE = frozenset({"alloc.alignment", "alloc.segment", "fault.range", "staging.chunk"})
@@ -48,7 +52,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     range: tuple[float, float] | None = None
     unit: str | None = None
     choices: tuple[str, ...] = ()
-    format: Literal["topology", "groups"] | None = None
+    format: Literal["topology", "groups", "words"] | None = None
     note: str = ""
     reference: bool = False
 

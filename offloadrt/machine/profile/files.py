@@ -3,7 +3,8 @@
 A machine's profile holds ``[machine]`` (name, title, notes, default runtime), ``[sources]`` and one ``[entry."KEY"]``
 for each cost.  What belongs to an offloading runtime is a profile of its own, with ``[runtime]`` instead; ``load`` puts
 one of each together.  A user's own file may name a ``base`` profile and give only what differs from it; entries that
-the base does not have must be references (``reference = true``), since nothing would read them.
+the base does not have must be references (``reference = true``), since nothing would read them.  A package adds
+profiles by entry points of the groups ``offloadrt.machines`` and ``offloadrt.runtimes``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.resources
 import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,10 @@ class _Kind:
     def available(self) -> list[str]:
         return list(_texts(self.folder))
 
+    def of_packages(self) -> dict[str, EntryPoint]:
+        """Return the entry points by which other packages add profiles, by name."""
+        return {point.name: point for point in entry_points(group=f"offloadrt.{self.name}s")}
+
 
 _MACHINE = _Kind("machine", _PROFILES, _MachineFile)
 _RUNTIME = _Kind("runtime", _PROFILES / "runtimes", _RuntimeFile)
@@ -79,6 +85,11 @@ def available() -> list[str]:
 def available_runtimes() -> list[str]:
     """Return the names of the runtimes that come with the package."""
     return _RUNTIME.available()
+
+
+def of_packages() -> list[str]:
+    """Return the names of the machines that other packages add."""
+    return list(_MACHINE.of_packages())
 
 
 def load(
@@ -235,10 +246,15 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
     if name in (known := _texts(kind.folder)):
         return f"{name}.toml", known[name]
     if not (name.endswith(".toml") or Path(name).exists()):
-        near = difflib.get_close_matches(name, known, n=3)
+        others = kind.of_packages()
+        names = [*known, *others]
+        near = difflib.get_close_matches(name, names, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        hint += f"; there are {', '.join(known)}"
-        raise ProfileError(name, "", f"is neither a {kind.name} that comes with offloadrt nor a file{hint}")
+        hint += f"; there are {', '.join(names)}"
+        if name not in others:
+            raise ProfileError(name, "", f"is neither a {kind.name} that comes with offloadrt nor a file{hint}")
+        given = others[name].load()
+        name = str(given() if callable(given) else given)
     try:
         return name, Path(name).read_text(encoding="utf-8")
     except OSError as error:

@@ -120,7 +120,7 @@ class ProgramThread(ABC):
         since, observer, gate = self.sim.now, self.program.observer, self._barrier.gate
         if observer is not None:
             observer.handle(Signalled(gate))
-        await self._barrier.wait()
+        await self._barrier.wait(self.number)
         if observer is not None:
             observer.handle(Awaited(gate))
         self.program.machine.host_time.add("threads", self.sim.now - since)

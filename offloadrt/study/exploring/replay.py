@@ -15,6 +15,7 @@ from offloadrt.study.points import Options, digest_of_file, digest_of_sources
 from offloadrt.study.running import profiles
 from offloadrt.study.running.checked import reports_mistakes
 from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.listing import folder
 
 _DIGITS = 12
 
@@ -55,7 +56,7 @@ def first_digits(program: str, machine: str, emulator: str) -> dict[str, str]:
 def _shown(program: ScenarioProgram) -> str:
     """Return the program's reference: by name if it comes with the package, with a path from here if it is below."""
     scenario = program.scenario
-    if scenario.path is None or scenario.path.parent == registry.folder():
+    if scenario.path is None or scenario.path.parent == folder():
         return scenario.name
     reference = registry.reference(scenario)
     path, name = registry.split(reference)

@@ -99,6 +99,17 @@ class KindAccuracy:
 
 
 @attrs.frozen
+class IndependentRecord:
+    """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
+
+    file: str
+    entries: Sequence[PredictedEntry]
+    runs: int
+    digest: str
+    accuracies: list[KindAccuracy]
+
+
+@attrs.frozen
 class IndependentReport:
     """All entries of a file, in its order."""
 
@@ -123,7 +134,8 @@ class IndependentReport:
 
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""
-        return msgspec.json.encode({**msgspec.to_builtins(self), "accuracies": self.accuracies()})
+        record = IndependentRecord(self.file, self.entries, self.runs, self.digest, self.accuracies())
+        return msgspec.json.encode(record)
 
 
 def predict(

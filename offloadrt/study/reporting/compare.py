@@ -160,8 +160,8 @@ def compare(
     options = options or Options()
     if all(len(values) < 2 for values in axes.values()):
         axes = {**scenario.sweep, **axes}
-    read = _read_all(scenario, axes)
-    chosen = _baseline(scenario, read, baseline or {})
+    read = read_axes(scenario, axes)
+    chosen = baseline_of(scenario, read, baseline or {})
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")
     machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
@@ -263,7 +263,7 @@ def _parts(figure: Compared) -> tuple[float | None, ...]:
     return figure.value, figure.ratio, figure.cov
 
 
-def _read_all(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
+def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
     """Read the values of the axes. Raises UserError when none has several, or one has a value twice."""
     read = {}
     for name, values in axes.items():
@@ -276,7 +276,7 @@ def _read_all(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str
     return read
 
 
-def _baseline(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
+def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the parameters that variants of one case differ in, with their values in the baseline."""
     swept = {name: values for name, values in read.items() if len(values) > 1}
     if not given:

@@ -110,8 +110,8 @@ def _shown(entry: ProfileEntry, value: float) -> str:
 
 
 def summaries() -> list[MachineSpec]:
-    """Load all machines that come with the package, each with its default runtime."""
-    return [load(name) for name in machines.available()]
+    """Load all machines that come with offloadrt or with another package, each with its default runtime."""
+    return [load(name) for name in (*machines.available(), *machines.of_packages())]
 
 
 def runtimes() -> list[MachineSpec]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from offloadrt.kernels.whole import is_whole
@@ -45,7 +46,8 @@ P = TypeVar("P", bound=OffloadProgram[Any])
 def strategy_of(text: str | Strategy, seed: int) -> Strategy:
     """Return the order of actors at one instant that `text` names: `fifo`, `random` (with the run's seed), `random(N)`.
 
-    An object of one's own is returned as it is. Raises UserError.
+    Another name is an entry point of the group `offloadrt.strategies`, which is called with the run's seed, or with the
+    number in brackets. An object of one's own is returned as it is. Raises UserError.
     """
     if not isinstance(text, str):
         if isinstance(text, type) or not (hasattr(text, "choose") and hasattr(text, "name")):
@@ -55,7 +57,12 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
         return Fifo()
     if match := re.fullmatch(r"random(?:\((\d+)\))?", text):
         return Random(int(match[1]) if match[1] else seed)
-    raise UserError(f"--strategy {text}: it can be fifo, random or random(N)")
+    name, _, number = text.removesuffix(")").partition("(")
+    others = {point.name: point for point in entry_points(group="offloadrt.strategies")}
+    if name in others and re.fullmatch(r"[^()]+(\(\d+\))?", text):
+        return strategy_of(others[name].load()(int(number) if number else seed), seed)
+    known = ", ".join(["fifo", *others, "random or random(N)"])
+    raise UserError(f"--strategy {text}: it can be {known}")
 
 
 class _Option(Generic[V]):

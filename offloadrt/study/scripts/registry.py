@@ -3,7 +3,7 @@
 A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`; those in folders there have names like
 `questions/streams`. A script is loaded as Python loads it, with its own folder on the path (at the end, so that it
 hides nothing); a file may hold several scenarios, `FILE.py:NAME` chooses one. A recording of a program (`app.rec`) is
-a scenario as well (`recordings.py`).
+a scenario as well (`recordings.py`), and so is an entry point of the group `offloadrt.scenarios` in another package.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ import importlib.util
 import sys
 import tokenize
 import traceback
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
 from offloadrt.study.scripts.definition import Scenario
-from offloadrt.study.scripts.package import PACKAGE
+from offloadrt.study.scripts.listing import (
+    PROGRAMS,
+    ListedScenario,
+    file_of,
+    files,
+    folder,
+    grouped,
+    indexed,
+    of_packages,
+)
 from offloadrt.study.scripts.tracebacks import script_failure
 
 _modules: dict[Path, ModuleType] = {}
-
-
-def folder() -> Path:
-    """Return the folder of the scenarios that come with the package."""
-    for candidate in (PACKAGE / "scenarios", PACKAGE.parent / "scenarios"):
-        if candidate.is_dir():
-            return candidate
-    return PACKAGE / "scenarios"
 
 
 def load(path: Path) -> dict[str, Scenario]:
@@ -94,10 +96,44 @@ def _longest_statement(path: Path) -> int:
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
     """Load every scenario that comes with the package, by name: those of a subfolder, or those that are in none."""
     scenarios: dict[str, Scenario] = {}
-    for path in sorted((folder() / subfolder).glob("*.py")):
-        if not path.name.startswith("_"):
-            scenarios.update(load(path))
+    for path in files(subfolder):
+        scenarios.update(load(path))
     return scenarios
+
+
+def listed_in(path: Path) -> list[ListedScenario]:
+    """Return what a listing says of the scenarios of a file. Raises as `load`."""
+    scenarios = load(path)
+    group = getattr(_modules[path.resolve()], "LISTED_AS", PROGRAMS)
+    return [ListedScenario(found.name, found.machine, found.summary, group) for found in scenarios.values()]
+
+
+def listed() -> list[ListedScenario]:
+    """Return what a listing says of all scenarios, in groups: those that come with offloadrt, then other packages'.
+
+    Only files that the index does not know are loaded, and the entry points. Raises ScriptFailed, UserError.
+    """
+    known = indexed()
+    entries = [entry for path in files() for entry in (known[path] if path in known else listed_in(path))]
+    entries += [
+        ListedScenario(name, found.machine, found.summary, f"from the package {point.dist.name if point.dist else '?'}")
+        for name, point in of_packages().items()
+        for found in [_of_package(point)]
+    ]
+    return grouped(entries)
+
+
+def _of_package(point: EntryPoint) -> Scenario:
+    """Load a scenario of another package. Raises UserError for an entry point that gives none, ScriptFailed."""
+    try:
+        given = point.load()
+    except Exception as error:
+        raise script_failure(error) from error
+    if not isinstance(given, Scenario):
+        raise UserError(
+            f"entry point {point.name} = {point.value} (offloadrt.scenarios): is no scenario, but {given!r}"
+        )
+    return given
 
 
 def is_shipped(scenario: Scenario) -> bool:
@@ -133,15 +169,18 @@ def find(reference: str) -> Scenario:
         raise ScenarioNotFound(
             f"{file} holds no scenario {name}{did_you_mean(name or '', scenarios)} (it holds: {', '.join(scenarios)})"
         )
-    same_name = folder() / f"{reference}.py"
-    if same_name.is_file() and reference in (scenarios := load(same_name)):
+    file = file_of(reference)
+    if file is not None and reference in (scenarios := load(file)):
         return scenarios[reference]
+    others = of_packages()
+    if reference in others:
+        return _of_package(others[reference])
     scenarios = shipped()
     if reference in scenarios:
         return scenarios[reference]
-    known = ", ".join(scenarios) or "none"
+    known = ", ".join([*scenarios, *others]) or "none"
     raise ScenarioNotFound(
-        f"no scenario is called {reference}{did_you_mean(reference, scenarios)} "
+        f"no scenario is called {reference}{did_you_mean(reference, [*scenarios, *others])} "
         f"(known: {known}; or give a script's path)"
     )
 
@@ -168,4 +207,8 @@ def reference(scenario: Scenario) -> str:
     """Return a text that `find` turns into this scenario in another process."""
     if is_recording(str(scenario.path)):
         return str(scenario.path)
+    for name, point in of_packages().items():
+        package = scenario.function.__module__.partition(".")[0]
+        if point.module.partition(".")[0] == package and _of_package(point) is scenario:
+            return name
     return f"{scenario.path}:{scenario.name}"

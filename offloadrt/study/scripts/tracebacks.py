@@ -62,18 +62,34 @@ def _prune(story: traceback.TracebackException) -> None:
 def innermost(error: BaseException) -> BaseException:
     """Return the one exception inside groups; else `error`.
 
-    When all say the same but for the host thread, it is the first, with a note of how many there are.
+    When all are the same, raised by several threads, it is the first, with a note of how many there are.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
-    leaves = list(_leaves(error))
-    first = leaves[0]
-    if any(type(leaf) is not type(first) or _of_any_thread(leaf) != _of_any_thread(first) for leaf in leaves):
-        return error
-    note = f"raised {len(leaves)} times"
-    if len(leaves) > 1 and note not in getattr(first, "__notes__", ()):
-        first.add_note(note)
-    return first
+    different = _different(error)
+    return different[0] if len(different) == 1 else error
+
+
+def _different(error: BaseException) -> list[BaseException]:
+    """Return the errors inside groups, those of one type and one line of the script once, with a note of how many."""
+    kinds: dict[object, list[BaseException]] = {}
+    for leaf in _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]:
+        kinds.setdefault((type(leaf), _line(leaf) or _of_any_thread(leaf)), []).append(leaf)
+    for first, *others in kinds.values():
+        same = all(_of_any_thread(other) == _of_any_thread(first) for other in others)
+        note = f"raised {len(others) + 1} times" + ("" if same else ", with other words by others")
+        if others and note not in getattr(first, "__notes__", ()):
+            first.add_note(note)
+    return [members[0] for members in kinds.values()]
+
+
+def _line(error: BaseException) -> tuple[str, int] | None:
+    """Return file and line of the script where an error was raised, None when no frame is the script's."""
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if _own(frame.f_code.co_filename):
+            place = frame.f_code.co_filename, line
+    return place
 
 
 def _of_any_thread(error: BaseException) -> str:
@@ -89,13 +105,17 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 def script_traceback(error: BaseException) -> str:
-    """Format the traceback of `error` with only the user's frames; the bare message when there are none."""
-    story = traceback.TracebackException.from_exception(innermost(error), compact=True)
+    """Format the traceback of `error` with only the user's frames; the bare message when there are none.
+
+    What several threads raised at one line stands there once; different errors stand one below the other.
+    """
+    return "\n\n".join(_formatted(one) for one in _different(error))
+
+
+def _formatted(error: BaseException) -> str:
+    story = traceback.TracebackException.from_exception(error, compact=True)
     _prune(story)
-    text = "".join(story.format())
-    if not story.stack and not isinstance(innermost(error), BaseExceptionGroup):
-        text = "".join(story.format_exception_only())
-    return text.rstrip("\n")
+    return "".join(story.format() if story.stack else story.format_exception_only()).rstrip("\n")
 
 
 def unwrapped(error: BaseException) -> BaseException:

@@ -66,6 +66,24 @@ class StructuralInput:
 
 
 @attrs.frozen
+class ValidationRecord:
+    """A report as `validate --json` prints it, with its counts by verdict."""
+
+    paper: str
+    machine: str
+    note: str
+    findings: list[Finding]
+    overrides: Mapping[str, str]
+    ranges: list[str]
+    runtime: str
+    inputs: list[StructuralInput]
+    digest: str
+    counts: dict[str, int]
+    counts_by_role: dict[str, dict[str, int]]
+    counts_by_kind: dict[str, dict[str, int]]
+
+
+@attrs.frozen
 class ValidationReport:
     """All claims of a paper of role `predict`, and those of role `calibrate` that have a judge, in its order."""
 
@@ -112,12 +130,14 @@ class ValidationReport:
 
     def to_json(self) -> bytes:
         """Encode the report as one JSON object."""
-        counts = {
-            "counts": self.counts(),
-            "counts_by_role": self.counts_by_role(),
-            "counts_by_kind": self.counts_by_kind(),
-        }
-        return msgspec.json.encode({**msgspec.to_builtins(self), **counts})
+        return msgspec.json.encode(
+            ValidationRecord(
+                **attrs.asdict(self, recurse=False),
+                counts=self.counts(),
+                counts_by_role=self.counts_by_role(),
+                counts_by_kind=self.counts_by_kind(),
+            )
+        )
 
 
 def validate(

@@ -7,5 +7,5 @@ sentence       what limits the run, in one sentence
 observed       a run that is recorded for all this
 proposals      what could be changed, the most promising first
 what_if        the changes tried, each by a run of its own
-draws          in how much of the unknown the sentence holds
+sureness       in how much of the unknown the sentence holds
 """

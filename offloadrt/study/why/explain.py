@@ -22,6 +22,7 @@ from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.resources import ResourceUse
 from offloadrt.study.why.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
+from offloadrt.study.why.sureness import Sureness, how_sure
 from offloadrt.study.why.what_if import Trials, Tried, command_of, merit_of
 
 Stage = Callable[[str, int, int], object]
@@ -48,6 +49,8 @@ class Page:
     path_by_line: tuple[PathShare, ...]
     resources: tuple[ResourceUse, ...]
     tried: Tried
+    sure: Sureness | None
+    """None when nothing was drawn."""
 
     def to_json(self) -> bytes:
         """Encode the page as one JSON object on one line."""
@@ -67,12 +70,16 @@ def explain(
     options: Options | None = None,
     jobs: int = 1,
     budget_s: float = 60.0,
+    draws: int = 0,
     stage: Stage = lambda name, done, asked: None,
     watched: Callable[[Observed], object] = lambda observed: None,
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    `watched` is called with the run that is explained. Raises as `execute`.
+    draws: places in the machine's ranges at which it is looked whether the sentence holds; the budget is not for them.
+    watched: called with the run that is explained.
+
+    Raises as `execute`.
     """
     deadline = time.monotonic() + budget_s
     options = options or Options()
@@ -92,6 +99,17 @@ def explain(
         changes if budget_s > 0 else (),
         lambda done, asked: stage("what if", done, asked),
     )
+    limit = limit_of(observed)
+    sure = how_sure(
+        limit,
+        scenario,
+        parameters,
+        options,
+        observed.spec,
+        pool,
+        draws,
+        lambda done, asked: stage("draws", done, asked),
+    )
     return Page(
         scenario=scenario.name,
         parameters=dict(parameters),
@@ -100,13 +118,14 @@ def explain(
         command=command_of(scenario, parameters, options, {}),
         elapsed_s=observed.result.elapsed_s,
         elapsed_ps=observed.elapsed_ps,
-        limit=limit_of(observed),
+        limit=limit,
         waited=_waited(grouped(observed.path, by_resource)),
         path_by_resource=tuple(grouped(observed.path, by_resource)),
         path_by_call=tuple(grouped(observed.path, by_call)),
         path_by_line=tuple(grouped(observed.path, by_line)),
         resources=observed.resources,
         tried=tried,
+        sure=sure,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -24,9 +25,11 @@ class ApiCall:
     array: str = ""
 
 
-@attrs.frozen(eq=False)
-class Doing:
-    """What an actor does from one of its events to the next."""
+class Doing(NamedTuple):
+    """What an actor does from one of its events to the next.
+
+    A tuple, because a run has hundreds of thousands of them.
+    """
 
     directive: int = NOTHING
     call: ApiCall | None = None
@@ -178,28 +181,29 @@ class _Reading:
     def _changed(self, now: Doing, row: Row) -> Doing | None:
         """Return what an actor does from an event on; None if it goes on with the same."""
         label, cause = row[0], row[5]
+        directive, call, locks, copy, migrates = now
         match label:
+            case "LockAcquire":
+                return Doing(directive, call, (*locks, row[6]), copy, migrates)
+            case "LockRelease":
+                if row[6] not in locks:
+                    return None
+                left = list(locks)
+                left.remove(row[6])
+                return Doing(directive, call, tuple(left), copy, migrates)
+            case "CallBegin":
+                return Doing(cause or directive, ApiCall(row[6]), locks, copy, migrates)
+            case "CallEnd":
+                return Doing(directive, None, locks, copy, migrates)
             case "DirectiveBegin":
                 self._history.directives[row[6]] = row[7]
-                return attrs.evolve(now, directive=row[6])
+                return Doing(row[6], call, locks, copy, migrates)
             case "DirectiveEnd":
-                return attrs.evolve(now, directive=NOTHING if cause == row[6] else cause, call=None)
-            case "CallBegin":
-                return attrs.evolve(now, call=ApiCall(row[6]), directive=cause or now.directive)
-            case "CallEnd":
-                return attrs.evolve(now, call=None)
-            case "LockAcquire":
-                return attrs.evolve(now, locks=(*now.locks, row[6]))
-            case "LockRelease":
-                if row[6] not in now.locks:
-                    return None
-                left = list(now.locks)
-                left.remove(row[6])
-                return attrs.evolve(now, locks=tuple(left))
+                return Doing(NOTHING if cause == row[6] else cause, None, locks, copy, migrates)
             case "CopyBegin":
-                return attrs.evolve(now, copy=row[7], migrates=row[10] == "managed", directive=cause)
+                return Doing(cause, call, locks, row[7], row[10] == "managed")
             case "CopyEnd":
-                return attrs.evolve(now, copy="", directive=NOTHING)
+                return Doing(NOTHING, call, locks)
             case "MapInsert" | "MapRemove":
                 self._blocks[row[9]] = row[6]
                 self._history.arrays.setdefault(cause, set()).add(row[6])

@@ -85,7 +85,7 @@ def decisions(scenario: Scenario, given: Mapping[str, Value]) -> list[Proposal]:
     for name, parameter in scenario.parameters.items():
         if name in scenario.sweep or name in _DECISIONS:
             for value in _others(parameter, given[name], scenario.sweep.get(name, ())):
-                promise = 3.0 if isinstance(value, str) else 1.5
+                promise = 1.5 if isinstance(value, str) else 0.7
                 found.append(Proposal("decision", {name: value}, {}, promise))
     return found
 
@@ -116,8 +116,10 @@ def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
     """Return the half of a cost whose zero was worth it; None for changes that have no half."""
     if change.kind != "cost":
         return None
-    ((key, _),) = change.overrides.items()
+    ((key, given),) = change.overrides.items()
     entry = spec.entries[key]
+    if given != _quantity(entry, 0.0):
+        return None  # it is the half
     if not isinstance(entry.value, float | int) or entry.unit is None or entry.unit.is_rate:
         return None
     return Proposal("cost", {}, {key: _quantity(entry, 0.5)}, gain)
@@ -127,7 +129,7 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
     value, unit = entry.value, entry.unit
     if isinstance(value, bool):
         if key.endswith(".uncontended") and not value:
-            yield Proposal("contention", {}, {key: "true"}, 0.05 + 2.0 * match)
+            yield Proposal("contention", {}, {key: "true"}, 0.05 + 3.0 * match)
     elif isinstance(value, str):
         for choice in entry.choices:
             if choice != value:
@@ -146,7 +148,7 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
 def _quantity(entry: ProfileEntry, factor: float) -> str:
     assert entry.unit is not None and not isinstance(entry.value, str)
     number = entry.value / entry.unit.factor * factor
-    text = repr(int(number)) if number == int(number) else repr(number)
+    text = repr(int(number)) if number == int(number) else f"{number:.6g}"
     return f"{text}{entry.unit.text}"
 
 

@@ -19,6 +19,7 @@ from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.sweep import run_point
 from offloadrt.study.why.proposals import Proposal, half
@@ -157,7 +158,7 @@ def command_of(scenario: Scenario, parameters: Mapping[str, Value], options: Opt
 
 
 def _called(scenario: Scenario) -> str:
-    if scenario.path is not None and scenario.path.parent == registry.folder():
+    if scenario.path is not None and scenario.path.parent == folder():
         return scenario.name
     return registry.reference(scenario)
 

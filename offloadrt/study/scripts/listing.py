@@ -1,0 +1,106 @@
+"""What `offloadrt list` knows of scenarios without loading them: an index beside their files.
+
+`index.json` holds for each file its digest and its scenarios. `tests/scenarios/index.py` writes it, and a test compares
+it with the files. A file that the index does not know, or that has changed since, is loaded by `registry.py`. A script
+says by `LISTED_AS = "..."` in which group its scenarios are listed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import attrs
+import msgspec
+
+from offloadrt.study.scripts.package import PACKAGE
+
+PROGRAMS = "programs"
+"""The group of a script that names none; it is listed first."""
+INDEX = "index.json"
+
+
+@attrs.frozen
+class ListedScenario:
+    """A scenario in a listing: its name, its machine, one sentence, and the group in which it stands."""
+
+    name: str
+    machine: str
+    summary: str
+    group: str
+
+
+class IndexedFile(msgspec.Struct):
+    """A file of scenarios as the index has it."""
+
+    digest: str
+    scenarios: list[ListedScenario]
+
+
+def folder() -> Path:
+    """Return the folder of the scenarios that come with the package."""
+    for candidate in (PACKAGE / "scenarios", PACKAGE.parent / "scenarios"):
+        if candidate.is_dir():
+            return candidate
+    return PACKAGE / "scenarios"
+
+
+def files(subfolder: str = "") -> list[Path]:
+    """Return the files of the scenarios that come with the package: those of a subfolder, or those that are in none."""
+    return [path for path in sorted((folder() / subfolder).glob("*.py")) if not path.name.startswith("_")]
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest by which the index knows a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def indexed() -> dict[Path, list[ListedScenario]]:
+    """Return the scenarios of those files that are as they were when the index was written."""
+    return _indexed(folder())
+
+
+@functools.cache
+def _indexed(folder: Path) -> dict[Path, list[ListedScenario]]:
+    try:
+        known = msgspec.json.decode((folder / INDEX).read_bytes(), type=dict[str, IndexedFile])
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return {
+        path: known[path.name].scenarios
+        for path in files()
+        if path.name in known and known[path.name].digest == digest_of(path)
+    }
+
+
+def from_index() -> list[ListedScenario] | None:
+    """Return all scenarios, in groups, if the index knows all of them, else None."""
+    known = indexed()
+    if of_packages() or any(path not in known for path in files()):
+        return None
+    return grouped(scenario for scenarios in known.values() for scenario in scenarios)
+
+
+def grouped(scenarios: Iterable[ListedScenario]) -> list[ListedScenario]:
+    """Return the scenarios group by group, the programs first."""
+    entries = list(scenarios)
+    groups = list(dict.fromkeys([PROGRAMS, *(entry.group for entry in entries)]))
+    return sorted(entries, key=lambda entry: groups.index(entry.group))
+
+
+def file_of(name: str) -> Path | None:
+    """Return the file that holds the scenario of that name: a file of the same name, or what the index says."""
+    if (same_name := folder() / f"{name}.py").is_file():
+        return same_name
+    for path, scenarios in indexed().items():
+        if any(scenario.name == name for scenario in scenarios):
+            return path
+    return None
+
+
+def of_packages() -> dict[str, EntryPoint]:
+    """Return the entry points by which other packages add scenarios, by name."""
+    return {point.name: point for point in entry_points(group="offloadrt.scenarios")}

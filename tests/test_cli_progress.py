@@ -1,0 +1,40 @@
+"""What commands tell while they work, where no bar is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from offloadrt.cli import terminal
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that the process's clock shows, which a test sets."""
+    now = [100.0]
+    monkeypatch.setattr("offloadrt.cli.terminal.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_the_estimate_goes_by_what_was_done_since_the_start(clock: list[float]) -> None:
+    steps = terminal.StepProgress()
+    assert steps.line("runs") == ""
+    steps.reached("sweep", 40, 100)  # kept from earlier
+    assert steps.line("runs") == "40 of 100 runs"
+    clock[0] += 10.0
+    steps.reached("sweep", 50, 100)
+    assert steps.line("runs") == "50 of 100 runs, about 50 s left"
+
+
+def test_each_stage_begins_anew(clock: list[float]) -> None:
+    steps = terminal.StepProgress()
+    steps.reached("one", 0, 2)
+    clock[0] += 1000.0
+    steps.reached("two", 0, 4)
+    clock[0] += 10.0
+    steps.reached("two", 1, 4)
+    assert steps.line("runs") == "1 of 4 runs, about 30 s left"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(40.4, "40 s"), (180.0, "3 min"), (9000.0, "2.5 h")])
+def test_a_duration_is_told_in_its_unit(seconds: float, text: str) -> None:
+    assert terminal.duration(seconds) == text
