@@ -48,6 +48,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "implicit_zero_copy"},
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "eager_maps"},
     ],
+    "graph_launches": [
+        {"nodes": 5, "steps": 3},
+        {"nodes": 5, "steps": 3, "launches": "graph"},
+        {"nodes": 5, "steps": 2, "launches": "graph", "threads": 3},
+    ],
     "jacc": [
         {"benchmark": "Himeno", "size": "test", "gpus": 2, "phantom": False},
         {"benchmark": "Himeno", "size": "test", "gpus": 4, "strategy": "macc", "communication": "needed"},
