@@ -47,7 +47,10 @@ def check(
     progress: Progress | None = None,
     watched: Callable[[Run], object] = lambda run: None,
 ) -> CheckReport:
-    """Run a scenario once under the checker. An error of the program is a mistake; raises as `execute` for others."""
+    """Run a scenario once under the checker. An error of the program is a mistake; raises as `execute` for others.
+
+    Raises UserError for a program that is not OpenMP's.
+    """
     checkers: list[tuple[Run, Checker]] = []
 
     def observed(run: Run) -> None:
@@ -64,6 +67,9 @@ def check(
         if not checkers or not any(isinstance(cause, _OF_THE_PROGRAM) for cause in _causes(error)):
             raise
     run, checker = checkers[0]
+    if run.options.model != "openmp":
+        what = f"{scenario.name} is a program of {run.options.model}"
+        raise UserError(f"check: {what}; programs of OpenMP are checked, and recordings")
     mistakes = tuple(checker.finish(ended=elapsed_s is not None))
     return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels))
 
