@@ -24,7 +24,7 @@ import msgspec
 from offloadrt.study import Result, find_scenario
 from offloadrt.study.executors import executor, processors
 from offloadrt.study.points import Options, Point
-from offloadrt.study.scripts import registry
+from offloadrt.study.scripts import listing, registry
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.sweep import sweep
 
@@ -190,7 +190,7 @@ def row(question: Question, values: Sequence[float]) -> str:
 def digest() -> str:
     """Return a digest of the questions and of the scenarios that were written for them."""
     state = hashlib.sha256(QUESTIONS.read_bytes())
-    for path in sorted((registry.folder() / "questions").glob("*.py")):
+    for path in sorted((listing.folder() / "questions").glob("*.py")):
         state.update(path.name.encode() + b"\0" + path.read_bytes())
     return state.hexdigest()[:16]
 

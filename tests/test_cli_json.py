@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.cli.report import app
 from offloadrt.cli.schemas import RECORDS, schema_of
-from offloadrt.cli.why import app
 
 jsonschema = pytest.importorskip("jsonschema")
 

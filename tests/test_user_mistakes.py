@@ -273,7 +273,7 @@ def test_what_cannot_be_opened_is_not_called_unwritable(
     def out_of_files(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "worker.py")
 
-    monkeypatch.setattr("offloadrt.cli.why.app", out_of_files)
+    monkeypatch.setattr("offloadrt.cli._run", out_of_files)
     with os.fdopen(os.dup(1), "w") as kept:
         assert main(["list"]) == 2
         os.dup2(kept.fileno(), 1)

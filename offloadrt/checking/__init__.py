@@ -4,6 +4,7 @@
 ``checker.py``        `Checker`, the observer of a program: takes its events and asks the others; open it first
 ``strands.py``        happens-before: vector clocks of host threads and tasks
 ``memories.py``       the blocks and mappings of the devices, by address
+``tasks.py``          deferred tasks that nobody waits for
 ``accesses.py``       who does what to which bytes, and the directive that it belongs to
 ``intervals.py``      what is known of each range of addresses
 ``races.py``          accesses that nothing orders

@@ -12,6 +12,7 @@ from offloadrt.checking.mistakes import Mistake, Mistakes, Story
 from offloadrt.checking.races import Races
 from offloadrt.checking.sources import program_line
 from offloadrt.checking.strands import Strand, Strands
+from offloadrt.checking.tasks import Tasks
 from offloadrt.checking.versions import Versions
 from offloadrt.runtime import program_events as ev
 from offloadrt.runtime.host_array import HostArray
@@ -35,12 +36,11 @@ class Checker:
         self._mappings = Mappings(self._found)
         self._directives: dict[int, Directive] = {}
         self._memories = Memories()
-        self._tasks: dict[Any, Story] = {}
-        self._made: dict[Any, Story] = {}
-        self._running_tasks: dict[Strand, Any] = {}
-        self._ends: dict[Any, Any] = {}
+        self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
         self._finished = False
+        self._has_lines = True
+        """Whether the program is Python; a recording names its lines (`SourceNamed`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Signalled: self._signalled,
             ev.TaskMade: self._task_made,
@@ -76,10 +76,7 @@ class Checker:
         if ended and not self._finished:
             self._finished = True
             self._mappings.finish(self._memories.leaked)
-            for task, story in self._tasks.items():
-                if self._ends.get(task) not in self._strands.awaited:
-                    advice = "Nobody waits for this task before the program ends: a taskwait would."
-                    self._found.add("never awaited", story.did, (story,), advice)
+            self._tasks.finish()
         return self._found.all()
 
     @property
@@ -94,10 +91,11 @@ class Checker:
 
     def _task_made(self, event: ev.TaskMade) -> None:
         strand = self._strands.current()
-        where = strand.source or program_line()
-        name = f"task of {strand.name}"
-        self._made[event.what] = Story(name, f"makes the task of {event.name} nowait", where, self.sim.now)
-        self._strands.signalled(event.what)
+        self._tasks.made(event.what, event.name, self._line(strand) if self._has_lines else "")
+
+    def _line(self, strand: Strand) -> str:
+        """Return the line of the program that a strand is at."""
+        return strand.source or (program_line() if self._has_lines else "")
 
     def _awaited(self, event: ev.Awaited) -> None:
         self._strands.take_over(event.what)
@@ -106,25 +104,23 @@ class Checker:
         if event.task is None:
             self._strands.began(event.name, event.after)
         else:
-            made = self._made[event.task]
-            self._strands.began(made.who, (event.task, *event.after), True, made.where)
-            self._tasks[event.task] = made
-            self._running_tasks[self._strands.current()] = event.task
+            self._tasks.began(event.task, event.after)
 
     def _strand_ended(self, event: ev.StrandEnded) -> None:
-        task = self._running_tasks.pop(self._strands.current(), None)
-        if task is not None:
-            self._ends[task] = event.what
+        self._tasks.ended(event.what)
         self._strands.ended(event.what)
 
     def _source_named(self, event: ev.SourceNamed) -> None:
-        self._strands.current().source = event.source
+        self._has_lines = False
+        strand = self._strands.current()
+        strand.source = event.source
+        self._tasks.named(strand, event.source)
 
     # directives
 
     def _directive_began(self, event: ev.DirectiveBegan) -> None:
         strand = self._strands.current()
-        where = strand.source or program_line()
+        where = self._line(strand)
         self._directives[event.cause] = Directive(event.cause, event.device, event.name, where, strand, self.sim.now)
 
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
@@ -142,9 +138,7 @@ class Checker:
         directive = self._directives.get(cause)
         if directive is None:
             strand = self._strands.current()
-            directive = Directive(
-                cause, 0, "the runtime's own work", strand.source or program_line(), strand, self.sim.now
-            )
+            directive = Directive(cause, 0, "the runtime's own work", self._line(strand), strand, self.sim.now)
         return directive
 
     def _story(self, directive: Directive, did: str) -> Story:
@@ -173,9 +167,12 @@ class Checker:
         strand = self._strands.current()
         if not nbytes:
             return
+        where = self._line(strand)
+        if where and not self._has_lines:
+            where = f"after {where}"  # a recording says which directive came before
         access = Access(
             HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did,
-            strand.source or program_line(), self.sim.now, array.name,
+            where, self.sim.now, array.name,
         )  # fmt: skip
         self._races.access(access)
         if judged and writes is not None:
@@ -259,7 +256,8 @@ class Checker:
             block.entry = entry
         elif block is None:
             self._versions.entered(event.device, entry)
-        self._mappings.entered(entry, self._story(directive, f"maps it in {directive.name}"))
+        told = self._story(directive, f"maps it in {directive.name}")
+        self._mappings.entered(entry, told, directive.name.startswith("target") and "data" not in directive.name)
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
@@ -328,7 +326,7 @@ class Checker:
         elif to_device:
             self._versions.to_device(device, host, begin, event.nbytes)
         else:
-            self._versions.to_host(device, host, begin, event.nbytes)
+            self._versions.to_host(device, host, begin, event.nbytes, there)
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
@@ -347,7 +345,8 @@ class Checker:
         for use in uses:
             begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
             if use.maybe:
-                self._unknown.add(directive.kernel)
+                if use.mapped:
+                    self._unknown.add(directive.kernel)
                 if memory != HOST and use.nbytes:
                     self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
                 continue

@@ -19,6 +19,8 @@ _UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data
 class _Mapping:
     entry: Entry
     entered: Story
+    structured: bool
+    """Whether a target region made it, which ends by itself what it maps."""
 
 
 @attrs.define(eq=False)
@@ -28,8 +30,8 @@ class Mappings:
     mistakes: Mistakes
     _live: dict[Entry, _Mapping] = attrs.field(factory=dict)
 
-    def entered(self, entry: Entry, story: Story) -> None:
-        self._live[entry] = _Mapping(entry, story)
+    def entered(self, entry: Entry, story: Story, structured: bool) -> None:
+        self._live[entry] = _Mapping(entry, story, structured)
 
     def left(self, entry: Entry) -> None:
         self._live.pop(entry, None)
@@ -59,7 +61,7 @@ class Mappings:
         """Report what is left at the end of the program."""
         for mapping in self._live.values():
             entry = mapping.entry
-            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused:
+            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.structured:
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
                 self.mistakes.add("missing unmap", name, (mapping.entered,), advice)

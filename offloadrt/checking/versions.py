@@ -26,7 +26,7 @@ NEVER: Final = -1
 class _HostCell:
     """Host memory: the version that it has, the newest one anywhere, and who wrote that.
 
-    extent: of a write of some bytes only, the range in which they lie.
+    extent: of a write of some bytes only, the range in which they lie. copied: the last copy from a device.
     """
 
     begin: int
@@ -35,6 +35,7 @@ class _HostCell:
     newest: int = 0
     writer: Access | None = None
     extent: tuple[int, int] | None = None
+    copied: Access | None = None
 
     def part(self, begin: int, end: int) -> _HostCell:
         return attrs.evolve(self, begin=begin, end=end)
@@ -96,6 +97,8 @@ class Versions:
             extent = None if access.exact else (access.begin + shift, access.end + shift)
             for cell in self._host.cut(access.begin + shift, access.end + shift):
                 cell.newest, cell.writer, cell.extent = self._last, access, extent
+                if cell.copied is not None and not _follows(access, cell.copied):
+                    cell.version = self._last  # a race, in which the copy could as well have come later
 
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
         """Take a range for as new as the host's copy and the other way round: what is done to it is not known."""
@@ -115,11 +118,11 @@ class Versions:
         for cell in self._host.cut(host_begin, host_begin + nbytes):
             self._device(device).replace(cell.begin + shift, cell.end + shift).version = cell.version
 
-    def to_host(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
+    def to_host(self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access) -> None:
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
             for mine in self._host.cut(cell.begin + shift, cell.end + shift):
-                mine.version = cell.version
+                mine.version, mine.copied = cell.version, copy
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
         """Copy from one block to another, which may be mapped: then it is a write."""
@@ -206,12 +209,17 @@ def _length(cells: list[_HostCell]) -> int:
     return sum([cell.end - cell.begin for cell in cells])
 
 
+def _follows(access: Access, earlier: Access) -> bool:
+    """Tell whether the program orders an access after another."""
+    return access.strand.comes_after(earlier.strand.chain, earlier.epoch)
+
+
 def _surely_later(access: Access, newer: _HostCell, extent: tuple[int, int] | None) -> bool:
     """Tell whether a read comes after the newest write, and surely meets it where that wrote some bytes of an extent.
 
     What is not ordered is a race, and reported as that, whoever came first.
     """
-    if newer.writer is not None and not access.strand.comes_after(newer.writer.strand.chain, newer.writer.epoch):
+    if newer.writer is not None and not _follows(access, newer.writer):
         return False
     return extent is None or (access.exact and access.begin <= extent[0] and extent[1] <= access.end)
 

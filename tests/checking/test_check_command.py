@@ -71,3 +71,8 @@ def test_an_error_of_the_program_is_a_mistake(program: str, capsys: pytest.Captu
 def test_a_mistake_of_the_script_is_none(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", program, "n=-1"]) == 3
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_programs_of_other_models_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "stdpar"]) == 2
+    assert "programs of OpenMP are checked" in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_bytes_are_whole_at_every_place(place):
         ("alloc.cudaFree", "20 µs", 2e-5),
         ("alloc.cudaFree", 30, 3e-5),
         ("alloc.cudaFree", "low", 5e-6),
-        ("driver.launch", "4", 4e-6),
+        ("driver.launch", 4, 4e-6),
         ("link.h2d_pinned", "25 GB/s", 25e9),
         ("mem.size", "2 MiB", 2 * 2**20),
         ("gpu.max_connections", "32", 32),

@@ -100,7 +100,7 @@ def test_a_changed_script_is_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     file = tmp_path / "points.jsonl"
     points = grid(QUEUEING, {"threads": (1,)}, Options())
     sweep(points, InProcess(), file=file)
-    monkeypatch.setattr(points_module, "_digest_of_file", lambda path: "another")
+    monkeypatch.setattr(points_module, "digest_of_file", lambda path: "another")
     pool = Counting()
     sweep(points, pool, file=file)
     assert pool.count == 1

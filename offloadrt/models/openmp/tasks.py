@@ -26,6 +26,8 @@ class Task:
     run: Callable[[], Awaitable[object]]
     done: Signal
     waiting_for: int = 0
+    observed: bool = True
+    """Whether it is a task of the program, of which an observer is told."""
     after: tuple[Hashable, ...] = ()
     """Told to an observer: the ends of all tasks that it has to follow, those included that are over."""
     successors: list[Task] = attrs.field(factory=list)
@@ -149,7 +151,7 @@ class HiddenHelpers:
             for one in task.exclusions:
                 one.holder = task
             begin = self.sim.now
-            observer = self.observer
+            observer = self.observer if task.observed else None
             if observer is not None:
                 observer.handle(StrandBegan(task.name, (*task.after, *task.exclusions), task))
             await task.run()
@@ -170,14 +172,20 @@ class HiddenHelpers:
                     self._ready.put(RunTask(successor))
 
     def submit(
-        self, region: TaskRegion, name: str, run: Callable[[], Awaitable[object]], depends: tuple[Depend, ...]
+        self,
+        region: TaskRegion,
+        name: str,
+        run: Callable[[], Awaitable[object]],
+        depends: tuple[Depend, ...],
+        *,
+        observed: bool = True,
     ) -> Task:
         """Create a deferred task. It starts when its predecessors are done; nobody waits here."""
-        task = Task(name, run, Signal(self.sim, name))
+        task = Task(name, run, Signal(self.sim, name), observed=observed)
         before = region.predecessors(depends)
-        if self.observer is not None:
+        if self.observer is not None and observed:
             task.after = tuple([one.done for one in region.ordered_before(depends)])
-            self.observer.handle(TaskMade(task, name))
+            self.observer.handle(TaskMade(task, f"the task of {name} nowait"))
         region.enter(task, depends)
         self._unfinished[task] = None
         task.waiting_for = len(before)

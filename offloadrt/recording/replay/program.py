@@ -14,6 +14,7 @@ from offloadrt.models.openmp.construct import Construct
 from offloadrt.recording.format.recording import NONE, Recording, Site
 from offloadrt.recording.replay.changes import ReplayRefused, as_recorded
 from offloadrt.recording.replay.kernels import RecordedKernels
+from offloadrt.recording.replay.observed import ObservedReplay
 from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
 from offloadrt.recording.replay.routines import Routines
 from offloadrt.recording.replay.tasks import TaskWalk
@@ -53,6 +54,7 @@ class ReplayedProgram:
     _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
     """By site, list of items and launch, while the arrays are the same."""
     _total: int = attrs.field(init=False)
+    _observed: ObservedReplay | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.oracle = Oracle(self.recording)
@@ -62,11 +64,18 @@ class ReplayedProgram:
         self._kernels = RecordedKernels(self.recording, most_threads, self.declared)
         self._routines = Routines(self.recording, self._lowered)
         self._total = self.recording.directives
+        if self.openmp.observer is not None:
+            self._observed = ObservedReplay(self.openmp.observer, self.recording)
         configuration = self.openmp.devices[0].configuration.name
         compares = self.recording.meta.oracle and configuration == as_recorded(self.recording)
         self._log = OperationLog(self.openmp.sim) if compares else None
         for device in self.openmp.devices:
             device.tool = self._log
+
+    def has_roots(self, count: int) -> None:
+        """Take the number of initial tasks."""
+        if self._observed is not None:
+            self._observed.in_run_order = count > 1
 
     # memory
 
@@ -104,8 +113,10 @@ class ReplayedProgram:
         for place in self.recording.range_of("touches", number):
             array = self.arrays[int(columns["touch.array"][place])]
             if array is not None:
-                first, nbytes = int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
-                await t.host_access(omp.section(array, first, nbytes))
+                begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
+                await t.program.devices[0].plugin.host_touch(begin, nbytes)
+                if self._observed is not None:
+                    self._observed.touched(array, begin, nbytes, int(columns["touch.kind"][place]))
 
     # directives
 
@@ -113,6 +124,8 @@ class ReplayedProgram:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""
         site = self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
+        if self._observed is not None:
+            self._observed.comes_to(site.where)
         done = None if self._log is None else self._log.begin()
         if site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
@@ -122,6 +135,8 @@ class ReplayedProgram:
             if construct is None:
                 construct = self._constructs[key] = self._construct(site, items, launch)
             await t.run(construct)
+        if self._observed is not None:
+            self._observed.leaves()
         self.oracle.directives += 1
         if done is not None:
             self.oracle.compare(site_number, operations, done)
@@ -202,6 +217,7 @@ async def replay(
     run.place_arrays()
     walk = TaskWalk(run)
     roots = walk.roots()
+    run.has_roots(len(roots))
 
     async def initial(t: HostThread) -> None:
         await walk.thread(t, roots[t.number])

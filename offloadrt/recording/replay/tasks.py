@@ -7,7 +7,7 @@ runs, and on which thread of its team, is up to the replay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import attrs
@@ -18,6 +18,7 @@ from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.recording.format.recording import Recording, Step, TaskKind
 from offloadrt.recording.format.roots import TaskTree
 from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
+from offloadrt.runtime.program_events import Awaited, Signalled
 from offloadrt.sim import Lock
 
 _ORDERED = 7
@@ -72,7 +73,7 @@ class TaskWalk:
         """Walk an initial task, with a team of its own."""
         team = self._team(1)
         await self._walk(_Running(t, team), task)
-        await team.end()
+        await team.end(awaits=False)
 
     def _team(self, size: int) -> ReplayTeam:
         return ReplayTeam(self._sim, size, self._program.openmp.helpers, self._host_time)
@@ -117,12 +118,16 @@ class TaskWalk:
         elif step == Step.GROUP_END:
             made = running.groups.pop() if running.groups else []
             await running.team.work_until(lambda: all(task.done.is_set for task in made))
+            self._awaited(made)
         elif step == Step.ACQUIRE:
             await self._acquire(subject, detail)
-        elif subject in self._turns:
-            self._turns[subject].give_up()
         else:
-            self._locks[subject].release()
+            if (observer := self._program.openmp.observer) is not None:
+                observer.handle(Signalled((self, subject)))
+            if subject in self._turns:
+                self._turns[subject].give_up()
+            else:
+                self._locks[subject].release()
 
     async def _acquire(self, lock: int, turn: int) -> None:
         since = self._sim.now
@@ -130,6 +135,8 @@ class TaskWalk:
             await self._turns[lock].take(turn)
         else:
             await self._locks[lock].acquire()
+        if (observer := self._program.openmp.observer) is not None:
+            observer.handle(Awaited((self, lock)))
         self._host_time.add("threads", self._sim.now - since)
 
     async def _fork(self, team_number: int) -> None:
@@ -171,9 +178,17 @@ class TaskWalk:
     async def _wait(self, running: _Running, dependences: int) -> None:
         """Wait for the tasks that this one has made, or for those that the dependences name."""
         depends = self._depends(dependences)
-        tasks = running.tasks.predecessors(depends) if depends else list(running.tasks.children)
+        tasks = list(running.tasks.ordered_before(depends)) if depends else list(running.tasks.children)
         await running.team.work_until(lambda: all(task.done.is_set for task in tasks))
+        self._awaited(tasks)
+        if depends and self._program.openmp.observer is not None:
+            return  # a later wait for all of them is told of all
         running.tasks.children = [task for task in running.tasks.children if not task.done.is_set]
+
+    def _awaited(self, tasks: Iterable[Task]) -> None:
+        if (observer := self._program.openmp.observer) is not None:
+            for task in tasks:
+                observer.handle(Awaited(task.done))
 
     def _depends(self, number: int) -> tuple[Depend, ...]:
         columns = self._columns

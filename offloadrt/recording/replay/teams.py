@@ -13,6 +13,7 @@ import attrs
 
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
+from offloadrt.runtime.program_events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade
 from offloadrt.sim import Signal, Simulation
 from offloadrt.trace import HostTime
 
@@ -27,6 +28,8 @@ class ReplayTeam:
     host_time: HostTime
     _ready: deque[Task] = attrs.field(factory=deque)
     _on_helpers: set[Task] = attrs.field(factory=set)
+    _made: list[Task] = attrs.field(factory=list)
+    """Told to an observer: the tasks that were made since the last barrier."""
     _unfinished: int = 0
     _arrived: int = 0
     _ended: int = 0
@@ -36,17 +39,29 @@ class ReplayTeam:
 
     async def barrier(self) -> None:
         """Wait for all threads of the team, and for all tasks, at which the thread works meanwhile."""
-        passed = self._barriers
+        passed, observer = self._barriers, self.helpers.observer
+        if observer is not None:
+            observer.handle(Signalled((self, passed)))
+        tasks = self._made
         self._arrived += 1
         self._open()
         await self.work_until(lambda: self._barriers > passed)
+        if observer is not None:
+            for what in ((self, passed), *[task.done for task in tasks]):
+                observer.handle(Awaited(what))
+            if tasks is self._made:
+                self._made = []
 
-    async def end(self) -> None:
-        """End a thread's part: the barrier at the end of the region."""
+    async def end(self, awaits: bool = True) -> None:
+        """End a thread's part: the barrier at the end of the region; `awaits` is False where the program has none."""
+        observer = self.helpers.observer
         self._ended += 1
         self._open()
         self._tell()
         await self.work_until(lambda: self._ended == self.size and not self._unfinished)
+        if observer is not None and awaits:
+            for task in self._made:
+                observer.handle(Awaited(task.done))
 
     async def work_until(self, done: Callable[[], bool]) -> None:
         """Run tasks of the team that are ready, or wait for some to become so, until a condition holds."""
@@ -69,13 +84,22 @@ class ReplayTeam:
         on_helpers: bool,
     ) -> Task:
         """Make a task of this body; it is ready when the tasks that it depends on are done."""
+        observer = self.helpers.observer
 
         async def run() -> None:
+            if observer is not None:
+                observer.handle(StrandBegan(name, task.after, task))
             await body()
+            if observer is not None:
+                observer.handle(StrandEnded(task.done))
             self._finished(task)
 
         task = Task(name, run, Signal(self.sim, name))
         before = region.predecessors(tuple(depends))
+        if observer is not None:
+            task.after = tuple([one.done for one in region.ordered_before(tuple(depends))])
+            observer.handle(TaskMade(task, name))
+            self._made.append(task)
         region.enter(task, tuple(depends))
         self._unfinished += 1
         task.waiting_for = len(before)
@@ -90,7 +114,7 @@ class ReplayTeam:
     def _start(self, task: Task) -> None:
         if task in self._on_helpers:
             self._on_helpers.remove(task)
-            self.helpers.submit(TaskRegion(), task.name, task.run, ())
+            self.helpers.submit(TaskRegion(), task.name, task.run, (), observed=False)
         else:
             self._ready.append(task)
             self._tell()

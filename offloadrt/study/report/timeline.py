@@ -86,7 +86,7 @@ class Timeline:
         begin_ps, name, notes = on.open.pop()
         on.slices.append(Slice(begin_ps, time_ps, name, notes, len(on.open)))
 
-    def instant(self, track: int, time_ps: int, name: str, notes: Notes, /) -> None:
+    def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Leave out what takes no time."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:

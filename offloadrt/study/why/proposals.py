@@ -116,8 +116,10 @@ def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
     """Return the half of a cost whose zero was worth it; None for changes that have no half."""
     if change.kind != "cost":
         return None
-    ((key, _),) = change.overrides.items()
+    ((key, given),) = change.overrides.items()
     entry = spec.entries[key]
+    if given != _quantity(entry, 0.0):
+        return None  # it is the half
     if not isinstance(entry.value, float | int) or entry.unit is None or entry.unit.is_rate:
         return None
     return Proposal("cost", {}, {key: _quantity(entry, 0.5)}, gain)
@@ -146,7 +148,7 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
 def _quantity(entry: ProfileEntry, factor: float) -> str:
     assert entry.unit is not None and not isinstance(entry.value, str)
     number = entry.value / entry.unit.factor * factor
-    text = repr(int(number)) if number == int(number) else repr(number)
+    text = repr(int(number)) if number == int(number) else f"{number:.6g}"
     return f"{text}{entry.unit.text}"
 
 
