@@ -84,6 +84,8 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random", "advised": "prefer_host"},
         {"gib": 16.0, "warm_up": 1, "launches": 1, "advised": "prefetch"},
     ],
+    "system_memory": [{"memory": memory, "sweeps": 4, "nbytes": 1 << 24} for memory in ("copy", "usm", "managed")]
+    + [{"sweeps": 2, "nbytes": 1 << 22, "written": False}],
     "managed_peers": [
         {"nbytes": 1 << 21, "reads": 2, "rounds": 1},
         {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "read_mostly", "devices": 3},
