@@ -87,6 +87,6 @@ class KernelCalls:
         done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
         packet = KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
         await self._context.submit(packet, self._context.costs.launch)
-        if (trace := self._machine.trace) is not None:
+        if (trace := self._machine.trace) is not None and stream not in self._context.captures.streams:
             queue, name = stream.queue.number, launch.kernel.name
             trace(events.KernelSubmit, self._device.index, queue, cause, number, name)
