@@ -52,7 +52,8 @@ async def system_memory(
         seconds.append(run.sim.now - begin)
 
     await run.parallel(body)
-    ports = run.device().managed.ports if run.device().managed is not None else {}
+    managed = run.device().managed
+    ports = managed.ports if managed is not None else {}
     faults = run.statistics.faults
     return {
         "time_s": seconds[-1],

@@ -95,7 +95,6 @@ def test_two_machines_are_compared_on_the_screen_and_as_json(capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["machines", "h100", "--json"], "name both"),
         (["machines", "h100", "h20"], "did you mean h200"),
         (["machines", "h100", "h200", "--set", "nvlink.topology=switch:0"], "has no link"),
     ],
