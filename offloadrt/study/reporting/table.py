@@ -70,7 +70,8 @@ def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
 
     Raises UserError when pandas is not installed.
     """
-    return library("pandas").DataFrame(_columns(results))
+    table: pandas.DataFrame = library("pandas", "pandas").DataFrame(_columns(results))
+    return table
 
 
 def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:
@@ -82,11 +83,10 @@ def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> 
     return [parquet, csv]
 
 
-def library(name: str) -> Any:
-    """Import a module of one of the package's extras. Raises UserError when it is not installed."""
+def library(name: str, extra: str = "study") -> Any:
+    """Import the module `name` of an extra of this package. Raises UserError when it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        extra = "pandas" if package == "pandas" else "study"
         raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[{extra}]'") from None
