@@ -15,7 +15,7 @@ from offloadrt import Result, to_pandas, to_polars
 from offloadrt.cli import main
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.executors import executor
-from offloadrt.study.points import grid
+from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting.compare import compare
 from offloadrt.study.sweep import sweep
 from offloadrt.study.why.explain import explain
@@ -72,7 +72,7 @@ def test_a_comparison_shows_each_ratio() -> None:
 
 def test_a_sweep_shows_what_finished_and_what_failed() -> None:
     with executor("process", 1) as pool:
-        texts = shown(sweep(grid(PICKY, {"left": (1, 2), "right": (2,)}), pool))
+        texts = shown(sweep(grid(PICKY, {"left": (1, 2), "right": (2,)}, Options()), pool))
     assert any(text.endswith("1 of 2 points") for text in texts) and "1 failed" in texts
     assert texts[-2:] == ["left=2 right=2 bang=false", texts[-1]] and "must differ from left" in texts[-1]
 
@@ -101,20 +101,21 @@ def test_what_a_notebook_shows_needs_no_library_for_data_frames() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_of_a_shell_knows_every_command(
-    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # whose start-up files are changed
+    monkeypatch.delenv("ZDOTDIR", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     from offloadrt.cli.report import app
 
     file = tmp_path / "completion"
-    assert main(["--install-completion", "--shell", shell, "--output", str(file), "--no-add-to-startup"]) == 0
+    assert main(["--install-completion", "--shell", shell, "--output", str(file)]) == 0
     script = file.read_text()
     commands = [name for name in app if not name.startswith("-")]
     assert len(commands) > 12 and [name for name in commands if not re.search(rf"\b{name}\b", script)] == []
 
 
-def test_run_shows_inputs_apart_from_what_was_measured(
-    result: Result,
-) -> None:
+def test_run_shows_inputs_apart_from_what_was_measured(result: Result) -> None:
     from rich.console import Console
 
     from offloadrt.cli.render import result as tables

@@ -87,8 +87,8 @@ def result(run: Result) -> Iterable[RenderableType]:
     given = {**run.parameters, **run.inputs}
     if run.inputs:
         table = table_of("", "taken in a range", "value", right=(1,))
-        for name, value in run.inputs.items():
-            table.add_row(escape(name), escape(figure(name, value)))
+        for name, taken in run.inputs.items():
+            table.add_row(escape(name), escape(figure(name, taken)))
         yield table
     table = table_of("", "measured", "value", right=(1,))
     table.add_row("elapsed (virtual time)", seconds(run.elapsed_s))
