@@ -15,7 +15,7 @@ from offloadrt.checking.sources import program_line
 from offloadrt.checking.strands import Strand, Strands
 from offloadrt.checking.tasks import Tasks
 from offloadrt.checking.versions import Versions
-from offloadrt.checking.waste import Operation, Wastes
+from offloadrt.checking.waste import DataOperation, Wastes
 from offloadrt.runtime import program_events as ev
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
@@ -312,7 +312,7 @@ class Checker:
             self._wastes.device_used(block, entry, device, begin, end, reads=False, writes=True, exact=True)
             return
         to_device = event.op == "h2d"
-        copy = Operation(event.op, told, name, device, event.cause, begin, event.nbytes)
+        copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
         host_known = array is not None and not array.phantom and self._has_lines
         self._wastes.copied(copy, entry, host if array is not None else None, host_known)
         did = f"copies {name} to the device in" if to_device else f"copies {name} from the device in"

@@ -19,7 +19,7 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 
 @attrs.define(eq=False)
-class Operation:
+class DataOperation:
     """A copy, an allocation or a free. read: somebody has used what it brought; left: bytes not yet overwritten."""
 
     op: str
@@ -31,7 +31,7 @@ class Operation:
     nbytes: int
     owner: object = None
     """Of an allocation: what it is for, the same when it is made again."""
-    freed: Operation | None = None
+    freed: DataOperation | None = None
     kind: WasteKind | None = None
     read: bool = False
     left: int = 0
@@ -49,7 +49,7 @@ class _Content:
     number: int
     shift: int = 0
     copied: bool = False
-    carrier: Operation | None = None
+    carrier: DataOperation | None = None
     valid: bool = True
 
     def part(self, begin: int, end: int) -> _Content:
@@ -78,8 +78,8 @@ class Wastes:
         """By device, what is mapped there, at its host addresses."""
         self._other: dict[int, Intervals[_Content]] = {}
         """By device, blocks of no mapping, at their own addresses."""
-        self._operations: list[Operation] = []
-        self._blocks: dict[WatchedBlock, Operation] = {}
+        self._operations: list[DataOperation] = []
+        self._blocks: dict[WatchedBlock, DataOperation] = {}
 
     def _new(self, begin: int, end: int) -> _Content:
         self._last += 1
@@ -102,7 +102,7 @@ class Wastes:
 
     def block_made(self, block: WatchedBlock, owner: object) -> None:
         """Take an allocation."""
-        made = Operation(
+        made = DataOperation(
             "alloc", block.allocated, block.name, block.device, block.cause, block.begin, block.end - block.begin, owner
         )
         self._operations.append(made)
@@ -154,10 +154,10 @@ class Wastes:
         self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int
     ) -> None:
         """Take the transfer of a pointer that the runtime attaches, which is no waste."""
-        self._operations.append(Operation("h2d", story, name, device, cause, begin, n, read=True))
+        self._operations.append(DataOperation("h2d", story, name, device, cause, begin, n, read=True))
         self.device_used(None, entry, device, begin, begin + n, reads=True, writes=True, exact=False)
 
-    def copied(self, copy: Operation, entry: Entry | None, host_begin: int | None, host_known: bool) -> None:
+    def copied(self, copy: DataOperation, entry: Entry | None, host_begin: int | None, host_known: bool) -> None:
         """Take a copy between the host and a device.
 
         host_begin: None where the host's side is no array. host_known: the program tells all that the host does there.
@@ -178,7 +178,7 @@ class Wastes:
             self._carry(copy, cells, begin, self._host, host_begin)
 
     def _carry(
-        self, copy: Operation, source: Intervals[_Content], begin: int, into: Intervals[_Content], into_begin: int
+        self, copy: DataOperation, source: Intervals[_Content], begin: int, into: Intervals[_Content], into_begin: int
     ) -> None:
         move = into_begin - begin
         pairs = [
@@ -211,7 +211,7 @@ class Wastes:
         spare: dict[object, list[float]] = {}
         wastes: dict[tuple[object, ...], Waste] = {}
 
-        def add(kind: WasteKind, operation: Operation, seconds: float) -> None:
+        def add(kind: WasteKind, operation: DataOperation, seconds: float) -> None:
             key = kind, operation.name, operation.device, operation.story.did, operation.story.where
             known = wastes.get(key)
             if known is None:
