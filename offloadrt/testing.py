@@ -23,6 +23,7 @@ pytest-trio.
 scheduling; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure has a note with
 the schedule, made smaller, and a token; `--offload-replay TOKEN` runs that test under that schedule again. Each run has
 a new `offload`; the test's other fixtures are made once, so none of them may be made of `offload` or be asynchronous.
+With `check=True` in the mark, what `offloadrt check` reports about one of these runs is a failure too.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ _OF_THE_PROGRAM = {
 _OF_THE_RUN = (
     "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
 )  # fmt: skip
-_EXPLORING = ("explore", "runs")
+_EXPLORING = ("explore", "runs", "check")
 _MAKES: pytest.StashKey[MakeRun] = pytest.StashKey()
-_EXPLORED: pytest.StashKey[tuple[str | None, int]] = pytest.StashKey()
+_EXPLORED: pytest.StashKey[tuple[str | None, int, bool]] = pytest.StashKey()
 _TOKEN: pytest.StashKey[Token] = pytest.StashKey()
 
 
@@ -88,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
         "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record, "
-        "explore, runs): how the emulated machine of the fixture `offload` is made",
+        "explore, runs, check): how the emulated machine of the fixture `offload` is made",
     )
 
 
@@ -148,7 +149,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
         return run
 
     request.node.stash[_MAKES] = make
-    request.node.stash[_EXPLORED] = options.get("explore"), options.get("runs", 100)
+    request.node.stash[_EXPLORED] = options.get("explore"), options.get("runs", 100), options.get("check", False)
     try:
         return make()
     except UserError as error:
@@ -184,7 +185,7 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
 
     Returns what a run raised.
     """
-    strategy, runs = item.stash[_EXPLORED]
+    strategy, runs, checked = item.stash[_EXPLORED]
     asked = strategy is not None or token is not None
     strategy = strategy or item.config.getoption("--offload-explore")
     if strategy is None and token is None:
@@ -198,7 +199,11 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
         return None
     from offloadrt.study.errors import UserError
     from offloadrt.study.exploring.tested import ExploredTest, explore_test, replay_test
+    from offloadrt.study.exploring.token import CHECKED
+    from offloadrt.study.running.checked import reports_mistakes
 
+    if token is not None:
+        checked = bool(token.options.get(CHECKED, False))
     names = inspect.signature(test).parameters
     arguments = {name: item.funcargs[name] for name in names if name in item.funcargs}
     explored: ExploredTest = ExploredTest(
@@ -208,6 +213,7 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
         arguments,
         item.stash[_MAKES],
         passes=(pytest.skip.Exception, pytest.xfail.Exception),
+        checkers=(reports_mistakes,) if checked else (),
     )
     if token is not None:
         return replay_test(explored, token)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import pytest
 
 pytest_plugins = ["pytester"]
+
+for module in (
+    "numpy.random",
+    "offloadrt.models.openmp",
+    "offloadrt.study.exploring.tested",
+    "offloadrt.study.running.clock",
+):
+    importlib.import_module(module)
+"""Pytester forgets what its runs in this process import, and NumPy's modules cannot be imported twice."""
 
 RACE = """
     import pytest
@@ -59,7 +69,7 @@ RACE = """
 def test_a_failure_has_a_story_and_a_token_that_replays(pytester: pytest.Pytester) -> None:
     path = pytester.makepyfile(RACE)
     arguments = ("-p", "no:cacheprovider", "--offload-explore", "random", "--offload-runs", "20")
-    result = pytester.runpytest_subprocess(*arguments)
+    result = pytester.runpytest_inprocess(*arguments)
     result.assert_outcomes(passed=1, failed=2, skipped=1)
     result.stdout.fnmatch_lines(
         [
@@ -71,11 +81,11 @@ def test_a_failure_has_a_story_and_a_token_that_replays(pytester: pytest.Pyteste
     )
     result.stdout.fnmatch_lines(["*explore: the fixture 'rig' is made of `offload`*"])
     token = re.findall(r"--offload-replay (offloadrt1\.\S+)", result.stdout.str())[0]
-    again = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
+    again = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
     again.assert_outcomes(failed=1, deselected=3)
     again.stdout.fnmatch_lines(["*the schedule of the token:*", "*is held back for*"])
     path.write_text(path.read_text().replace("omp.from_", "omp.to"))
-    mended = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
+    mended = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
     mended.stdout.fnmatch_lines(["*the program changed since*"])
 
 
@@ -88,5 +98,38 @@ def test_a_failure_has_a_story_and_a_token_that_replays(pytester: pytest.Pyteste
 )
 def test_what_cannot_be_done_is_said(pytester: pytest.Pytester, options: tuple[str, str], message: str) -> None:
     pytester.makepyfile("async def test_nothing(offload): ...")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
     assert result.ret != 0 and message in result.stdout.str() + result.stderr.str()
+
+
+def test_what_the_checker_reports_fails_a_test_that_asks_for_it(pytester: pytest.Pytester) -> None:
+    body = """
+        async def body(t):
+            a = t.array("a", 64, fill=0.0)
+            await t.target_enter_data(omp.map(to=a))
+
+        await offload.parallel(body, num_threads=1)
+    """
+    pytester.makepyfile(
+        f"""
+    import pytest
+    from offloadrt import openmp as omp
+
+    @pytest.mark.offload(explore="random", runs=2, check=True)
+    async def test_checked(offload):{body}
+
+    @pytest.mark.offload(explore="random", runs=2)
+    async def test_unchecked(offload):{body}
+
+    @pytest.mark.offload(explore="random", runs=2, check=True)
+    async def test_that_skips_itself(offload):{body}
+        pytest.skip("it has nothing more to show")
+    """
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*AssertionError: missing unmap: a*", "*target enter data at *.py:8 *"])
+    token = re.findall(r"--offload-replay (offloadrt1\.\S+)", result.stdout.str())[0]
+    again = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
+    again.assert_outcomes(failed=1, deselected=2)
+    again.stdout.fnmatch_lines(["*AssertionError: missing unmap: a*"])

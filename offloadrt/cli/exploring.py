@@ -39,6 +39,7 @@ def explore(
     runs: int = 1000,
     jobs: Jobs = None,
     keep_going: Annotated[bool, Parameter(negative=())] = False,
+    check: Annotated[bool, Parameter(negative=())] = False,
     result: Annotated[list[str] | None, Parameter(negative=())] = None,
     machine: Machine = None,
     runtime: Runtime = None,
@@ -63,6 +64,8 @@ def explore(
         How many schedules.
     keep_going:
         Go on after the first failure.
+    check:
+        Whatever `offloadrt check` reports about a schedule is a failure too: races, stale data, wrong maps.
     result:
         A returned figure that must not depend on the schedule; may be repeated. By default what the scenario says, or
         else every figure that is no time.
@@ -74,6 +77,7 @@ def explore(
     from offloadrt.study.exploring.explore import explore as search
     from offloadrt.study.exploring.plan import SchedulePlan
     from offloadrt.study.exploring.program import ScenarioProgram
+    from offloadrt.study.running.checked import reports_mistakes
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
 
@@ -86,6 +90,7 @@ def explore(
         chosen.bind(split_assignments(parameters)),
         options.given(),
         tuple(result or ()),
+        (reports_mistakes,) if check else (),
     )
     plan = SchedulePlan.parse(strategy, seed)
     workers = jobs if jobs is not None else processors()

@@ -100,7 +100,7 @@ def test_a_copy_of_pageable_memory_waits_for_the_stream_but_not_for_its_own_tran
     nbytes = 1 << 16
 
     async def body(t):
-        a, there = await t.malloc_managed("a", 1 << 24), await t.malloc(nbytes)
+        a, there = await t.malloc_managed("a", 1 << 21), await t.malloc(nbytes)
         here = await t.malloc_host(nbytes) if memory == "pinned" else t.array("here", nbytes, np.uint8, fill=0).address
         await t.launch(triad, a, a, a, 1.0, grid=1, block=32)
         at = [t.sim.now]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import attrs
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
+from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
@@ -45,7 +46,7 @@ def seen(rig):
     }
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(6, HealthCheck.function_scoped_fixture)
 @given(
     operations=st.lists(
         st.tuples(st.integers(0, 11), st.integers(1, 12 * 32), st.sampled_from(["sweep", "scatter", "pick", "host",

@@ -175,12 +175,12 @@ async def meeting(run: Run) -> None:
     await run.parallel(body, num_threads=3)
 
 
-async def losing_wait(self: Any) -> None:
+async def losing_wait(self: Any, number: int) -> None:
     """Wait at a barrier whose gate is looked up only after a step in which it may open."""
-    self._arrived += 1
-    if self._arrived == self.parties:
-        self._arrived = 0
-        gate, self._open = self._open, Signal(self.sim, "barrier")
+    gate = self._open
+    gate.arrived.append(number)
+    if len(gate.arrived) == self.parties:
+        self._open = type(gate)(self.sim, self.parties)
         gate.set()
     else:
         await self.sim.sleep(0.2e-6)

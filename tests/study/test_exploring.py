@@ -100,7 +100,7 @@ def test_a_token_gives_the_same_run_in_both_gears_and_tells_that_the_program_has
 
 
 def test_the_command_line_prints_what_fails_and_replays_it(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explore", str(script), "threads=2", "--strategy", "pct:2", "--runs", "20", "--jobs", "1"]) == 1
+    assert main(["explore", str(script), "threads=2", "--strategy", "delay:2", "--runs", "20", "--jobs", "1"]) == 1
     printed = capsys.readouterr().out
     assert "r=0.0 FAILS" in printed and "host thread 0 (race.py:24) is held back for" in printed
     assert "host thread 1 (race.py:29)" in printed
@@ -159,6 +159,23 @@ def test_reports_of_a_checker_are_failures(script: Path) -> None:
     program = ScenarioProgram(f"{script}:race", {"threads": 2, "safe": True}, checkers=(counts_threads,))
     found = explore(program, SchedulePlan.parse("random"), 5, InProcess())
     assert found.reference.text == "2 threads ran" and found.failures
+
+
+def test_what_offloadrt_check_reports_fails_even_where_every_result_is_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "late.py"
+    path.write_text(RACE.replace("def race", "def late").replace("t.compute(60e-6)", "t.compute(1.0)"))
+    asked = ["explore", str(path), "threads=2", "--strategy", "random", "--runs", "4", "--jobs", "1"]
+    assert main(asked) == 0
+    capsys.readouterr()
+    assert main([*asked, "--check"]) == 1
+    printed = capsys.readouterr().out
+    assert "race: a on device 0 FAILS" in printed
+    assert "host thread 0 writes a in kernel 'fill' of target at late.py:24" in printed
+    assert main(["replay", printed.split()[-1]]) == 1
+    printed = capsys.readouterr().out
+    assert "race: a on device 0" in printed and "the same run, event by event" in printed
 
 
 def counts_threads(run):  # type: ignore[no-untyped-def]  # a checker as a user writes one

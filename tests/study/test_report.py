@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,14 @@ def test_what_cannot_be_shown_is_refused(
 def test_a_page_for_nowhere_names_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path / "no" / "report.html"), "exahype"]) == 2
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_without_its_libraries_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+    assert main(["report", str(tmp_path / "report.html"), "exahype", "threads=1", "patches=1"]) == 2
+    assert "pip install 'offloadrt[report]'" in capsys.readouterr().err
 
 
 def chromium() -> str:

@@ -10,9 +10,10 @@ from offloadrt.study.errors import UserError
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.outcome import RunOutcome
 from offloadrt.study.exploring.program import Checker, Ended, ScenarioProgram
-from offloadrt.study.exploring.token import Token
+from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import Options, digest_of_file, digest_of_sources
 from offloadrt.study.running import profiles
+from offloadrt.study.running.checked import reports_mistakes
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.listing import folder
 
@@ -25,6 +26,8 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
     defaults = attrs.asdict(Options())
     options = {name: value for name, value in attrs.asdict(program.options).items() if value != defaults[name]}
     options.pop("gear", None)  # both give the same run
+    if reports_mistakes in program.checkers:
+        options[CHECKED] = True
     return Token(
         _shown(program),
         program.given,
@@ -84,8 +87,11 @@ def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()
     """Run what a token stands for. Raises UserError for a token that cannot be read, or whose program is not there."""
     token = Token.decode(text)
     scenario = registry.find(token.program)
+    given = {**token.options, "gear": gear}
+    if given.pop(CHECKED, False) and reports_mistakes not in checkers:
+        checkers = (*checkers, reports_mistakes)
     try:
-        options = Options(**{**token.options, "gear": gear})
+        options = Options(**given)
     except TypeError as error:
         raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
     program = ScenarioProgram(

@@ -19,6 +19,7 @@ from offloadrt.study.exploring.explore import fitted, is_failure
 from offloadrt.study.exploring.outcome import RunOutcome
 from offloadrt.study.exploring.plan import SchedulePlan
 from offloadrt.study.exploring.program import Program
+from offloadrt.study.running.execution import patient_collector
 
 T = TypeVar("T")
 
@@ -64,6 +65,12 @@ def shrink(
 ) -> Shrunk:
     """Return the failing run `case` of `program`, made smaller."""
     shrunk = Shrunk(program, case, outcome, reference)
+    with patient_collector():
+        _shrink(shrunk, plan)
+    return shrunk
+
+
+def _shrink(shrunk: Shrunk, plan: SchedulePlan) -> None:
     if plan.kind != "fifo":
         _shrink_program(shrunk, plan)
     _as_departures(shrunk)
@@ -76,7 +83,6 @@ def shrink(
         shrunk.accept(attrs.evolve(shrunk.case, length=0.0))
     _shorten(shrunk)
     _fewer(shrunk)  # some were needed only as long as others lasted longer
-    return shrunk
 
 
 def _fewer(shrunk: Shrunk) -> None:

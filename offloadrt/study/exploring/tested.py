@@ -19,8 +19,9 @@ from offloadrt.study.exploring.program import Checker, Ended, Program
 from offloadrt.study.exploring.replay import first_digits
 from offloadrt.study.exploring.shrink import shrink
 from offloadrt.study.exploring.story import story_of
-from offloadrt.study.exploring.token import Token
+from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
+from offloadrt.study.running.checked import reports_mistakes
 from offloadrt.study.running.run import Run
 from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts.tracebacks import unwrapped
@@ -62,6 +63,7 @@ class ExploredTest:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
+            reports = []  # of a test that did not come to its end
             if not isinstance(unwrapped(error), self.passes):
                 outcome = failure_of(error)
         if not outcome.is_error and (found := [line for report in reports for line in report()]):
@@ -69,14 +71,20 @@ class ExploredTest:
         return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
 
     def failing(self, case: ScheduleCase) -> BaseException | None:
-        """Run a case, and return what it raises, with the traceback of the test; None if it passes."""
+        """Run a case, and return what it raises, with the traceback of the test; None if it passes.
+
+        What checkers report is an AssertionError.
+        """
+        run = self._made(case, case.strategy, False)
+        reports = [checker(run) for checker in self.checkers]
         try:
-            self._to_the_end(self._made(case, case.strategy, False))
+            self._to_the_end(run)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             return unwrapped(error)
-        return None
+        found = [line for report in reports for line in report()]
+        return AssertionError("\n".join(found)) if found else None
 
     def _made(self, case: ScheduleCase, strategy: Strategy, hash: bool) -> Run:
         changes: dict[str, Any] = {"strategy": strategy, "overrides": case.overrides}
@@ -107,7 +115,8 @@ class ExploredTest:
     def token(self, case: ScheduleCase) -> Token:
         """Run a case once more, and make the token of that run."""
         ended = self.run(case, case.strategy, hash=True)
-        return Token(self.node, {}, {}, (), case, self.digests(), ended.outcome.key, ended.hash)
+        options = {CHECKED: True} if reports_mistakes in self.checkers else {}
+        return Token(self.node, {}, options, (), case, self.digests(), ended.outcome.key, ended.hash)
 
     def digests(self) -> dict[str, str]:
         """Return the first digits of hashes of what a run depends on."""

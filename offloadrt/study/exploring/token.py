@@ -16,6 +16,9 @@ from offloadrt.study.exploring.case import ScheduleCase, packed, unpacked
 PREFIX = "offloadrt1."
 """How a token begins; the digit is the version of its format."""
 
+CHECKED = "check"
+"""The option of a token that says that what `offloadrt check` reports is a failure."""
+
 
 @attrs.frozen
 class Token:
@@ -26,7 +29,7 @@ class Token:
     parameters: Mapping[str, Any]
     """Those that are not at their defaults."""
     options: Mapping[str, Any]
-    """Those of `Options` that are not at their defaults; for a test those of its run."""
+    """Those of `Options` that are not at their defaults, and `CHECKED` for a run under the checker."""
     results: tuple[str, ...]
     case: ScheduleCase
     digests: Mapping[str, str]

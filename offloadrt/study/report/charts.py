@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from offloadrt.study.report.timeline import Counter
+from offloadrt.study.reporting.table import library
 
 _PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#B8AC2B", "#666666", "#999999"]
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""
@@ -18,7 +19,7 @@ REST = "everything else"
 
 def time_by_thread(runs: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, Any]:
     """Stack where each host thread's time went; picoseconds by run, thread and what it did."""
-    import altair as alt
+    alt = library("altair", "report")
 
     total: dict[str, int] = {}
     for threads in runs.values():
@@ -51,7 +52,7 @@ def time_by_thread(runs: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[
 
 def counters_over_time(counters: Sequence[Counter], window: tuple[int, int]) -> dict[str, Any]:
     """Draw a line for each counter, in a row of its own with its own unit."""
-    import altair as alt
+    alt = library("altair", "report")
 
     charts = []
     for counter in counters:
@@ -91,6 +92,4 @@ def _plain(spec: dict[str, Any]) -> dict[str, Any]:
 
 def bundle() -> str:
     """Return the script of Vega, Vega-Lite and Vega-Embed."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub knows no default
+    return str(library("vl_convert", "report").javascript_bundle())

@@ -70,10 +70,10 @@ def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> 
     return [parquet, csv]
 
 
-def library(name: str) -> Any:
-    """Import the module `name` of the `study` extra. Raises UserError when it is not installed."""
+def library(name: str, extra: str = "study") -> Any:
+    """Import the module `name` of an extra of this package. Raises UserError when it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[study]'") from None
+        raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[{extra}]'") from None

@@ -1,4 +1,4 @@
-"""One run of a scenario under the checker: what it found."""
+"""Runs under the checker: what it found in one run of a scenario, and in each run of an exploration."""
 
 from __future__ import annotations
 
@@ -70,13 +70,33 @@ def check(
         if not checkers or not any(isinstance(cause, _OF_THE_PROGRAM) for cause in _causes(error)):
             raise
     run, checker = checkers[0]
-    if run.options.model != "openmp":
-        what = f"{scenario.name} is a program of {run.options.model}"
-        raise UserError(f"check: {what}; programs of OpenMP are checked, and recordings")
+    _require_openmp(scenario.name, run)
     ended = elapsed_s is not None
     mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
     unknown = tuple(checker.unknown_kernels)
     return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
+
+
+def reports_mistakes(run: Run) -> Callable[[], list[str]]:
+    """Watch a run that has not begun; what this returns gives the mistakes of the run that has ended, each as a text.
+
+    It is one of the `checkers` of an exploration. Raises UserError once the machine is built, and at the end of a
+    program that is not OpenMP's.
+    """
+    checker = Checker(run.sim)
+    run.observe(checker)
+
+    def reports() -> list[str]:
+        _require_openmp("this", run)
+        return ["\n".join(mistake.lines()) for mistake in checker.finish()]
+
+    return reports
+
+
+def _require_openmp(name: str, run: Run) -> None:
+    if run.options.model != "openmp":
+        what = f"{name} is a program of {run.options.model}"
+        raise UserError(f"check: {what}; programs of OpenMP are checked, and recordings")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
