@@ -305,9 +305,10 @@ class Checker:
             written = self._access(directive, device, begin, end, True, True, f"copies to {name} in", name)
             self._races.access(written)
             self._versions.between_devices(event.source, host, written, entry)
-            there, of = self._memories.block_at(event.source, host), self._memories.entry_at(event.source, host)
+            from_block = self._memories.block_at(event.source, host)
+            from_entry = self._memories.entry_at(event.source, host)
             self._wastes.device_used(
-                there, of, event.source, host, host + event.nbytes, reads=True, writes=False, exact=True
+                from_block, from_entry, event.source, host, host + event.nbytes, reads=True, writes=False, exact=True
             )
             self._wastes.device_used(block, entry, device, begin, end, reads=False, writes=True, exact=True)
             return
