@@ -48,20 +48,23 @@ def run(
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
+    from offloadrt.trace import Handovers
 
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
     if "configuration" in written and options.configuration is not None:
         raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
     given = chosen.bind(written)
+    handovers = None if perfetto is None else Handovers(history=False)
     with run_progress(chosen.name) as (advanced, watched):
         result = execute_repeatedly(
             chosen,
             given,
             options.given(hash=log is not None or perfetto is not None),
-            open_sinks(log=log, perfetto=perfetto),
+            open_sinks(log=log, perfetto=perfetto, handovers=handovers),
             advanced,
             watched,
+            handovers,
         )
     warn([result])
     if json:

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offloadrt.driver.cuda.call_names import call_name
+from offloadrt.driver.cuda.capture import CapturedGraph, CaptureMode
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.driver import Driver, DriverStatistics
 from offloadrt.driver.cuda.event import StreamEvent
+from offloadrt.driver.cuda.graph_calls import GraphExec
 from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
 from offloadrt.driver.cuda.peer_copies import PeerCopies
 from offloadrt.driver.cuda.pinning import PinnedRanges
@@ -48,6 +50,8 @@ __all__ = [
     "NOTHING",
     "Advice",
     "AsyncHandler",
+    "CaptureMode",
+    "CapturedGraph",
     "Context",
     "Copies",
     "Driver",
@@ -55,6 +59,7 @@ __all__ = [
     "DriverError",
     "DriverStatistics",
     "FaultBatch",
+    "GraphExec",
     "Halting",
     "HostRange",
     "HsaSignal",

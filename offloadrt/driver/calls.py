@@ -52,6 +52,12 @@ class DriverCall:
             accounts.trace(events.CallBegin, accounts.device, self.queue, self.cause, self.api)
         return self
 
+    def takes(self, **arguments: int | str) -> None:
+        """Tell a picture of the run what the call was given: `bytes`, and the `address` on the device."""
+        trace = self._accounts.trace
+        if trace is not None and trace.handovers is not None:
+            trace.handovers.called_with(self._accounts.sim.current, arguments)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

@@ -254,6 +254,18 @@ class ManagedFault:
 
 
 @attrs.frozen
+class AccessNotification:
+    """Kernels have reached a region of host memory so often that its counter is full; to the access-counter worker."""
+
+    block: int
+    pages: int
+    """The pages of the sub-regions that were reached."""
+    cause: int
+    time: float
+    """When it was raised, in virtual seconds."""
+
+
+@attrs.frozen
 class ReplayFaults:
     """A batch of faults has been served: kernels that wait for pages try again; to the compute units."""
 
@@ -296,6 +308,7 @@ class TrafficChanged:
 
 MESSAGES: tuple[type, ...] = (
     *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, ContextHasWork, RunContexts,
-    PageFault, FaultServed, ManagedFault, ReplayFaults, Unmapped, RemoteAccess, RemoteDone, TrafficChanged,
+    PageFault, FaultServed, ManagedFault, AccessNotification, ReplayFaults, Unmapped, RemoteAccess,
+    RemoteDone, TrafficChanged,
 )  # fmt: skip
 """Every type of message that the actors of a device receive."""

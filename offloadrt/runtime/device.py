@@ -84,6 +84,8 @@ class OffloadDevice:
         self.observer: ProgramObserver | None = None
         self.driver = driver
         _check_support(machine, configuration)
+        self.uses_system_memory = not machine.devices[number].apu and _in_place(configuration)
+        """Whether kernels of a discrete device use the program's arrays in place, as the C library gives them."""
         self.objects: ObjectTable | None = None
         """Objects of the program and where they are placed, under a configuration that does it."""
         if configuration.places_objects:
@@ -93,7 +95,7 @@ class OffloadDevice:
         self.plugin: DevicePlugin = (
             AmdgpuPlugin(machine, driver, number)
             if isinstance(driver, Rocr)
-            else CudaPlugin(machine, driver, number, configuration.migrates)
+            else CudaPlugin(machine, driver, number, configuration.migrates, self.uses_system_memory)
         )
         site = AllocatorSite(
             sim,
@@ -275,8 +277,11 @@ class OffloadDevice:
             await self.argument_blocks.release()
 
     def manages(self, array: HostArray) -> bool:
-        """Tell whether an array is managed memory: by the configuration, or because the program allocated it so."""
-        return array.managed or self.configuration.migrates
+        """Tell whether an array is managed memory: by the configuration, or because the program allocated it so.
+
+        Memory of the host's allocators that kernels use in place counts as such: the driver migrates that as well.
+        """
+        return array.managed or self.configuration.migrates or self.uses_system_memory
 
     def block_size(self, address: int) -> int | None:
         """Return the bytes of the block that the runtime allocated at this device address."""
@@ -343,17 +348,30 @@ def _required(configuration: MemoryConfiguration, host_program: HostProgram | No
     )
 
 
+def _in_place(configuration: MemoryConfiguration) -> bool:
+    """Tell whether a configuration has kernels use memory of the host in place."""
+    return (configuration.host_pointers or configuration.prefaults) and not configuration.migrates
+
+
+def _translates(machine: Machine, configuration: MemoryConfiguration) -> bool:
+    """Tell whether a machine's devices use the host's page table, and the configuration asks for no other one."""
+    spec = machine.spec
+    return "ats.enabled" in spec.entries and spec.flag("ats.enabled") and not configuration.prefaults
+
+
 def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
     """Raise UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
     spec = machine.spec
-    in_place = (configuration.host_pointers or configuration.prefaults) and not configuration.migrates
+    in_place = _in_place(configuration) and not spec.flag("machine.apu")
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
     elif configuration.migrates and (reason := why_nothing_migrates(machine)):
         why = reason
     elif configuration.places_objects and len(machine.devices) > 1:
         why = f"objects are placed on one device only, and the run has {len(machine.devices)}"
-    elif in_place and not spec.flag("machine.apu"):
+    elif in_place and _translates(machine, configuration) and len(machine.devices) > 1:
+        why = f"memory of the host in place is emulated with one device, and the run has {len(machine.devices)}"
+    elif in_place and not _translates(machine, configuration):
         why = (
             "only the kernels of an APU are emulated in memory of the host (machine.apu is false); "
             "take 'managed', under which pages migrate, or 'copy'"

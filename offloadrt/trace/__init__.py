@@ -7,6 +7,7 @@ Open `events.py` first, then `recorder.py`.
     calls       `Calls`: API calls by name, always on, as `rocprof --stats` has them
     host_time   `HostTime`: where the time of the host threads went, always on
     handovers   `Handovers`: who let whom go on; recorded beside the events, when somebody asks
+    asides      `Asides`: activities of threads and arguments of calls, which a picture shows; beside the events, too
     statistics  `TraceStatistics`: per lock, engine, kernel and API call, from events
     logs        `ConsoleLog`, `JsonLines`: structlog
     perfetto    `PerfettoFile`: for ui.perfetto.dev, drawn by `drawing` on `tracks`
@@ -20,7 +21,7 @@ from offloadrt.trace.calls import Calls, CallStatistics
 from offloadrt.trace.event import EVENTS, Event, Row
 from offloadrt.trace.handovers import Handover, Handovers
 from offloadrt.trace.host_time import HOST_TIME, HostTime
-from offloadrt.trace.recorder import Sink, Trace
+from offloadrt.trace.recorder import Sink, Trace, doing
 from offloadrt.trace.statistics import TraceStatistics
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "Sink",
     "Trace",
     "TraceStatistics",
+    "doing",
     "events",
 ]

@@ -5,14 +5,19 @@ group "locks"     who holds each lock, and how many wait for it; entry locks sha
 group "device n"  hardware queues, copy engines, compute units, page faults, drains, memory in use
 
 Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
-for a lock says who held it when it began.
+for a lock says who held it when it began. Calls and directives say with what (`call_notes.py`). What threads do for one
+another is drawn where hand-overs have been recorded (`aside_tracks.py`).
 """
 
 import itertools
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 
 from offloadrt.trace import events
+from offloadrt.trace.aside_tracks import AsideTracks
+from offloadrt.trace.call_notes import CallNotes
 from offloadrt.trace.event import NONE, Event, Row, decode, lock_family
+from offloadrt.trace.handovers import Handovers
 from offloadrt.trace.lock_waits import LockWaits
 from offloadrt.trace.tracks import Canvas, CounterTracks, Lanes, Notes, ThreadTracks
 
@@ -27,10 +32,11 @@ _HOST_THREADS = ("main", "host thread", "hidden helper thread")
 class Drawing:
     """Draws rows, in order, on a canvas; `finish` ends what is still open.
 
-    Events of the device table are for the logs and are not drawn.
+    Of the device table only the number of entries is drawn; its events are for the logs. handovers: what was recorded
+    beside the events of the same run; its asides are taken as they are drawn.
     """
 
-    def __init__(self, canvas: Canvas) -> None:
+    def __init__(self, canvas: Canvas, handovers: Handovers | None = None) -> None:
         self._canvas = canvas
         self._threads = ThreadTracks(canvas, HOST)
         self._lanes = Lanes(canvas)
@@ -45,18 +51,32 @@ class Drawing:
         self._arrows = itertools.count(FIRST_ARROW)
         self._given: dict[str, int] = {}
         """The arrow from the last release of each lock that somebody waited for."""
+        self._calls = CallNotes()
+        self._places: Mapping[int, str] = {} if handovers is None else handovers.places
+        self._asides = AsideTracks(
+            deque() if handovers is None else handovers.asides.waiting,
+            self._threads,
+            self._calls,
+            lambda: next(self._arrows),
+            lambda actor: self._threads.name(actor).startswith(_HOST_THREADS),
+        )
+        self._count = 0
         self._now = 0
 
     def draw(self, rows: Sequence[Row]) -> None:
         """Draw some rows."""
         for row in rows:
+            self._asides.until(self._count)
+            self._count += 1
             event = decode(row)
             self._now = event.time_ps
             self._end_wait(event)
+            self._calls.follow(event)
             self._event(event)
 
     def finish(self) -> None:
         """End every open slice at the time of the last event."""
+        self._asides.finish()
         self._threads.finish(self._now)
         self._lanes.finish(self._now)
 
@@ -72,11 +92,14 @@ class Drawing:
             case events.DirectiveBegin():
                 self._directive(event)
             case events.DirectiveEnd():
-                self._threads.end(actor, now, ("directive", event.directive))
+                place = self._places.get(event.directive)
+                notes: Notes = {**({"at": place} if place else {}), **self._calls.of_directive(event.directive)}
+                self._threads.end(actor, now, ("directive", event.directive), notes)
             case events.CallBegin():
+                self._asides.enters(actor, event.device)
                 self._threads.begin(actor, now, ("call", event.api), event.api)
             case events.CallEnd():
-                self._threads.end(actor, now, ("call", event.api))
+                self._threads.end(actor, now, ("call", event.api), self._calls.of_call(actor))
             case events.SignalWaitBegin():
                 self._threads.begin(actor, now, ("signal", event.signal), f"wait for {event.signal}")
             case events.SignalWaitEnd():
@@ -96,19 +119,26 @@ class Drawing:
             case events.Free():
                 self._free(event)
             case events.ObjectPlaced():
-                notes: Notes = {"bytes": event.size}
-                self._canvas.instant(self._threads.track(actor), now, f"{event.mechanism}: {event.array}", notes)
+                placed: Notes = {"bytes": event.size}
+                self._canvas.instant(self._threads.track(actor), now, f"{event.mechanism}: {event.array}", placed)
+            case events.MapInsert() | events.MapRemove():
+                change = 1 if isinstance(event, events.MapInsert) else -1
+                self._counters.add(_group(event.device), "present entries", "count", now, change)
             case events.CopyBegin():
                 self._copy(event)
             case events.CopyEnd():
-                self._lanes.end(now, ("copy", event.copy))
+                if self._lanes.end(now, ("copy", event.copy)):
+                    self._counters.add(
+                        _group(event.device), f"bytes in flight {event.direction}", "bytes", now, -event.bytes
+                    )
                 self._lanes.end(now, ("copy in queue", event.copy))
             case events.KernelSubmit():
                 self._canvas.instant(self._threads.track(actor), now, f"submit {event.name}", {"kernel": event.kernel})
             case events.KernelStart():
                 self._kernel(event)
             case events.KernelEnd():
-                self._lanes.end(now, ("kernel", event.kernel))
+                if self._lanes.end(now, ("kernel", event.kernel)):
+                    self._counters.add(_group(event.device), "resident kernels", "count", now, -1)
                 self._lanes.end(now, ("kernel in queue", event.kernel))
             case events.PageFaultBegin():
                 self._page_fault(event)
@@ -142,7 +172,10 @@ class Drawing:
         return (cause,) if cause in self._directives else ()
 
     def _directive(self, event: events.DirectiveBegin) -> None:
-        parents = self._flows(event.cause) if event.cause != event.directive else ()
+        parents = (
+            *(self._flows(event.cause) if event.cause != event.directive else ()),
+            *self._asides.task_of(event.actor),
+        )
         self._directives.add(event.directive)
         notes = {"directive": event.directive, "device": event.device}
         what = ("directive", event.directive)
@@ -201,6 +234,7 @@ class Drawing:
         group, now, name = _group(event.device), event.time_ps, event.direction
         notes: Notes = {"copy": event.copy, "bytes": event.bytes, "memory": event.memory, "directive": event.cause}
         self._lanes.begin(group, event.engine, now, ("copy", event.copy), name, self._flows(event.cause), notes)
+        self._counters.add(group, f"bytes in flight {event.direction}", "bytes", now, event.bytes)
         if event.queue != NONE:
             self._lanes.begin(group, _queue(event), now, ("copy in queue", event.copy), name, (), notes)
 
@@ -208,6 +242,7 @@ class Drawing:
         group, now, name = _group(event.device), event.time_ps, event.name
         notes: Notes = {"kernel": event.kernel, "teams": event.teams, "directive": event.cause}
         self._lanes.begin(group, "compute units", now, ("kernel", event.kernel), name, self._flows(event.cause), notes)
+        self._counters.add(group, "resident kernels", "count", now, 1)
         if event.queue != NONE:
             self._lanes.begin(group, _queue(event), now, ("kernel in queue", event.kernel), name, (), notes)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from offloadrt.sim import Actor
 from offloadrt.sim.actor import SELF
+from offloadrt.trace.asides import Arguments, Asides
 from offloadrt.trace.event import PS_PER_S
 
 NOBODY = -1
@@ -41,9 +42,14 @@ class Handover(NamedTuple):
 
 
 class Handovers:
-    """The observer of a simulation; `position` gives the number of events so far (`Trace.count`)."""
+    """The observer of a simulation; `position` gives the number of events so far (`Trace.count`).
 
-    def __init__(self) -> None:
+    history: keep every hand-over, for `rows`; without it only `asides` are kept, which is what a picture shows.
+    """
+
+    def __init__(self, history: bool = True) -> None:
+        self.asides = Asides()
+        self._history = history
         self.position: Callable[[], int] = int
         self.places: dict[int, str] = {}
         """Where in the source each directive stands, as "patch.cpp:41", by its number."""
@@ -62,6 +68,9 @@ class Handovers:
             return
         else:
             by = giver.index
+            self.asides.gave(self.position, sim.now, by, actor.index)
+        if not self._history:
+            return
         if target is None:
             self._rows.append((self.position(), sim.now, by, actor.index, "", sim.now, False))
         elif not getattr(target, "is_service", False):
@@ -70,12 +79,32 @@ class Handovers:
 
     def joined(self, sim: Any, actor: Actor, since: float) -> None:
         """Note that `actor` waited from `since` until the last of its children had ended."""
-        if sim.now > since:
+        if sim.now > since and self._history:
             self._rows.append((self.position(), sim.now, self._ended, actor.index, "end of its team", since, False))
 
     def finished(self, actor: Actor) -> None:
         """Note that an actor has ended: somebody may have waited for it in Trio."""
         self._ended = actor.index
+
+    def begin(self, actor: Actor, activity: str) -> None:
+        """Note that a thread begins an activity of `Asides.begin`."""
+        self.asides.begin(self.position(), actor.sim.now, actor.index, activity)
+
+    def end(self, actor: Actor) -> None:
+        """Note that the thread's innermost activity is over."""
+        self.asides.end(self.position(), actor.sim.now, actor.index)
+
+    def task_made(self, actor: Actor, name: str) -> int:
+        """Note that a thread makes a deferred task; return its number, for `task_run`."""
+        return self.asides.made(self.position(), actor.sim.now, actor.index, name)
+
+    def task_run(self, actor: Actor, task: int) -> None:
+        """Note that the next directive of a thread is that task."""
+        self.asides.run(self.position(), actor.sim.now, actor.index, task)
+
+    def called_with(self, actor: Actor, arguments: Arguments) -> None:
+        """Note the arguments of the call that a thread is in."""
+        self.asides.call(self.position(), actor.sim.now, actor.index, arguments)
 
     def arrived(self, sim: Any, kernel: int) -> None:
         """Note that a kernel has reached the compute units."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from offloadrt.trace.drawing import HOST, Drawing
 from offloadrt.trace.event import Row, to_ns
+from offloadrt.trace.handovers import Handovers
 from offloadrt.trace.tracks import Notes
 
 SEQUENCE = 1
@@ -28,14 +29,16 @@ class MissingExtra(ImportError):
 class PerfettoFile:
     """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
 
-    Tracks, slices, arrows and counters are those of `offloadrt.trace.drawing`. Raises MissingExtra without the
-    `perfetto` package, OSError when the file cannot be written.
+    Tracks, slices, arrows and counters are those of `offloadrt.trace.drawing`. `handovers` are those of the same run:
+    with them, threads' waits for one another, arrows to deferred tasks and arguments of copies are drawn, too.
+
+    Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], handovers: Handovers | None = None) -> None:
         pen = _Pen(Path(path))
         self._pen = pen
-        self._drawing = Drawing(pen)
+        self._drawing = Drawing(pen, handovers)
 
     @classmethod
     def of(cls, path: str | PathLike[str], rows: Iterable[Row]) -> None:
@@ -117,9 +120,9 @@ class _Pen:
         event.flow_ids.extend(flows)
         _annotate(event, notes)
 
-    def end(self, track: int, time_ps: int, /) -> None:
-        """End the innermost slice of the track."""
-        self._event(track, time_ps, self._end)
+    def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
+        """End the innermost slice of the track; Perfetto adds notes of its end to those of its begin."""
+        _annotate(self._event(track, time_ps, self._end), notes or {})
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark an instant."""

@@ -9,7 +9,7 @@ sink or somebody wants rows, and typed events when one looks at them.
 
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Protocol, overload
@@ -267,6 +267,25 @@ class Trace:
         self(DirectiveBegin, device, NONE, number, number, name)
         if self.handovers is not None:
             self.handovers.place(number, self._sim.current)
+
+
+@contextmanager
+def _activity(handovers: Handovers, actor: Actor, activity: str) -> Iterator[None]:
+    handovers.begin(actor, activity)
+    try:
+        yield
+    finally:
+        handovers.end(actor)
+
+
+_NOTHING = nullcontext()
+
+
+def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextManager[None]:
+    """Note what a thread does in the body of `with`, beside the events: "barrier", "compute" (see `Asides.begin`)."""
+    if trace is None or trace.handovers is None:
+        return _NOTHING
+    return _activity(trace.handovers, actor, activity)
 
 
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":

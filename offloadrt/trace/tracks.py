@@ -34,8 +34,8 @@ class Canvas(Protocol):
         """Begin a slice; slices anywhere that name the same flow are joined by arrows, in order of time."""
         ...
 
-    def end(self, track: int, time_ps: int, /) -> None:
-        """End the slice that began last on the track."""
+    def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
+        """End the slice that began last on the track; notes: what is known of it only now."""
         ...
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
@@ -86,14 +86,19 @@ class ThreadTracks:
         thread.open.append(what)
         self.canvas.begin(thread.track, time_ps, name, flows, notes or {})
 
-    def end(self, actor: int, time_ps: int, what: tuple[str, object]) -> None:
+    def is_innermost(self, actor: int, what: tuple[str, object]) -> bool:
+        """Tell whether `what` is open on the actor's track, and nothing inside it."""
+        thread = self._threads.get(actor)
+        return thread is not None and bool(thread.open) and thread.open[-1] == what
+
+    def end(self, actor: int, time_ps: int, what: tuple[str, object], notes: Notes | None = None) -> None:
         """End `what`, and what was left open inside it; an end without its begin is passed over."""
         thread = self._threads.get(actor)
         if thread is None or what not in thread.open:
             return
         while thread.open.pop() != what:
             self.canvas.end(thread.track, time_ps)
-        self.canvas.end(thread.track, time_ps)
+        self.canvas.end(thread.track, time_ps, notes or {})
 
     def end_all(self, actor: int, time_ps: int) -> None:
         """End whatever is open on the track of an actor that is gone."""
@@ -149,16 +154,17 @@ class Lanes:
         self._open.setdefault(what, []).append(lane)
         self.canvas.begin(lane.track, time_ps, name, flows, notes or {})
 
-    def end(self, time_ps: int, what: tuple[object, ...]) -> None:
-        """End the oldest open slice of `what`; an end without its begin is passed over."""
+    def end(self, time_ps: int, what: tuple[object, ...]) -> bool:
+        """End the oldest open slice of `what`; False for an end without its begin, which is passed over."""
         lanes = self._open.get(what)
         if not lanes:
-            return
+            return False
         lane = lanes.pop(0)
         if not lanes:
             del self._open[what]
         lane.busy = False
         self.canvas.end(lane.track, time_ps)
+        return True
 
     def finish(self, time_ps: int) -> None:
         """End whatever is open."""

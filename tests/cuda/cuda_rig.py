@@ -8,9 +8,9 @@ SMALL = Kernel("small", flops_per_iteration=1e3)
 """On one SM; many of them run at one time."""
 
 
-def run_of(body, machine="alex-a100", threads=1, start="warm", settings=None, **options):
-    """Run ``body(t)`` in each thread; returns the run and what thread 0 returned."""
-    run = Run(machine=machine)
+def run_of(body, machine="alex-a100", threads=1, start="warm", settings=None, made=None, **options):
+    """Run ``body(t)`` in each thread; returns the run and what thread 0 returned. made: options of `Run`."""
+    run = Run(machine=machine, **(made or {}))
     run.set("runtime.start", start)
     for key, value in (settings or {}).items():
         run.set(key, value)

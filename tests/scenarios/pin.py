@@ -48,6 +48,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "implicit_zero_copy"},
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "eager_maps"},
     ],
+    "graph_launches": [
+        {"nodes": 5, "steps": 3},
+        {"nodes": 5, "steps": 3, "launches": "graph"},
+        {"nodes": 5, "steps": 2, "launches": "graph", "threads": 3},
+    ],
     "jacc": [
         {"benchmark": "Himeno", "size": "test", "gpus": 2, "phantom": False},
         {"benchmark": "Himeno", "size": "test", "gpus": 4, "strategy": "macc", "communication": "needed"},
@@ -79,6 +84,8 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"gib": 0.5, "warm_up": 0, "launches": 1, "order": "random", "advised": "prefer_host"},
         {"gib": 16.0, "warm_up": 1, "launches": 1, "advised": "prefetch"},
     ],
+    "system_memory": [{"memory": memory, "sweeps": 4, "nbytes": 1 << 24} for memory in ("copy", "usm", "managed")]
+    + [{"sweeps": 2, "nbytes": 1 << 22, "written": False}],
     "managed_peers": [
         {"nbytes": 1 << 21, "reads": 2, "rounds": 1},
         {"nbytes": 1 << 21, "reads": 2, "rounds": 1, "given": "read_mostly", "devices": 3},

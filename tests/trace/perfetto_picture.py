@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("perfetto", reason="the extra 'perfetto' is not installed")
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
+from offloadrt.trace.drawing import FIRST_ARROW
+
 
 @attrs.define
 class Slice:
@@ -31,6 +33,8 @@ class Picture:
     slices: list[Slice]
     counters: dict[str, list[tuple[int, int]]]
     instants: list[tuple[int, int, str]]
+    arrows: dict[int, list[tuple[str, int, str]]]
+    """What each arrow goes through, in order: track, time and name of the slice or instant."""
 
     def title(self, track: int) -> str:
         descriptor = self.tracks[track]
@@ -51,7 +55,7 @@ def note(annotation: Any) -> int | str:
 def parsed(path: Path) -> Picture:
     trace = proto.Trace()
     trace.ParseFromString(path.read_bytes())
-    picture = Picture({}, [], defaultdict(list), [])
+    picture = Picture({}, [], defaultdict(list), [], defaultdict(list))
     stacks: dict[int, list[Slice]] = defaultdict(list)
     now = 0
     for packet in trace.packet:
@@ -71,12 +75,18 @@ def parsed(path: Path) -> Picture:
             notes = {annotation.name: note(annotation) for annotation in event.debug_annotations}
             stack.append(Slice(event.track_uuid, event.name, now, -1, len(stack), tuple(event.flow_ids), notes))
             picture.slices.append(stack[-1])
+            for flow in event.flow_ids:
+                picture.arrows[flow].append((picture.title(event.track_uuid), now, event.name))
         elif event.type == proto.TrackEvent.TYPE_SLICE_END:
-            stack.pop().end = now
+            ended = stack.pop()
+            ended.end = now
+            ended.notes.update({annotation.name: note(annotation) for annotation in event.debug_annotations})
         elif event.type == proto.TrackEvent.TYPE_COUNTER:
             picture.counters[picture.title(event.track_uuid)].append((now, event.counter_value))
         else:
             picture.instants.append((event.track_uuid, now, event.name))
+            for flow in event.flow_ids:
+                picture.arrows[flow].append((picture.title(event.track_uuid), now, event.name))
     assert not any(stacks.values())
     return picture
 
@@ -100,7 +110,8 @@ def check(picture: Picture) -> None:
     flows: dict[int, list[Slice]] = defaultdict(list)
     for slice in picture.slices:
         for flow in slice.flows:
-            flows[flow].append(slice)
+            if flow < FIRST_ARROW:
+                flows[flow].append(slice)
     for flow, (first, *rest) in flows.items():
         assert first.notes["directive"] == flow and picture.tracks[first.track].HasField("thread")
         assert all(slice.begin >= first.begin for slice in rest)

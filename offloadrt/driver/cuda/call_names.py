@@ -38,6 +38,11 @@ _CALLS: Final = {
     "cuStreamQuery": ("hipStreamQuery", "zeCommandListHostSynchronize"),
     "cuStreamSynchronize": ("hipStreamSynchronize", "zeCommandListHostSynchronize"),
     "cuStreamWaitEvent": ("hipStreamWaitEvent", "zeCommandListAppendWaitOnEvents"),
+    "cuStreamBeginCapture": ("hipStreamBeginCapture", "zeCommandListCreate"),
+    "cuStreamEndCapture": ("hipStreamEndCapture", "zeCommandListClose"),
+    "cuGraphInstantiate": ("hipGraphInstantiate", "zeCommandListClose"),
+    "cuGraphLaunch": ("hipGraphLaunch", "zeCommandQueueExecuteCommandLists"),
+    "cuGraphExecDestroy": ("hipGraphExecDestroy", "zeCommandListDestroy"),
     "cuEventRecord": ("hipEventRecord", "zeCommandListAppendSignalEvent"),
     "cuEventCreate": ("hipEventCreateWithFlags", "zeEventCreate"),
     "cuEventDestroy": ("hipEventDestroy", "zeEventDestroy"),
@@ -58,6 +63,22 @@ _CALLS: Final = {
     "CUDA_ERROR_INVALID_DEVICE": ("hipErrorInvalidDevice", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
     "CUDA_ERROR_ILLEGAL_ADDRESS": ("hipErrorIllegalAddress", "ZE_RESULT_ERROR_DEVICE_LOST"),
     "CUDA_ERROR_OUT_OF_MEMORY": ("hipErrorOutOfMemory", "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"),
+    "CUDA_ERROR_ILLEGAL_STATE": ("hipErrorIllegalState", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
+        "hipErrorStreamCaptureUnsupported", "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE"
+    ),
+    "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED": (
+        "hipErrorStreamCaptureInvalidated", "ZE_RESULT_ERROR_INVALID_ARGUMENT"
+    ),
+    "CUDA_ERROR_STREAM_CAPTURE_MERGE": ("hipErrorStreamCaptureMerge", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
+    "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED": ("hipErrorStreamCaptureUnmatched", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
+    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED": ("hipErrorStreamCaptureUnjoined", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
+    "CUDA_ERROR_STREAM_CAPTURE_ISOLATION": ("hipErrorStreamCaptureIsolation", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
+    "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT": ("hipErrorStreamCaptureImplicit", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
+    "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD": (
+        "hipErrorStreamCaptureWrongThread", "ZE_RESULT_ERROR_INVALID_ARGUMENT"
+    ),
+    "CUDA_ERROR_CAPTURED_EVENT": ("hipErrorCapturedEvent", "ZE_RESULT_ERROR_INVALID_ARGUMENT"),
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": (
         "hipErrorLaunchOutOfResources", "ZE_RESULT_ERROR_INVALID_GROUP_SIZE_DIMENSION"
     ),

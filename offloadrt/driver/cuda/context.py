@@ -8,12 +8,14 @@ threads queue.  One lock for each context is an assumption: CUDA does not docume
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from types import TracebackType
 
 import attrs
 
 from offloadrt.driver.calls import CallAccounts, DriverCall
 from offloadrt.driver.cuda.call_names import CALL_NAMES
+from offloadrt.driver.cuda.capture import Captures, Violation
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.free_clock import FreeClock
 from offloadrt.driver.cuda.implicit_order import ImplicitOrder
@@ -21,7 +23,7 @@ from offloadrt.driver.cuda.waiting import Waiting
 from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
-from offloadrt.machine.messages import Packet, WaitPacket
+from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, PeerPacket, WaitPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import events
 
@@ -67,6 +69,8 @@ class Context:
         )
         self.order = ImplicitOrder()
         """The order between the legacy default stream and blocking streams."""
+        self.captures = Captures(self.order)
+        """The streams that are capturing."""
         self.waiting = Waiting(machine, costs.wake)
         """How threads wait for the device."""
         self.frees = FreeClock()
@@ -81,7 +85,24 @@ class Context:
 
         ``cause`` is the directive that asks for it; None: that of the running actor.
         """
-        return self._accounts.call(api, -1 if stream is None else stream.queue.number, cause)
+        call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause)
+        if self.captures.streams:
+            violation = self.captures.violated(api, stream, self.sim.current.name)
+            if violation is not None:
+                with call:
+                    self.refuse(call, violation)
+        return call
+
+    @cached_property
+    def capture_cost(self) -> float:
+        """Seconds of a call that is captured."""
+        # Read at the first use: only programs with graphs need the entry.
+        return self.machine.spec.value("graph.capture")
+
+    def refuse(self, call: DriverCall, violation: Violation | None) -> None:
+        """Raise DriverError for what a capture forbids; None is nothing."""
+        if violation is not None:
+            raise DriverError(call.api, violation.code, violation.why)
 
     def locked(self, dt: float = 0.0) -> Locked:
         """Hold the context lock in the body of ``async with``, which begins when ``dt`` of work under it is done."""
@@ -99,11 +120,18 @@ class Context:
     async def submit(self, packet: Packet, dt: float) -> Signal:
         """Work under the context lock, then put a packet into its stream; return its completion.
 
-        When the stream holds as many commands as it can, the thread first waits for one of them, with the lock.
+        When the stream holds as many commands as it can, the thread first waits for one of them, with the lock.  In a
+        capturing stream, the packet becomes a node of the graph, and its completion never comes.
         """
-        await self.lock.enter(dt)
+        stream = packet.stream
+        capture = self.captures.streams.get(stream)
+        await self.lock.enter(dt if capture is None else self.capture_cost)
         try:
-            stream = packet.stream
+            if capture is not None:
+                if not isinstance(packet, (KernelPacket, CopyPacket, PeerPacket)):
+                    raise TypeError(f"a graph has no node for {packet!r}")
+                capture.add(stream, packet)
+                return packet.done
             for earlier in self.order.before(stream):
                 await self.append(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
             await self.append(packet)
@@ -114,13 +142,18 @@ class Context:
     async def append(self, packet: Packet) -> None:
         """Put a packet into its stream, when that has a place for it; the caller holds the lock."""
         stream = packet.stream
+        if stream.full(self.costs.stream_depth) is not None:
+            await self.make_room(stream)
+        stream.submit(packet)
+        stream.pending.append(packet.done)
+
+    async def make_room(self, stream: Stream) -> None:
+        """Wait until a stream has a place for another command; the caller holds the lock."""
         # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
         while (first := stream.full(self.costs.stream_depth)) is not None:
             begin = self.sim.now
             await first.wait()
             self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
-        stream.submit(packet)
-        stream.pending.append(packet.done)
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
         """Return the error of a call that a program may not make so; it says which thread made it, and when."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from offloadrt.driver.cuda.capture import UNSUPPORTED
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import DeviceBytes, Staging
@@ -64,6 +65,7 @@ class Copies:
         """Copy from the host to the device."""
         target, source = self.device_bytes(api, dst, nbytes), src.bytes
         if not (pinned or self.pinned.covers(src.address, nbytes)):
+            self._check_capture(api, stream)
             return self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes)
         move = None
         if source is not None and target is not None:
@@ -76,6 +78,7 @@ class Copies:
         """Copy from the device to the host."""
         source, target = self.device_bytes(api, src, nbytes), dst.bytes
         if not (pinned or self.pinned.covers(dst.address, nbytes)):
+            self._check_capture(api, stream)
             return self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes)
         move = None
         if source is not None and target is not None:
@@ -99,6 +102,12 @@ class Copies:
         return self._context.submit(
             CopyPacket(number, stream, cause, direction, nbytes, memory, move, done), self._cost
         )
+
+    def _check_capture(self, api: str, stream: Stream) -> None:
+        if (capture := self._context.captures.streams.get(stream)) is not None:
+            why = "its host memory is pageable, whose staging is not emulated in graphs"
+            violation = self._context.captures.breaking(capture, UNSUPPORTED, why)
+            raise DriverError(api, violation.code, violation.why)
 
     def device_bytes(
         self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None

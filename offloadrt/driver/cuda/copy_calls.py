@@ -30,6 +30,7 @@ class CopyCalls:
         Raises DriverError when the device's range lies in no block.
         """
         with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
             await self._copies.to_device(call.api, dst, src, nbytes, stream, call.cause, pinned)
 
     async def memcpy_dtoh_async(
@@ -42,6 +43,7 @@ class CopyCalls:
         Raises DriverError when the device's range lies in no block.
         """
         with self._context.call("cuMemcpyDtoHAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=src)
             await self._copies.to_host(call.api, dst, src, nbytes, stream, call.cause, pinned)
 
     async def memcpy_dtod_async(
@@ -52,6 +54,7 @@ class CopyCalls:
         Raises DriverError when a range lies in no block.
         """
         with self._context.call("cuMemcpyDtoDAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
             await self._copies.within(call.api, dst, src, nbytes, stream, call.cause)
 
     async def memcpy_peer_async(
@@ -72,6 +75,7 @@ class CopyCalls:
         Raises DriverError for a device that does not exist, for a stream of neither, and when a range lies in no block.
         """
         with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst_address, to_device=dst_device)
             await self._peers.copy(
                 call.api, dst_device, dst_address, src_device, src_address, nbytes, stream, call.cause
             )

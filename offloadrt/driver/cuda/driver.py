@@ -18,6 +18,7 @@ from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.cuda.copy_calls import CopyCalls
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.event_calls import EventCalls
+from offloadrt.driver.cuda.graph_calls import GraphCalls
 from offloadrt.driver.cuda.kernel_calls import KernelCalls
 from offloadrt.driver.cuda.kernel_driver import KernelDriver
 from offloadrt.driver.cuda.managed_calls import ManagedCalls
@@ -78,6 +79,8 @@ class Driver:
         self.event_synchronize = streams.event_synchronize
         self.events = EventCalls(context)
         """The calls for events that a program makes itself."""
+        self.graphs = GraphCalls(context, streams)
+        """The calls for stream capture and graphs."""
 
         copying = CopyCalls(context, copies)
         self.memcpy_htod_async = copying.memcpy_htod_async

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from offloadrt.driver.cuda.capture import CapturedMark
 from offloadrt.machine import Stream
 from offloadrt.sim import Signal
 
@@ -23,6 +24,8 @@ class StreamEvent:
     """Completion of the packet just before the mark; None when there is none."""
     frees: Mapping[int, int] = attrs.field(factory=dict)
     """Which frees of memory pools come before it (``FreeClock.at``)."""
+    captured: CapturedMark | None = None
+    """Where it stands in a capture, if it was recorded in one; the device never comes to it then."""
 
     @property
     def is_complete(self) -> bool:

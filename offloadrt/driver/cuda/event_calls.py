@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from offloadrt.driver.calls import DriverCall
+from offloadrt.driver.cuda.capture import CAPTURED_EVENT, CapturedMark
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.event import StreamEvent
 from offloadrt.driver.cuda.timed_event import TimedEvent
@@ -52,6 +53,11 @@ class EventCalls:
         """Put the event behind everything in the stream (cuEventRecord); what it marked before is forgotten."""
         with self._context.call("cuEventRecord", stream, cause) as call:
             self._check(call, event)
+            if (capture := self._context.captures.streams.get(stream)) is not None:
+                mark = CapturedMark(capture, capture.tails[stream])
+                event.mark, event.reached = StreamEvent(stream, None, captured=mark), None
+                await self._context.locked_work(self._context.capture_cost)
+                return
             sim = self._context.sim
             done, now = Signal(sim, f"event {event.number} in stream {stream.index}"), Signal(sim, "nothing")
             now.set()
@@ -67,14 +73,14 @@ class EventCalls:
     async def event_query(self, event: TimedEvent, cause: int | None = None) -> bool:
         """Tell whether the device has come to the event (cuEventQuery)."""
         with self._context.call("cuEventQuery", None, cause) as call:
-            self._check(call, event)
+            self._check_reachable(call, event)
             await self._context.work(self._costs.synchronize_idle)
             return event.mark is None or event.mark.is_complete
 
     async def event_synchronize(self, event: TimedEvent, cause: int | None = None) -> None:
         """Wait until the device has come to the event (cuEventSynchronize)."""
         with self._context.call("cuEventSynchronize", None, cause) as call:
-            self._check(call, event)
+            self._check_reachable(call, event)
             if event.mark is None:
                 await self._context.work(self._costs.synchronize_idle)
             else:
@@ -92,7 +98,7 @@ class EventCalls:
             return times[1] - times[0]
 
     def _time(self, call: DriverCall, event: TimedEvent) -> float:
-        self._check(call, event)
+        self._check_reachable(call, event)
         if event.mark is None:
             raise self._context.refusal(call, HANDLE, f"event {event.number} was never recorded")
         if not event.timing:
@@ -100,6 +106,13 @@ class EventCalls:
         if event.reached is None:
             raise self._context.refusal(call, NOT_READY, f"the device has yet to come to event {event.number}")
         return event.reached
+
+    def _check_reachable(self, call: DriverCall, event: TimedEvent) -> None:
+        self._check(call, event)
+        if event.mark is not None and (mark := event.mark.captured) is not None:
+            why = f"event {event.number} was recorded in a capture, and the device never comes to it"
+            violation = self._context.captures.breaking(mark.capture, CAPTURED_EVENT, why)
+            self._context.refuse(call, violation)
 
     def _check(self, call: DriverCall, event: TimedEvent) -> None:
         if event.destroyed:

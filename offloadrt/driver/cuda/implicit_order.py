@@ -29,6 +29,10 @@ class ImplicitOrder:
         """Forget a stream that is destroyed."""
         self._blocking.pop(stream.index, None)
 
+    def blocks(self, stream: Stream) -> bool:
+        """Tell whether the legacy stream and another wait for one another."""
+        return self.legacy is not None and stream.index in self._blocking
+
     def before(self, stream: Stream) -> list[Signal]:
         """Return the completions for which the next command of a stream has to wait, besides its own stream's."""
         legacy = self.legacy

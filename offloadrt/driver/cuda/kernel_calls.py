@@ -58,6 +58,7 @@ class KernelCalls:
         Raises DriverError when the range lies in no block.
         """
         with self._context.call("cuMemsetD8Async", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
             target = self._copies.device_bytes(call.api, dst, nbytes)
             run = None if target is None else lambda: target(0, nbytes).fill(value)
             writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
@@ -86,6 +87,6 @@ class KernelCalls:
         done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
         packet = KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
         await self._context.submit(packet, self._context.costs.launch)
-        if (trace := self._machine.trace) is not None:
+        if (trace := self._machine.trace) is not None and stream not in self._context.captures.streams:
             queue, name = stream.queue.number, launch.kernel.name
             trace(events.KernelSubmit, self._device.index, queue, cause, number, name)

@@ -66,6 +66,7 @@ class ManagedCalls:
         Raises DriverError without managed memory.
         """
         with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
             done = Signal(self._context.sim, f"prefetch of {nbytes} bytes")
             packet = PrefetchPacket(stream, call.cause, address, nbytes, to_host, done)
@@ -77,6 +78,7 @@ class ManagedCalls:
         Raises DriverError without managed memory, and for an advice that does not exist.
         """
         with self._context.call("cuMemAdvise", None, cause) as call:
+            call.takes(bytes=nbytes, address=address)
             uvm = self._in_use(call.api)
             if advice not in ADVICE:
                 raise DriverError(call.api, INVALID, f"no advice {advice!r}; there are {', '.join(ADVICE)}")

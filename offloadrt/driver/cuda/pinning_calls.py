@@ -24,6 +24,7 @@ class PinningCalls:
         Raises DriverError when any of it is pinned already, and for a size that is not positive.
         """
         with self._context.call("cuMemHostRegister", None, cause) as call:
+            call.takes(bytes=nbytes, address=address)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes at {address:#x}")
             async with self._context.locked():
@@ -56,6 +57,7 @@ class PinningCalls:
         Raises DriverError for a size that is not positive.
         """
         with self._context.call("cuMemAllocHost", None, cause) as call:
+            call.takes(bytes=nbytes)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked(self._malloc_host + nbytes * self._costs.register_per_byte):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from offloadrt.driver.cuda.callback_thread import CallbackThread, RunHostFunction
+from offloadrt.driver.cuda.capture import HostNode
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.cuda.event import StreamEvent
@@ -80,14 +81,24 @@ class StreamCalls:
         It works for ``seconds`` on a core; what comes behind it in the stream waits for it, the caller does not.
         """
         with self._context.call("cuLaunchHostFunc", stream, cause):
-            sim = self._context.sim
-            thread = self.callbacks()
-            begun, done, now = (Signal(sim, f"host function in stream {stream.index}") for _ in range(3))
-            now.set()
-            begun.set_callback(lambda: thread.submit(RunHostFunction(function, seconds, done)))
-            await self._context.submit(WaitPacket(stream, now, begun), self._costs.event_record)
-            behind = Signal(sim, f"end of a host function in stream {stream.index}")
-            await self._context.submit(WaitPacket(stream, done, behind), 0.0)
+            if (capture := self._context.captures.streams.get(stream)) is not None:
+                await self._context.locked_work(self._context.capture_cost)
+                capture.add(stream, HostNode(function, seconds))
+                return
+            turn, end = self.host_function(stream, function, seconds)
+            await self._context.submit(turn, self._costs.event_record)
+            await self._context.submit(end, 0.0)
+
+    def host_function(
+        self, stream: Stream, function: Callable[[], object] | None, seconds: float
+    ) -> tuple[WaitPacket, WaitPacket]:
+        """Return the packets of a function of the host: one that has it run, and one that waits for its end."""
+        sim, thread = self._context.sim, self.callbacks()
+        begun, done, now = (Signal(sim, f"host function in stream {stream.index}") for _ in range(3))
+        now.set()
+        begun.set_callback(lambda: thread.submit(RunHostFunction(function, seconds, done)))
+        behind = Signal(sim, f"end of a host function in stream {stream.index}")
+        return WaitPacket(stream, now, begun), WaitPacket(stream, done, behind)
 
     def callbacks(self) -> CallbackThread:
         """Return the thread that runs functions of the host, made at its first use."""
@@ -106,7 +117,12 @@ class StreamCalls:
 
         The call itself does not wait.
         """
-        with self._context.call("cuStreamWaitEvent", stream, cause):
+        with self._context.call("cuStreamWaitEvent", stream, cause) as call:
+            captures = self._context.captures
+            if event.captured is not None or stream in captures.streams:
+                self._context.refuse(call, captures.follow(stream, event.captured))
+                await self._context.locked_work(self._context.capture_cost)
+                return
             if event.frees:
                 self._context.frees.follow(stream, event.frees)
             if event.done is None or event.done.is_set:

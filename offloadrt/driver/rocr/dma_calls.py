@@ -46,7 +46,8 @@ class DmaCalls:
             await self.memory_async_copy_by_kernel(stream, cause, direction, nbytes, move, done)
             return
         queue = stream.queue.number
-        with self._calls.call("memory_async_copy", queue):
+        with self._calls.call("memory_async_copy", queue) as call:
+            call.takes(bytes=nbytes, direction=direction)
             ring = self._device.next_ring()
             lock = self.locks[ring.number]
             await lock.enter(self._costs.copy_submit)
@@ -66,7 +67,8 @@ class DmaCalls:
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
         """Copy by a kernel of the library's own, which does not go through the stream's queue."""
-        with self._calls.call("memory_async_copy", stream.queue.number):
+        with self._calls.call("memory_async_copy", stream.queue.number) as call:
+            call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
 
             def run() -> None:

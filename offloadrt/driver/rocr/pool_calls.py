@@ -72,7 +72,8 @@ class PoolCalls:
 
         An address of 0 is host memory of which nobody tells the place, and which is mapped already.
         """
-        with self._calls.call("memory_lock"):
+        with self._calls.call("memory_lock") as call:
+            call.takes(bytes=nbytes, address=address)
             await self._work(self._costs.pin, "driver")
             await self._kfd.memory_lock(address, nbytes if address else 0)
 
@@ -83,5 +84,6 @@ class PoolCalls:
 
     async def svm_attributes_set(self, address: int, nbytes: int) -> int:
         """Prefault host memory, so that kernels find its pages; return how many were new to the device."""
-        with self._calls.call("svm_attributes_set"):
+        with self._calls.call("svm_attributes_set") as call:
+            call.takes(bytes=nbytes, address=address)
             return await self._kfd.svm_attributes_set(address, nbytes)

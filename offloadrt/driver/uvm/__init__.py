@@ -2,7 +2,8 @@
 
 Open ``uvm.py`` first: ``Uvm`` builds the parts and has the calls.  Two actors: the page-fault handler
 (``fault_handler.py``) receives ``ManagedFault`` from the compute units, serves batches, and answers with
-``ReplayFaults``; the migration worker receives ``PrefetchPacket`` from hardware queues.  Faults of the CPU are served
+``ReplayFaults``; the migration worker receives ``PrefetchPacket`` from hardware queues.  Where kernels use memory of
+the host in place, a third one serves the access counters (``access_counter_worker.py``).  Faults of the CPU are served
 by the host thread that has them.  All take the same steps on a block under the same
 locks.  ``blocks.py`` has these steps, with the choice of the block to evict; ``thrashing.py`` decides what becomes of a
 page that goes to and fro.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from offloadrt.driver.uvm.costs import UvmCosts
+from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.queue_eviction import QueueEviction
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
@@ -35,6 +35,8 @@ class BlockRecords:
         self.device = device
         self.pages = kernels.pages
         self.costs = machine.spec.read(UvmCosts)
+        self.system_costs: SystemMemoryCosts | None = None
+        """What system-allocated memory costs; None unless the device uses it in place."""
         self.counters = UvmCounters()
         self.space = space
         self.locks = space.locks
@@ -130,7 +132,12 @@ class BlockRecords:
         self.pages.set_state(block, pages, REMOTE)
 
     def map_remote_again(self, block: ManagedBlock) -> None:
-        """Restore the translations of what the GPU is advised to access, also while the host owns it."""
+        """Restore the translations of what the GPU is advised to access, also while the host owns it.
+
+        Of system-allocated memory it has those of the host's page table, which nobody has to make.
+        """
+        if block.system and (there := block.system & block.on_host & ~(block.resident | block.remote)):
+            self.pages.set_state(block, there, REMOTE)
         if block.accessed_by and (pages := block.accessed_by & block.on_host & ~(block.resident | block.remote)):
             self.map_remote(block, pages)
         if block.accessed_by and self.space.shared:
@@ -160,7 +167,7 @@ class BlockRecords:
             without, self._without_room = self._without_room, {}
             for index, pages in without.items():
                 block = self.pages.block(index)
-                self.unmap(block, pages & ~(block.prefers_host | block.accessed_by))
+                self.unmap(block, pages & ~(block.prefers_host | block.accessed_by | block.system))
 
     def _pay_roughly(self, dt: float) -> Awaitable[None]:
         return self.sim.sleep(self.machine.jitter(dt))

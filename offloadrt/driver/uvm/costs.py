@@ -32,6 +32,30 @@ class BatchCosts:
 
 
 @attrs.frozen
+class SystemMemoryCosts:
+    """What memory of the host's allocators costs on a device that uses it in place; seconds."""
+
+    first_touch: Annotated[float, "ats.first_touch"]
+    """Work, on top of that for the fault, for a page that nobody has touched before the GPU: the host makes it."""
+    counts: Annotated[bool, "access_counter.migration"]
+    """Whether the driver migrates what the access counters report."""
+
+
+@attrs.frozen
+class CounterCosts:
+    """What the driver's work for notifications of the access counters takes; seconds."""
+
+    batch_max: Annotated[int, "access_counter.batch"]
+    """Notifications that the worker takes from the buffer at a time."""
+    interrupt: Annotated[float, "access_counter.interrupt"]
+    """From the first notification in an empty buffer until the worker looks."""
+    service: Annotated[float, "access_counter.service"]
+    """Work for the migration of a region, without its bytes."""
+    uncontended: Annotated[bool, "access_counter.uncontended"]
+    """Whether each notification finds a worker of its own."""
+
+
+@attrs.frozen
 class UvmCosts:
     """Seconds; bytes that move come on top, at the link's rate."""
 

@@ -7,7 +7,10 @@ import attrs
 
 @attrs.define
 class UvmCounters:
-    """What the driver did; bytes and counts."""
+    """What the driver did; bytes and counts.
+
+    Wide because it has one field for each thing that is counted.
+    """
 
     bytes_htod: int = 0
     """Migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""
@@ -38,16 +41,22 @@ class UvmCounters:
     """Pages of which the GPU got a copy that others have as well (READ_DUPLICATE)."""
     invalidations: int = 0
     """Pages of which the GPU took all other copies away because a store met them (READ_DUPLICATE_INVALIDATE)."""
+    notifications: int = 0
+    """Notifications of the access counters that were served."""
+    counted_htod: int = 0
+    """Those bytes of ``bytes_htod`` that notifications of the access counters brought."""
 
     def table(self) -> dict[str, int]:
         """Return the counts by name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own.
 
-        What only several devices or copies of pages have is left out where it is 0.
+        What only several devices, copies of pages or access counters have is left out where it is 0.
         """
         further = {
             "bytes_transfer_dtod": self.bytes_dtod,
             "read_duplicate": self.duplications,
             "read_duplicate_invalidate": self.invalidations,
+            "access_counter_notifications": self.notifications,
+            "access_counter_bytes_htod": self.counted_htod,
         }
         return {
             "bytes_transfer_htod": self.bytes_htod,

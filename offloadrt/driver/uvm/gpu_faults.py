@@ -60,7 +60,8 @@ class GpuFaults:
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
             cost = self._cost_of(block, entries, brought)
-            arrival = await blocks.fetch(block, brought, cost, cause, evicts=True, stored=stored)
+            evicts = not wanted & block.system  # what the host makes for the GPU is on the host when there is no room
+            arrival = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored)
             if arrival:
                 if isinstance(arrival, Signal):
                     copies.append(arrival)
@@ -153,8 +154,10 @@ class GpuFaults:
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
         """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""
-        costs = self._costs
+        costs, in_place = self._costs, self._blocks.system_costs
         cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
             cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)
+        if block.system and in_place is not None:
+            cost += in_place.first_touch * (brought & block.system & ~block.populated).bit_count()
         return cost

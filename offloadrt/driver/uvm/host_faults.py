@@ -47,10 +47,15 @@ class HostFaults:
         block = self._blocks.pages.block(index)
         block.populated |= pages
         block.host_mapped |= pages
+        if block.system & pages:
+            self._blocks.map_remote_again(block)
 
     def _missing(self, block: ManagedBlock, pages: int, writes: bool) -> int:
-        """Return the pages of the device's that an access of the host faults on."""
-        return block.resident & pages & ~(0 if writes else block.host_copy)
+        """Return the pages of the device's that an access of the host faults on.
+
+        System-allocated memory on the device it reaches over the coherent link.
+        """
+        return block.resident & pages & ~(block.system if writes else block.host_copy | block.system)
 
     async def _fault(self, block: ManagedBlock, pages: int, writes: bool, cause: int) -> int:
         """Bring back the first page of these that the GPU owns, with what the tree brings along.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
+from offloadrt.driver.uvm.access_counter_worker import AccessCounterWorker
 from offloadrt.driver.uvm.blocks import UvmBlocks
-from offloadrt.driver.uvm.costs import UvmCosts
+from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.fault_handler import UvmFaultHandler
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
@@ -18,6 +19,7 @@ from offloadrt.driver.uvm.host_faults import HostFaults
 from offloadrt.driver.uvm.migration_worker import MigrationWorker
 from offloadrt.driver.uvm.va_space import VaSpace
 from offloadrt.machine import Device, Machine, ProfileError
+from offloadrt.machine.managed.access_counters import AccessCounters, CounterSpec
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.translations import REMOTE
@@ -44,6 +46,8 @@ class Uvm:
     ``space``: the address space that the device joins; without one it is alone in a new one.
 
     Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
+
+    Wide because it is all that a driver library asks of the unified-memory driver.
     """
 
     def __init__(self, machine: Machine, device: Device, space: VaSpace | None = None) -> None:
@@ -59,6 +63,8 @@ class Uvm:
         self._blocks = blocks = UvmBlocks(machine, device, kernels, space)
         self._thrashing = blocks.thrashing
         self.worker = MigrationWorker(prefetches, blocks, self._thrashing)
+        self.counter_worker: AccessCounterWorker | None = None
+        """What serves the access counters; None unless the device uses system-allocated memory in place and counts."""
         self._started = False
         uncontended = spec.flag("fault_handler.uncontended")
         gpu_faults = GpuFaults(blocks, self._thrashing)
@@ -99,10 +105,32 @@ class Uvm:
             self._device.start()
             self.handler.start()
             self.worker.start()
+            if self.counter_worker is not None:
+                self.counter_worker.start()
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
         """Add an allocation, of the object of this name; ``populated``: the host has written it at some time before."""
         self.pages.add(begin, nbytes, populated, name)
+
+    def use_system_memory(self) -> None:
+        """Let the device use memory of the host's allocators in place; call it before ``start``, and once.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
+        spec, blocks = self._machine.spec, self._blocks
+        blocks.system_costs = spec.read(SystemMemoryCosts)
+        if blocks.system_costs.counts:
+            name = f"device {self._device.index} access counters"
+            counters = AccessCounters(self._machine.sim, name, spec.read(CounterSpec), self.pages)
+            self.kernels.access_counters = counters
+            self.counter_worker = AccessCounterWorker(blocks, counters)
+
+    def add_system(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
+        """Add memory of the host's allocators, whose pages the device reaches as soon as the host has touched them."""
+        self.pages.add(begin, nbytes, populated, name)
+        for block, pages in self.pages.parts(begin, nbytes):
+            block.system |= pages
+            self._blocks.map_remote_again(block)
 
     def remove(self, begin: int, nbytes: int) -> None:
         """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""

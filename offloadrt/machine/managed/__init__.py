@@ -5,5 +5,5 @@ GPU can reach.  ``access.py`` describes what a kernel does with an array, ``swee
 ``random_hits.py`` when it meets one at random, and ``kernels.py`` how it runs from one fault to the next.
 ``tree_prefetch.py`` is the prefetcher's rule, a pure function.  There are no actors here: kernels run in the compute
 units' actor, which sends ``ManagedFault`` and receives ``ReplayFaults``; faults are served, and pages migrated, by
-``driver/uvm``.
+``driver/uvm``.  ``access_counters.py`` counts how often kernels reach memory of the host that they use in place.
 """

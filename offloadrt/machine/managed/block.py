@@ -46,6 +46,8 @@ class ManagedBlock:
     """Pages with the advice that they stay in the memory of this GPU."""
     accessed_by: int = 0
     """Pages with the advice that the GPU can always translate them."""
+    system: int = 0
+    """Pages of the host's allocators that the GPU reaches by the host's page table (address translation services)."""
     users: dict[int, tuple[int, ManagedUsage]] = attrs.field(factory=dict)
     """The allocations in the block, by address: the pages of each, and the counts of what becomes of them."""
     sole: tuple[int, ManagedUsage | None] = (0, None)

@@ -20,6 +20,7 @@ from offloadrt.machine.compute.resident_kernel import ResidentKernel
 from offloadrt.machine.compute.resident_kernels import ResidentKernels
 from offloadrt.machine.links.remote_port import RemotePort
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
+from offloadrt.machine.managed.access_counters import AccessCounters
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
@@ -73,6 +74,8 @@ class ManagedKernels:
         self.ports = ports
         self.peer_ports: dict[tuple[int, str], RemotePort] = {}
         """The ways to the memory of other devices, by device and direction, where there are any."""
+        self.access_counters: AccessCounters | None = None
+        """What counts accesses to memory of the host that kernels use in place; None where nobody asks for it."""
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
@@ -232,6 +235,9 @@ class ManagedKernels:
             over = moved.setdefault(device, [0.0, 0.0])
             over[0] += read
             over[1] += written
+            if self.access_counters is not None and device == HOST:
+                reached = sweep.host_pages(self.pages, access)
+                self.access_counters.begin(resident.packet.number, reached, read + written)
             self.pages.usage_at(access.begin).remote_bytes += read + written
         for device, both in moved.items():
             for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
@@ -249,6 +255,8 @@ class ManagedKernels:
         sweep = resident.sweep
         assert sweep is not None
         sweep.remote -= 1
+        if not sweep.remote and self.access_counters is not None:
+            self.access_counters.end(number, resident.packet.cause)
         if not sweep.remote and number in stalled:
             del stalled[number]
             if sweep.over:

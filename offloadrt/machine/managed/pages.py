@@ -95,6 +95,7 @@ class ManagedPages:
             block.dma_mapped &= ~pages
             block.host_copy &= ~pages
             block.elsewhere &= ~pages
+            block.system &= ~pages
             yield block, pages
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:

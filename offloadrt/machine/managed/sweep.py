@@ -227,6 +227,19 @@ class ManagedSweep:
                 reads, writes = (access.moved(places, sector) for places in (access.reads, access.writes))
                 yield access, device, part * reads, part * writes
 
+    def host_pages(self, pages: ManagedPages, access: ManagedAccess) -> PageSets:
+        """Return the pages of system-allocated memory that the present step may reach over the link to the host."""
+        everywhere = access.scattered or self.order is not None
+        low, high = self._all(pages, access) if everywhere else self._pages(pages, access, self.at, self.until)
+        picks, first = self.picks[self.accesses.index(access)], low // pages.per_block
+        found: list[tuple[int, int]] = []
+        for index in range(first, -(-high // pages.per_block)):
+            block, base = pages.block(index), index * pages.per_block
+            reached = block.system & block.remote & (1 << min(high - base, pages.per_block)) - (1 << max(low - base, 0))
+            if reached := reached if picks is None else reached & picks.pages[index - picks.first]:
+                found.append((index, reached))
+        return found
+
     def _remote_parts(self, pages: ManagedPages, access: ManagedAccess, picks: Picks | None) -> list[tuple[int, float]]:
         """Return (device, part of an access' bytes) that the present step moves over the link from each.
 

@@ -16,12 +16,13 @@
 
 A thread's calls have the names of the CUDA runtime API without their prefix. ``memory_routines.py`` has those for
 memory and copies, ``pool_routines.py`` those for stream-ordered memory, ``stream_routines.py`` those for streams and
-events, ``host_thread.py`` launches. What the threads of a program share is in ``program.py`` and
-``calling_thread.py``. On a machine of AMD's the calls have HIP's names in reports. Kernels are those of
+events, ``graph_routines.py`` those for graphs, ``host_thread.py`` launches. What the threads of a program share is in
+``program.py`` and ``calling_thread.py``. On a machine of AMD's the calls have HIP's names in reports. Kernels are those
+of
 `offloadrt.kernels`.
 """
 
-from offloadrt.driver import MemPool, TimedEvent
+from offloadrt.driver import CapturedGraph, GraphExec, MemPool, TimedEvent
 from offloadrt.machine import DeviceArray
 from offloadrt.models.cuda.calling_thread import STREAM_LEGACY, STREAM_PER_THREAD
 from offloadrt.models.cuda.host_thread import HostThread
@@ -33,7 +34,9 @@ __all__ = [
     "STREAM_LEGACY",
     "STREAM_PER_THREAD",
     "CUDAOptions",
+    "CapturedGraph",
     "DeviceArray",
+    "GraphExec",
     "HostThread",
     "MemPool",
     "TimedEvent",

@@ -9,6 +9,7 @@ import attrs
 from offloadrt.kernels import Kernel, Tile
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.calling_thread import DefaultStream
+from offloadrt.models.cuda.graph_routines import GraphRoutines
 from offloadrt.models.cuda.memory_routines import MemoryRoutines
 from offloadrt.models.cuda.pool_routines import PoolRoutines
 from offloadrt.models.cuda.stream_routines import StreamRoutines
@@ -16,7 +17,7 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.managed_accesses import accesses_of
 
 
-class HostThread(MemoryRoutines, PoolRoutines, StreamRoutines):
+class HostThread(MemoryRoutines, PoolRoutines, StreamRoutines, GraphRoutines):
     """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix."""
 
     async def launch(

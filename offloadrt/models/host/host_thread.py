@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.program_events import Awaited, HostUsed, Signalled
+from offloadrt.trace import doing
 
 
 class ProgramThread(ABC):
@@ -110,7 +112,12 @@ class ProgramThread(ABC):
 
     async def compute(self, seconds: float) -> None:
         """Occupy a core for so long."""
-        await self.program.machine.cores.compute(seconds)
+        with self.doing("compute"):
+            await self.program.machine.cores.compute(seconds)
+
+    def doing(self, activity: str) -> AbstractContextManager[None]:
+        """Name, for a picture of the run, what the thread does in the body of ``with``."""
+        return doing(self.program.trace, self.sim.current, activity)
 
     async def sleep(self, seconds: float) -> None:
         await self.sim.sleep(seconds)
@@ -120,7 +127,8 @@ class ProgramThread(ABC):
         since, observer, gate = self.sim.now, self.program.observer, self._barrier.gate
         if observer is not None:
             observer.handle(Signalled(gate))
-        await self._barrier.wait(self.number)
+        with self.doing("barrier"):
+            await self._barrier.wait(self.number)
         if observer is not None:
             observer.handle(Awaited(gate))
         self.program.machine.host_time.add("threads", self.sim.now - since)

@@ -34,6 +34,7 @@ class ProgramArrays:
         self._phantom = phantom
         self._managed = [device.plugin.managed for device in devices if device.plugin.managed is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in devices)
+        self._in_place = any(device.uses_system_memory for device in devices)
         self._globals_on_host = any(device.configuration.globals_on_host for device in devices)
         self._devices_reach_host = any(reaches_host(device) for device in devices)
 
@@ -87,7 +88,8 @@ class ProgramArrays:
         if written and nbytes and self._pages_matter:
             self._memory.pages.insert(begin, begin + nbytes)
         for managed in self._managed:
-            managed.add(begin, nbytes, written, array.name)
+            add = managed.add_system if self._in_place else managed.add
+            add(begin, nbytes, written, array.name)
         if self._devices_reach_host:
             self._memory.contents.add(array)
         return array

@@ -198,7 +198,8 @@ class HostThread(ProgramThread):
     async def taskwait(self, *depends: Depend) -> None:
         """Wait for the deferred tasks that this thread generated; with `depend` only for those concerned."""
         since = self.sim.now
-        await taskwait(self.tasks, depends, self.program.observer)
+        with self.doing("taskwait"):
+            await taskwait(self.tasks, depends, self.program.observer)
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     # directives
@@ -274,7 +275,12 @@ class HostThread(ProgramThread):
         where = program.device(device, name)
         await where.work(program.costs.task)
 
+        handovers = None if program.trace is None else program.trace.handovers
+        made = None if handovers is None else handovers.task_made(self.sim.current, f"{name} nowait")
+
         def run() -> Awaitable[object]:
+            if handovers is not None and made is not None:
+                handovers.task_run(self.sim.current, made)
             return in_directive(program, f"{name} nowait", where.number, work)
 
         return self.helpers.submit(self.tasks, name, run, depends)
@@ -282,13 +288,17 @@ class HostThread(ProgramThread):
     async def _run_on_host(self, construct: Construct) -> None:
         """Run a construct on the initial device at once, a deferred one too, when its predecessors are done."""
         if construct.depends:
-            await wait_before(self.tasks, construct.depends, self.program.observer)
+            with self.doing("depend"):
+                await wait_before(self.tasks, construct.depends, self.program.observer)
         if construct.on_host is not None:
             await construct.on_host.run(self, self.program.machine)
 
     async def _run_after(self, name: str, device: int, work: Work, depends: tuple[Depend, ...]) -> None:
         if any(clause.exclusive for clause in depends):
-            await wait_for([await self._defer(name, device, work, depends)], self.program.observer)
+            made = await self._defer(name, device, work, depends)
+            with self.doing("depend"):
+                await wait_for([made], self.program.observer)
             return
-        await wait_before(self.tasks, depends, self.program.observer)
+        with self.doing("depend"):
+            await wait_before(self.tasks, depends, self.program.observer)
         await in_directive(self.program, name, device, work)

@@ -22,6 +22,8 @@ from offloadrt.runtime.program_events import Awaited, Signalled
 from offloadrt.sim import Lock
 
 _ORDERED = 7
+_EXCLUSIONS = {5: "critical", 6: "atomic", _ORDERED: "ordered"}
+"""Names of OMPT's kinds of mutual exclusion; all others are locks of a program."""
 _READS = (1,)
 """OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
 _CHUNK = 1 << 12
@@ -63,6 +65,7 @@ class TaskWalk:
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == _ORDERED}
+        self._exclusions = [_EXCLUSIONS.get(kind, "lock") for kind in kinds]
         self._tree = TaskTree(self._columns)
 
     def roots(self) -> list[int]:
@@ -108,19 +111,23 @@ class TaskWalk:
         if step == Step.FORK:
             await self._fork(subject)
         elif step == Step.BARRIER:
-            await running.team.barrier()
+            with running.t.doing("barrier"):
+                await running.team.barrier()
         elif step == Step.TASK:
             await self._make(running, subject, detail)
         elif step == Step.TASKWAIT:
-            await self._wait(running, detail)
+            with running.t.doing("taskwait"):
+                await self._wait(running, detail)
         elif step == Step.GROUP_BEGIN:
             running.groups.append([])
         elif step == Step.GROUP_END:
             made = running.groups.pop() if running.groups else []
-            await running.team.work_until(lambda: all(task.done.is_set for task in made))
+            with running.t.doing("taskgroup"):
+                await running.team.work_until(lambda: all(task.done.is_set for task in made))
             self._awaited(made)
         elif step == Step.ACQUIRE:
-            await self._acquire(subject, detail)
+            with running.t.doing(self._exclusions[subject]):
+                await self._acquire(subject, detail)
         else:
             if (observer := self._program.openmp.observer) is not None:
                 observer.handle(Signalled((self, subject)))
@@ -167,7 +174,12 @@ class TaskWalk:
         if on_helpers:
             await openmp.devices[0].work(openmp.costs.task)
 
+        handovers = None if openmp.trace is None else openmp.trace.handovers
+        arrow = None if handovers is None or not on_helpers else handovers.task_made(self._sim.current, "target nowait")
+
         async def body() -> None:
+            if handovers is not None and arrow is not None:
+                handovers.task_run(self._sim.current, arrow)
             t = openmp.host_thread(number=0) if on_helpers else running.t
             await self._walk(_Running(t, running.team), task)
 

@@ -1,7 +1,8 @@
 """Unified shared memory (`requires unified_shared_memory`, -fopenmp-force-usm): a map is no storage operation.
 
-`close` asks for a device copy all the same. On an APU only: what kernels of a discrete device pay for memory of the
-host in place is not emulated, so that such a device refuses it (`OffloadDevice`).
+`close` asks for a device copy all the same. It works on an APU, and on a device that uses the page table of the host
+(`ats.enabled`, machine `gh200`). What kernels of another device pay for memory of the host in place is not emulated, so
+that such a device refuses it (`OffloadDevice`).
 """
 
 from __future__ import annotations

@@ -54,7 +54,9 @@ class StreamPool:
 
 
 class CudaPlugin:
-    """A device of CUDA's driver library; `migrates`: whether the program's arrays are managed memory.
+    """A device of CUDA's driver library.
+
+    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use them in place.
 
     Wide because it implements `DevicePlugin`.
     """
@@ -64,15 +66,19 @@ class CudaPlugin:
     illegal_access = "CUDA error: an illegal memory access was encountered"
     shared_streams = True
 
-    def __init__(self, machine: Machine, driver: Driver, number: int, migrates: bool = False) -> None:
+    def __init__(
+        self, machine: Machine, driver: Driver, number: int, migrates: bool = False, system: bool = False
+    ) -> None:
         self.driver = driver
         self._start = machine.spec.text("runtime.start")
         self.image_pending = self._start != "warm"
         self._found: set[str] | None = set() if self.image_pending else None
         """Kernels that the module's loading or a launch has loaded; None when all are there from the start."""
-        if migrates:
+        if migrates or system:
             driver.manage()
-        self.kernels_fault = migrates
+        if system:
+            driver.manage().use_system_memory()
+        self.kernels_fault = migrates or system
         self.streams = StreamPool(driver, Lock(machine.sim, machine.named("stream pool", number)), machine.host_time)
         self._number = number
         self._peers = machine.peers

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from offloadrt.study.why.critical_path import PathPart
-from offloadrt.trace import Row
+from offloadrt.trace import Handovers, Row
 from offloadrt.trace.drawing import HOST, LOCKS, Drawing
 from offloadrt.trace.tracks import Notes
 
@@ -77,14 +77,14 @@ class Timeline:
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
         """Begin a slice."""
-        text = ", ".join(f"{key}: {value}" for key, value in notes.items())
-        self.tracks[track].open.append((time_ps, name, text))
+        self.tracks[track].open.append((time_ps, name, _text(notes)))
 
-    def end(self, track: int, time_ps: int, /) -> None:
+    def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
         """End the slice that began last on the track."""
         on = self.tracks[track]
-        begin_ps, name, notes = on.open.pop()
-        on.slices.append(Slice(begin_ps, time_ps, name, notes, len(on.open)))
+        begin_ps, name, text = on.open.pop()
+        text = ", ".join(filter(None, (text, _text(notes or {}))))
+        on.slices.append(Slice(begin_ps, time_ps, name, text, len(on.open)))
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Leave out what takes no time."""
@@ -96,10 +96,12 @@ class Timeline:
         counter.values.append(value)
 
 
-def timeline_of(rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int]) -> Timeline:
+def timeline_of(
+    rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int], handovers: Handovers | None = None
+) -> Timeline:
     """Draw a run, its critical path on a track above all others; keep what lies in the window, in picoseconds."""
     timeline = Timeline()
-    drawing = Drawing(timeline)
+    drawing = Drawing(timeline, handovers)
     drawing.draw(rows)
     drawing.finish()
     on_path = TimelineTrack(CRITICAL_PATH, CRITICAL_PATH)
@@ -115,6 +117,10 @@ def timeline_of(rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int
         track.slices = sorted((one for one in cut if one.ps > 0), key=lambda one: (one.begin_ps, one.level, one.end_ps))
     timeline.tracks = sorted((track for track in timeline.tracks if track.slices), key=_place)
     return timeline
+
+
+def _text(notes: Notes) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in notes.items())
 
 
 def _place(track: TimelineTrack) -> tuple[object, ...]:

@@ -210,6 +210,7 @@ def execute_repeatedly(
     sinks: Sequence[Any] = (),
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
+    handovers: Handovers | None = None,
 ) -> Result:
     """Run as often as `options.repeat` says, with seeds counting up from `options.seed`, and return the median run.
 
@@ -224,6 +225,7 @@ def execute_repeatedly(
             given,
             seed=options.seed + number,
             sinks=sinks if number == 0 else (),
+            handovers=handovers if number == 0 else None,
             progress=progress,
             watched=watched,
             **once,

@@ -12,12 +12,14 @@ import attrs
 from offloadrt.study.errors import UserError
 
 if TYPE_CHECKING:
-    from offloadrt.trace import Sink
+    from offloadrt.trace import Handovers, Sink
     from offloadrt.trace.event import Row
 
 
-def open_sinks(*, log: Path | None = None, perfetto: Path | None = None) -> list[Sink]:
-    """Open the sinks for `Run(sinks=...)`.
+def open_sinks(
+    *, log: Path | None = None, perfetto: Path | None = None, handovers: Handovers | None = None
+) -> list[Sink]:
+    """Open the sinks for `Run(sinks=...)`; `handovers` are those of the same run, for the Perfetto file.
 
     Raises UserError for a file that cannot be written and for a package that is missing.
     """
@@ -32,7 +34,7 @@ def open_sinks(*, log: Path | None = None, perfetto: Path | None = None) -> list
         if perfetto is not None:
             from offloadrt.trace.perfetto import PerfettoFile
 
-            sinks.append(_Written(perfetto, PerfettoFile(perfetto)))
+            sinks.append(_Written(perfetto, PerfettoFile(perfetto, handovers)))
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
     except ImportError as error:

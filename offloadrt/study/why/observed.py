@@ -36,6 +36,7 @@ class Observed:
     history: History = attrs.field(repr=False)
     rows: Sequence[Row] = attrs.field(repr=False)
     """Every event of the run."""
+    handovers: Handovers = attrs.field(repr=False)
 
     @property
     def elapsed_ps(self) -> int:
@@ -74,4 +75,4 @@ def observe(
     path = [part for begin, end, actor in spans for part in critical_path(history, begin, end, actor)]
     windows: Sequence[Window] = [(begin, end) for begin, end, _ in spans]
     uses = lock_uses(history, windows) + part_uses(result.devices, result.elapsed_s)
-    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows)
+    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, handovers)

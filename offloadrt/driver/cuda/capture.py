@@ -1,0 +1,195 @@
+"""Stream capture: what is put into a capturing stream becomes nodes of a graph and is not carried out.
+
+A stream captures from cuStreamBeginCapture until cuStreamEndCapture, and another joins when it waits for an event that
+was recorded in the capture.  Events become edges.  What cannot be captured is refused and invalidates the capture, as
+"Prohibited and unhandled operations" in CUDA's programming guide has it.  ``graph_calls.py`` has the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+import attrs
+
+from offloadrt.driver.cuda.implicit_order import ImplicitOrder
+from offloadrt.machine import Stream
+from offloadrt.machine.messages import CopyPacket, KernelPacket, PeerPacket
+
+CaptureMode = Literal["global", "thread_local", "relaxed"]
+"""Which threads may not make unsafe calls meanwhile: all, the one that captures, none (CU_STREAM_CAPTURE_MODE_*)."""
+
+UNSUPPORTED: Final = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+INVALIDATED: Final = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+MERGE: Final = "CUDA_ERROR_STREAM_CAPTURE_MERGE"
+UNMATCHED: Final = "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED"
+UNJOINED: Final = "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
+ISOLATION: Final = "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"
+IMPLICIT: Final = "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"
+CAPTURED_EVENT: Final = "CUDA_ERROR_CAPTURED_EVENT"
+WRONG_THREAD: Final = "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"
+
+_END: Final = "cuStreamEndCapture"
+_NEVER: Final = {
+    "cuStreamSynchronize": "its commands are not carried out, so nobody can wait for them",
+    "cuStreamQuery": "its commands are not carried out, so nobody can ask for them",
+    "cuStreamDestroy": "the capture has to end first",
+    "cuMemPrefetchAsync": "graphs have no nodes for prefetches",
+    "cuMemAllocFromPoolAsync": "memory nodes of graphs are not emulated",
+    "cuMemFreeAsync": "memory nodes of graphs are not emulated",
+}
+"""What no capturing stream takes, and why."""
+_UNSAFE: Final = frozenset(
+    {
+        "cuMemAlloc", "cuMemFree", "cuMemAllocHost", "cuMemFreeHost", "cuMemAllocManaged", "cuMemHostRegister",
+        "cuMemHostUnregister",
+    }
+)  # fmt: skip
+"""Calls that a capture forbids by its mode, as they may wait for the device."""
+
+
+@attrs.frozen(eq=False)
+class HostNode:
+    """A function of the host in a graph, which works for ``seconds`` on a core."""
+
+    function: Callable[[], object] | None
+    seconds: float
+
+
+NodeWork = KernelPacket | CopyPacket | PeerPacket | HostNode
+
+
+@attrs.frozen(eq=False)
+class GraphNode:
+    """A captured command.  A packet in it is a template: a launch makes another with a completion of its own."""
+
+    work: NodeWork
+    lane: int
+    """The place of the stream from which it was captured, in the order in which streams joined; 0 is the origin."""
+    after: tuple[int, ...]
+    """The places in the graph of the nodes that it comes after at once."""
+
+
+@attrs.frozen(eq=False)
+class CapturedGraph:
+    """What a capture has recorded (cudaGraph_t): nodes in the order of capture, so that edges lead forward."""
+
+    number: int
+    device: int
+    nodes: tuple[GraphNode, ...]
+    tail: tuple[int, ...]
+    """The places of the nodes after which the graph is complete."""
+    priorities: tuple[int, ...]
+    """Of the streams from which it was captured, by lane."""
+
+
+@attrs.define(eq=False)
+class Capture:
+    """A capture in progress."""
+
+    origin: Stream
+    mode: CaptureMode
+    thread: str
+    """Who began it."""
+    tails: dict[Stream, tuple[int, ...]]
+    """The streams of the capture in the order in which they joined, and what the next node of each comes after."""
+    nodes: list[GraphNode] = attrs.field(factory=list)
+    broken: str | None = None
+    """What invalidated it."""
+    ended: bool = False
+
+    def add(self, stream: Stream, work: NodeWork) -> None:
+        """Put a node behind everything in a stream of the capture."""
+        self.nodes.append(GraphNode(work, [*self.tails].index(stream), self.tails[stream]))
+        self.tails[stream] = (len(self.nodes) - 1,)
+
+    def unjoined(self) -> bool:
+        """Tell whether there is a node after which nothing in the origin comes."""
+        joined: set[int] = set()
+        front = [*self.tails[self.origin]]
+        while front:
+            if (place := front.pop()) not in joined:
+                joined.add(place)
+                front.extend(self.nodes[place].after)
+        return len(joined) < len(self.nodes)
+
+
+@attrs.frozen(eq=False)
+class CapturedMark:
+    """An event that was recorded in a capture: behind which nodes."""
+
+    capture: Capture
+    after: tuple[int, ...]
+
+
+@attrs.frozen
+class Violation:
+    """What a capture forbids: the code of the error, and why."""
+
+    code: str
+    why: str
+
+
+class Captures:
+    """The captures of one context that have begun and not ended."""
+
+    def __init__(self, order: ImplicitOrder) -> None:
+        self._order = order
+        self.streams: dict[Stream, Capture] = {}
+        """The capturing streams."""
+
+    def begin(self, stream: Stream, mode: CaptureMode, thread: str) -> None:
+        """Have a stream capture from now on."""
+        self.streams[stream] = Capture(stream, mode, thread, {stream: ()})
+
+    def end(self, capture: Capture) -> None:
+        """Have the streams of a capture carry commands out again."""
+        capture.ended = True
+        for stream in capture.tails:
+            self.streams.pop(stream, None)
+
+    def violated(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
+        """Return why a call is forbidden while streams capture, and invalidate the captures that it violates."""
+        if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
+            if capture.broken is not None:
+                return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
+            if (why := _NEVER.get(api)) is not None:
+                return self.breaking(capture, UNSUPPORTED, f"stream {stream.index} is capturing, and {why}")
+        for capturing, capture in self.streams.items():
+            if stream is not None and stream is self._order.legacy and self._order.blocks(capturing):
+                why = f"the legacy default stream would wait for stream {capturing.index}, which is capturing"
+                return self.breaking(capture, IMPLICIT, why)
+            mine = capture.mode == "thread_local" and capture.thread == thread
+            if api in _UNSAFE and (mine or capture.mode == "global"):
+                how = f"stream {capturing.index} is capturing in mode {capture.mode}"
+                why = f"calls for memory are unsafe while {how}"
+                return self.breaking(capture, UNSUPPORTED, why)
+        return None
+
+    def follow(self, stream: Stream, mark: CapturedMark | None) -> Violation | None:
+        """Let what is captured from a stream from now on come after a mark, or return why it cannot.
+
+        mark: None for an event that was recorded outside of captures.  A stream that does not capture joins.
+        """
+        own = self.streams.get(stream)
+        if mark is None:
+            why = f"stream {stream.index} is capturing, and the event was recorded outside of the capture"
+            return None if own is None else self.breaking(own, ISOLATION, why)
+        capture = mark.capture
+        if capture.ended or capture.origin not in self.streams:
+            return Violation(CAPTURED_EVENT, "the event was recorded in a capture that has ended, or on another device")
+        if own is not None and own is not capture:
+            why = f"streams {own.origin.index} and {capture.origin.index} capture different graphs"
+            self.breaking(own, MERGE, why)
+            return self.breaking(capture, MERGE, why)
+        if stream is self._order.legacy:
+            return self.breaking(capture, IMPLICIT, "the legacy default stream cannot capture")
+        self.streams[stream] = capture
+        capture.tails[stream] = tuple(sorted({*capture.tails.get(stream, ()), *mark.after}))
+        return None
+
+    @staticmethod
+    def breaking(capture: Capture, code: str, why: str) -> Violation:
+        """Invalidate a capture; returns the error of the call that does it."""
+        capture.broken = capture.broken or why
+        return Violation(code, why)
