@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from offloadrt.kernels import Kernel, expect, kernel
     from offloadrt.models import cuda, openacc, openmp, stdpar
     from offloadrt.sim import Simulation
-    from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario
+    from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario, to_pandas, to_polars
 
 __version__ = "0.2.0"
 
@@ -40,6 +40,8 @@ __all__ = [
     "openmp",
     "scenario",
     "stdpar",
+    "to_pandas",
+    "to_polars",
 ]
 
 _HOMES = {
@@ -54,6 +56,8 @@ _HOMES = {
     "expect": "offloadrt.kernels",
     "kernel": "offloadrt.kernels",
     "scenario": "offloadrt.study",
+    "to_pandas": "offloadrt.study",
+    "to_polars": "offloadrt.study",
 }
 
 

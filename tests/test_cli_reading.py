@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.cli import main
-from offloadrt.cli.render import figure
 from offloadrt.study import ParameterError, execute, find_scenario
+from offloadrt.study.reporting.words import figure
 from offloadrt.study.scripts.numbers import read_float, read_int, unit_of
 
 TOYS = Path(__file__).parent / "study" / "toys.py"

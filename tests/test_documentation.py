@@ -34,6 +34,12 @@ def test_the_tutorials_program_finds_what_the_tutorial_says(jacobi: str) -> None
     assert each.calls["cuMemFree"].count == 5 * once.calls["cuMemFree"].count
 
 
+def test_the_notebooks_page_works_as_it_stands() -> None:
+    names: dict[str, object] = {}
+    exec("\n".join(code(DOCS / "how-to" / "notebooks.md", "python")), names)
+    assert names["table"]["threads"].to_list() == [1, 2, 4]  # type: ignore[index]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):

@@ -10,6 +10,8 @@
 ``races.py``          accesses that nothing orders
 ``versions.py``       which copy of the data is the newest: stale and uninitialised data
 ``mappings.py``       maps and blocks: what is missing, too much, or ended under others
+``waste.py``          transfers and allocations that were for nothing
+``costs.py``          how long copies, allocations and frees took, from the trace
 ``mistakes.py``       what is reported, for people and as JSON
 ``sources.py``        the line of the program that is running
 ====================  ===============================================================================================
@@ -21,6 +23,7 @@ when one of them is touched wholly and covers the other.
 """
 
 from offloadrt.checking.checker import Checker
-from offloadrt.checking.mistakes import Mistake, Story
+from offloadrt.checking.costs import Costs
+from offloadrt.checking.mistakes import Mistake, Story, Waste
 
-__all__ = ["Checker", "Mistake", "Story"]
+__all__ = ["Checker", "Costs", "Mistake", "Story", "Waste"]

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.checking.accesses import Access, Directive, Role, WatchedBlock
+from offloadrt.checking.costs import Costs
 from offloadrt.checking.mappings import Mappings
 from offloadrt.checking.memories import Memories
-from offloadrt.checking.mistakes import Mistake, Mistakes, Story
+from offloadrt.checking.mistakes import Mistake, Mistakes, Story, Waste
 from offloadrt.checking.races import Races
 from offloadrt.checking.sources import program_line
 from offloadrt.checking.strands import Strand, Strands
 from offloadrt.checking.tasks import Tasks
 from offloadrt.checking.versions import Versions
+from offloadrt.checking.waste import DataOperation, Wastes
 from offloadrt.runtime import program_events as ev
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
@@ -34,6 +36,7 @@ class Checker:
         self._races = Races(self._strands, self._found)
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
+        self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._memories = Memories()
         self._tasks = Tasks(self._strands, self._found)
@@ -78,6 +81,14 @@ class Checker:
             self._mappings.finish(self._memories.leaked)
             self._tasks.finish()
         return self._found.all()
+
+    def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
+        """Return what was done for nothing, once, after `finish`, the most time first.
+
+        Of data that a mistake is about nothing is certain, so nothing is returned.
+        """
+        doubtful = {mistake.subject.partition(" on ")[0] for mistake in self._found.all()}
+        return [waste for waste in self._wastes.finish(costs, ended) if waste.subject not in doubtful]
 
     @property
     def unknown_kernels(self) -> list[str]:
@@ -151,6 +162,7 @@ class Checker:
         begin, end = array.address, array.address + array.nbytes
         self._races.forget(HOST, begin, end)
         self._versions.array_made(begin, end)
+        self._wastes.array_made(begin, end)
 
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
@@ -175,6 +187,8 @@ class Checker:
             where, self.sim.now, array.name,
         )  # fmt: skip
         self._races.access(access)
+        if judged:
+            self._wastes.host_used(begin, begin + nbytes, writes, exact)
         if judged and writes is not None:
             if writes:
                 self._versions.host_written(access)
@@ -194,6 +208,8 @@ class Checker:
         self._memories.add_block(block)
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
+        owner = (event.array, event.nbytes) if event.array is not None else (directive.where, event.nbytes)
+        self._wastes.block_made(block, (event.device, *owner) if block.by_routine or event.array is not None else None)
 
     def _block_freed(self, event: ev.BlockFreed) -> None:
         directive = self._directive(event.cause)
@@ -201,52 +217,24 @@ class Checker:
         if block is None:
             return
         role: Role = "" if block.entry is None else "leaves"
-        self._races.access(
-            self._access(
-                directive,
-                event.device,
-                block.begin,
-                block.end,
-                True,
-                True,
-                f"frees {block.name} of the device in",
-                block.name,
-                role,
-                block,
-            )
-        )
+        did = f"frees {block.name} of the device in"
+        access = self._access(
+            directive, event.device, block.begin, block.end, True, True, did, block.name, role, block
+        )  # fmt: skip
+        self._races.access(access)
+        self._wastes.block_freed(block, access.story, event.cause)
 
     def _access(
-        self,
-        directive: Directive,
-        memory: int,
-        begin: int,
-        end: int,
-        writes: bool,
-        exact: bool,
-        did: str,
-        name: str,
-        role: Role = "",
-        block: WatchedBlock | None = None,
-    ) -> Access:
+        self, directive: Directive, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
+        role: Role = "", block: WatchedBlock | None = None,
+    ) -> Access:  # fmt: skip
         strand = directive.strand
         kernel = f"kernel {directive.kernel!r} of " if did.endswith(" kernel") else ""
         text = f"{did.removesuffix(' kernel')} {kernel}{directive.name}"
         return Access(
-            memory,
-            begin,
-            end,
-            writes,
-            exact,
-            strand,
-            strand.epoch,
-            text,
-            directive.where,
-            self.sim.now,
-            name,
-            role,
-            block,
-        )
+            memory, begin, end, writes, exact, strand, strand.epoch, text, directive.where, self.sim.now,
+            name, role, block,
+        )  # fmt: skip
 
     def _entry_entered(self, event: ev.EntryEntered) -> None:
         entry, directive = event.entry, self._directive(event.cause)
@@ -302,7 +290,11 @@ class Checker:
             return
         array, host = event.array, event.host_address
         name = array.name if array is not None else entry.name if entry is not None else "device memory"
+        told = self._story(
+            directive, f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
+        )
         if event.op == "attach":
+            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes)
             self._versions.device_maybe_written(device, begin, end, entry)
             return
         if event.op == "d2d":
@@ -313,8 +305,17 @@ class Checker:
             written = self._access(directive, device, begin, end, True, True, f"copies to {name} in", name)
             self._races.access(written)
             self._versions.between_devices(event.source, host, written, entry)
+            from_block = self._memories.block_at(event.source, host)
+            from_entry = self._memories.entry_at(event.source, host)
+            self._wastes.device_used(
+                from_block, from_entry, event.source, host, host + event.nbytes, reads=True, writes=False, exact=True
+            )
+            self._wastes.device_used(block, entry, device, begin, end, reads=False, writes=True, exact=True)
             return
         to_device = event.op == "h2d"
+        copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
+        host_known = array is not None and not array.phantom and self._has_lines
+        self._wastes.copied(copy, entry, host if array is not None else None, host_known)
         did = f"copies {name} to the device in" if to_device else f"copies {name} from the device in"
         if array is not None:
             self._races.access(self._access(directive, HOST, host, host + event.nbytes, not to_device, True, did, name))
@@ -344,6 +345,7 @@ class Checker:
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
         for use in uses:
             begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
+            self._waste_use(use)
             if use.maybe:
                 if use.mapped:
                     self._unknown.add(directive.kernel)
@@ -359,20 +361,21 @@ class Checker:
                 continue
             block = None if memory == HOST else self._memories.block_at(memory, begin)
             role: Role = "uses" if use.mapped else ""
+            did = f"{verb} {use.name} in kernel"
             access = self._access(
-                directive,
-                memory,
-                begin,
-                end,
-                use.writes,
-                use.exact,
-                f"{verb} {use.name} in kernel",
-                use.name,
-                role,
-                block,
-            )
+                directive, memory, begin, end, use.writes, use.exact, did, use.name, role, block
+            )  # fmt: skip
             self._races.access(access)
             self._judge(access)
+
+    def _waste_use(self, use: MemoryUse) -> None:
+        begin, end = use.begin, use.begin + use.nbytes
+        if use.memory == HOST:
+            self._wastes.host_used(begin, end, None if use.maybe else use.writes, use.exact)
+            return
+        block, entry = self._memories.block_at(use.memory, begin), self._memories.entry_at(use.memory, begin)
+        reads, writes = use.maybe or not use.writes, use.maybe or use.writes
+        self._wastes.device_used(block, entry, use.memory, begin, end, reads=reads, writes=writes, exact=use.exact)
 
     def _judge(self, access: Access) -> None:
         """Compare versions: of what a kernel reads, or make one of what it writes."""

@@ -51,6 +51,38 @@ class Mistake:
         return [f"{self.kind}: {self.subject}{often}", *told, *([f"  {self.advice}"] if self.advice else [])]
 
 
+WasteKind = Literal["duplicate transfer", "round trip", "unread transfer", "unused allocation", "repeated allocation"]
+
+ADVICE: Final[dict[WasteKind, str]] = {
+    "duplicate transfer": "The data was there already: keep it mapped (`target data`), or leave the copy out.",
+    "round trip": "The data came back unchanged: map it `to` instead of `tofrom`, or keep it mapped between two uses.",
+    "unread transfer": "Nobody read what it brought: map it `from` or `alloc`, or leave the copy out.",
+    "unused allocation": "No kernel used the block: leave the map out.",
+    "repeated allocation": "It was freed and allocated again: `target data` around both uses keeps it.",
+}
+
+
+@attrs.frozen
+class Waste:
+    """What one place of the program did for nothing.
+
+    story: the first time. nbytes, time_s: all times together; virtual seconds of copy engines or of driver calls.
+    """
+
+    kind: WasteKind
+    subject: str
+    device: int
+    story: Story
+    nbytes: int
+    time_s: float
+    times: int = 1
+
+    @property
+    def advice(self) -> str:
+        """Return what would mend it."""
+        return ADVICE[self.kind]
+
+
 @attrs.define
 class Mistakes:
     """The mistakes of a run, each pair of places of the program once."""

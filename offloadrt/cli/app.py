@@ -25,6 +25,7 @@ app = App(
     suppress_keyboard_interrupt=False,
     version=offloadrt.__version__,
 )
+app.register_install_completion_command(help="Install completion for this shell: bash, zsh, fish or PowerShell.")
 
 
 @app.command(name="list")

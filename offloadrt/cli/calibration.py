@@ -12,10 +12,11 @@ from offloadrt.calibration import Calibration, CalibrationError, calibrate
 from offloadrt.calibration.calibration import CalibratedEntry
 from offloadrt.calibration.kernel_times import ComparedKernel, compare
 from offloadrt.calibration.profile_file import write
-from offloadrt.cli.render import seconds, table_of
+from offloadrt.cli.render import table_of
 from offloadrt.machine import ProfileError
 from offloadrt.recording.format import RecordingError, RecordingFile
 from offloadrt.study.errors import UserError
+from offloadrt.study.reporting.words import seconds
 from offloadrt.study.running import profiles
 
 

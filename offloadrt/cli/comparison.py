@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from offloadrt.cli.render import changed, figure, percent, seconds, table_of, where, word
+from offloadrt.cli.render import changed, table_of
+from offloadrt.study.reporting.words import figure, named, percent, seconds, where, word
 
 if TYPE_CHECKING:
     from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison
     from offloadrt.study.reporting.drawn import DrawnComparison
-    from offloadrt.study.scripts.parameters import Value
 
 
 _BESIDE = 5
@@ -27,8 +27,8 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
     """Show the whole comparison, case by case."""
     runs = f"the median of {comparison.repeat} runs" if comparison.repeat > 1 else f"seed {comparison.seed}"
     place = escape(f"on {where(comparison)}, {runs}{changed(comparison.results[0])}")
-    yield f"[bold]{comparison.scenario}[/] {escape(_named(comparison.fixed))}  {place}"
-    yield f"baseline: {escape(_named(comparison.baseline))}; a ratio is the baseline's figure over the variant's"
+    yield f"[bold]{comparison.scenario}[/] {escape(named(comparison.fixed))}  {place}"
+    yield f"baseline: {escape(named(comparison.baseline))}; a ratio is the baseline's figure over the variant's"
     many = len(comparison.measures) > _BESIDE
     if many:
         for case in comparison.cases:
@@ -50,16 +50,12 @@ def drawn(comparison: DrawnComparison) -> Iterable[RenderableType]:
     """Show the ratios over all draws, and who wins in how many."""
     entries = f"{len(comparison.entries)} entries of {where(comparison)}"
     yield f"[bold]{comparison.scenario}[/] at {comparison.draws} places, drawn in the ranges of {escape(entries)}"
-    yield f"baseline: {escape(_named(comparison.baseline))}; a ratio is the baseline's time over the variant's"
+    yield f"baseline: {escape(named(comparison.baseline))}; a ratio is the baseline's time over the variant's"
     shown = table_of("", "", "median ratio", "90 % of the draws", "wins in", right=(1, 2, 3))
     for variant in comparison.variants:
         interval = f"{variant.low:.4g} to {variant.high:.4g}"
-        shown.add_row(escape(_named(variant.parameters)), f"{variant.median:.4g}", interval, str(variant.wins))
+        shown.add_row(escape(named(variant.parameters)), f"{variant.median:.4g}", interval, str(variant.wins))
     yield shown
-
-
-def _named(parameters: Mapping[str, Value]) -> str:
-    return " ".join(f"{name}={word(value)}" for name, value in parameters.items())
 
 
 def _short(variant: ComparedVariant) -> str:
@@ -125,7 +121,7 @@ def _ratios(comparison: Comparison, name: str) -> Table:
 
 
 def _title(what: str, case: Case) -> str:
-    return f"\n[bold]{what}[/]" + (f" ({escape(_named(case.parameters))})" if case.parameters else "")
+    return f"\n[bold]{what}[/]" + (f" ({escape(named(case.parameters))})" if case.parameters else "")
 
 
 def _calls(case: Case, title: str) -> Iterable[RenderableType]:

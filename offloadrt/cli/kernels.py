@@ -15,12 +15,20 @@ from offloadrt.cli.render import table_of
 from offloadrt.compilers.multi_device import PredicatedKernel, predicate
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
+from offloadrt.kernels.accesses.frequency import BRANCH, UNKNOWN_LOOP
 from offloadrt.kernels.counting.index_ranges import show_ranges
 from offloadrt.study import Scenario
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.tracebacks import script_failure
 
 _PAPERS = "offloadrt.papers."
+
+_LAF = "LAF, an array's local access frequency: its loads and stores in one iteration of a kernel"
+_GAF = (
+    "GAF, an object's global access frequency: the sum over the target regions of how often a region runs, times the "
+    f"LAF there. Where the source does not tell, a loop is assumed to make {UNKNOWN_LOOP:g} trips, and a branch to be "
+    f"taken with probability {BRANCH:g}"
+)
 
 _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), expect(range(FIRST, LAST), trips=6)"
 
@@ -33,9 +41,12 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
     for kernel in kernels:
         yield from declared(kernel) if kernel.analysis is None else analysed(kernel, kernel.analysis)
     if any(kernel.analysis is not None for kernel in kernels):
-        yield "\nbytes are of elements; a launch moves the sectors (a machine's mem.sector) in which they lie"
+        yield f"\n{_LAF}"
+        yield "bytes are of elements; a launch moves the sectors (a machine's mem.sector) in which they lie"
     for host, program in programs.items():
         yield from frequencies(host, program)
+    if programs:
+        yield f"\n{_GAF}"
     for message in unread:
         yield "\n" + escape(message)
 
@@ -192,7 +203,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
         table.add_row(*_cells(use, any(access.near is not None for access in accesses)), *map(escape, ranges))
     yield table
     if analysis.guessed:
-        yield escape(f"guessed: {'; '.join(analysis.guessed)}")
+        yield escape(f"assumed: {'; '.join(analysis.guessed)}")
         yield escape(_HINTS)
     if analysis.exact_at_launch:
         lines = ", ".join(map(str, analysis.exact_at_launch))

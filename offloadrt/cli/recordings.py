@@ -9,9 +9,10 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.markup import escape
 
-from offloadrt.cli.render import seconds, size, table_of
+from offloadrt.cli.render import table_of
 from offloadrt.recording.format import Recording, RecordingError, RecordingFile, summary
 from offloadrt.study.errors import UserError
+from offloadrt.study.reporting.words import seconds, size
 
 _ENDED = {"exit": "", "stopped": "stopped by --stop-after", "cut": "cut off: the program crashed or was killed"}
 _MOST_KERNELS = 3

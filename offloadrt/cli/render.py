@@ -11,49 +11,15 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from offloadrt.study.reporting.words import figure, named, percent, seconds, size, where, word
+
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
-    from offloadrt.study.reporting.compare import Comparison
-    from offloadrt.study.reporting.drawn import DrawnComparison
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
     from offloadrt.study.validation.validate import ValidationReport
     from offloadrt.trace import TraceStatistics
-
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-def seconds(value: float) -> str:
-    """Write a time for people: `12.35 ms`."""
-    for factor, unit in _TIMES:
-        if abs(value) >= factor:
-            return f"{value / factor:.4g} {unit}"
-    return "0 s" if value == 0 else f"{value:.3g} s"
-
-
-def size(nbytes: float) -> str:
-    """Write a number of bytes for people: `1.5 MiB`."""
-    for factor, unit in _SIZES:
-        if nbytes >= factor:
-            return f"{nbytes / factor:.4g} {unit}"
-    return f"{nbytes:.0f} B"
-
-
-def figure(name: str, value: object) -> str:
-    """Write a measured figure for people: the end of its name tells its unit, `_s`, `_per_s` or `_bytes`."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if name.endswith("bytes_per_s"):
-        return f"{value / 1e9:.5g} GB/s"
-    if name.endswith("_per_s"):
-        return f"{value:.5g} /s"
-    if name.endswith("_s"):
-        return seconds(value)
-    if name.endswith("_bytes"):
-        return size(value)
-    return str(value) if isinstance(value, int) else f"{value:.5g}"
 
 
 def table_of(title: str, *columns: str, right: Iterable[int] = ()) -> Table:
@@ -102,10 +68,6 @@ def scenario(chosen: Scenario) -> Iterable[RenderableType]:
         )
 
 
-def word(value: object) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def changed(run: Result) -> str:
     """Say how a run was made, where that is not the default: `, alloc.cudaFree = 20us, strategy = random`."""
     words = []
@@ -118,18 +80,21 @@ def changed(run: Result) -> str:
     return "".join(f", {text}" for text in words)
 
 
-def where(of: Result | Comparison | DrawnComparison | ValidationReport) -> str:
-    """Name the machine and the runtime: `alex-a100 with llvm22`."""
-    return f"{of.machine} with {of.runtime}" if of.runtime else of.machine
-
-
 def result(run: Result) -> Iterable[RenderableType]:
     """Show a run: its figures, where its time went, and what it waited for."""
-    named = " ".join(f"{name}={word(value)}" for name, value in run.parameters.items())
-    yield f"[bold]{run.scenario}[/] {escape(named)}  on {where(run)}, seed {run.seed}{escape(changed(run))}"
+    how = f"on {where(run)}, seed {run.seed}{changed(run)}"
+    yield f"[bold]{run.scenario}[/] {escape(named(run.parameters))}  {escape(how)}"
+    given = {**run.parameters, **run.inputs}
+    if run.inputs:
+        table = table_of("", "taken in a range", "value", right=(1,))
+        for name, taken in run.inputs.items():
+            table.add_row(escape(name), escape(figure(name, taken)))
+        yield table
     table = table_of("", "measured", "value", right=(1,))
     table.add_row("elapsed (virtual time)", seconds(run.elapsed_s))
     for name, value in run.measured.items():
+        if name in given and given[name] == value:
+            continue  # an input that the program hands back, not a figure
         table.add_row(escape(name), escape(figure(name, value)))
     if run.trace_hash is not None:
         table.add_row("trace hash", run.trace_hash)
@@ -238,13 +203,11 @@ def _bytes(run: Result) -> Iterable[tuple[str, int]]:
     return ("h2d", moved.h2d), ("d2h", moved.d2h), ("d2d", moved.d2d), ("p2p", moved.p2p)
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
 def statistics(log: TraceStatistics) -> Iterable[RenderableType]:
     """Show a log's API calls, locks, engines, kernels and bytes."""
-    table = table_of("API calls", "name", "calls", "total", "mean", "min", "max", "share", right=(1, 2, 3, 4, 5, 6))
+    table = table_of(
+        "API calls", "name", "calls", "total", "mean", "min", "max", "of all calls", right=(1, 2, 3, 4, 5, 6)
+    )
     for name, call in log.calls.table().items():
         times = map(seconds, (call.total_s, call.mean_s, call.min_s, call.max_s))
         table.add_row(escape(name), str(call.count), *times, f"{call.percent:.1f} %")

@@ -92,7 +92,8 @@ def printed(page: Page) -> Iterable[RenderableType]:
     """Show the whole page."""
     from rich.markup import escape
 
-    from offloadrt.cli.render import percent, seconds, table_of
+    from offloadrt.cli.render import table_of
+    from offloadrt.study.reporting.words import percent, seconds
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
     yield f"{escape(page.command)}: {seconds(page.elapsed_s)}, {percent(page.waited)} of the critical path is waiting"
@@ -126,7 +127,8 @@ def printed(page: Page) -> Iterable[RenderableType]:
 def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
     from rich.markup import escape
 
-    from offloadrt.cli.render import percent, seconds, table_of
+    from offloadrt.cli.render import table_of
+    from offloadrt.study.reporting.words import percent, seconds
 
     table = table_of(f"\n{title}", "", "time", "share", "waited", right=(1, 2, 3))
     for share in list(shares)[:_MOST]:

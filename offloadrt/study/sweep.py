@@ -20,12 +20,15 @@ import msgspec
 
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.points import Point
+from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result, to_json
+from offloadrt.study.reporting.words import figure, named, seconds, word
 from offloadrt.study.running.execution import execute_repeatedly
 from offloadrt.study.scripts import registry
 
 _INTERRUPTIBLE_S = 0.5
 """Longest wait in one call; between two waits Python sees a Ctrl-C, which polars' own handler of SIGINT would hide."""
+_MOST_IN_HTML = 20
 
 
 @attrs.frozen
@@ -52,6 +55,32 @@ class SweepOutcome:
     def finished(self) -> list[Result]:
         """Return the results there are, in order."""
         return [result for result in self.results if result is not None]
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook a row for each of the first finished points, and what failed."""
+        first = self.finished[:_MOST_IN_HTML]
+        values: dict[str, set[str]] = {}
+        for point in self.points:
+            for name, value in point.parameters.items():
+                values.setdefault(name, set()).add(word(value))
+        swept = [name for name, of in values.items() if len(of) > 1]
+        measured = list(dict.fromkeys(name for result in first for name in result.measured))
+        rows = [
+            [
+                *(word(result.parameters.get(name)) for name in swept),
+                seconds(result.elapsed_s),
+                *(figure(name, result.measured.get(name)) for name in measured),
+            ]
+            for result in first
+        ]
+        count = f"{len(self.finished)} of {len(self.points)} points"
+        failed = [(named(failure.point.parameters), failure.message) for failure in self.failures[:_MOST_IN_HTML]]
+        return html_page(
+            f"{self.points[0].scenario}: {count}" if self.points else count,
+            f"the first {len(first)} are shown; `to_polars(outcome.finished)` has all" if rows else "",
+            html_table("", [*swept, "elapsed_s", *measured], rows),
+            html_table(f"{len(self.failures)} failed", ("", "why"), failed),
+        )
 
 
 def run_point(point: Point) -> bytes:

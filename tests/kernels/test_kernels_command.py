@@ -79,7 +79,7 @@ def test_the_command_says_what_is_guessed_and_how_to_give_a_hint(
     script.write_text(SCRIPT.replace("            s += v[i, j]\n", branch))
     assert main(["kernels", str(script)]) == 0
     lines = lines_of(capsys.readouterr().out)
-    assert "guessed: line 16: the branch is taken with probability 0.5" in lines
+    assert "assumed: line 16: the branch is taken with probability 0.5" in lines
     assert any(line.startswith("say what is known with `expect`: expect(CONDITION, probability") for line in lines)
     assert "conditions on an index count as 0.5 here, and exactly at a launch: line 18" in lines
 

@@ -16,7 +16,7 @@ from offloadrt.study import Figure, Result, UserError, find_scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for, label, spaced
-from offloadrt.study.reporting.table import frame, row, write
+from offloadrt.study.reporting.table import row, to_polars, write
 from offloadrt.study.sweep import sweep
 
 QUEUEING = find_scenario(f"{Path(__file__).with_name('toys.py')}:queueing")
@@ -43,7 +43,7 @@ def test_parquet_and_csv_say_the_same(results: list[Result], tmp_path: Path) -> 
 
 def test_columns_that_differ_become_null_or_wider(results: list[Result]) -> None:
     other = attrs.evolve(results[1], measured={"per_thread_s": 1, "extra": 2.5})
-    table = frame([results[0], other])
+    table = to_polars([results[0], other])
     assert table["extra"].to_list() == [None, 2.5] and table["per_thread_s"].to_list() == [0.5, 1.0]
 
 

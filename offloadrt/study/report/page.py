@@ -15,6 +15,8 @@ import attrs
 from offloadrt.study.report import charts
 from offloadrt.study.report.threads import Frame, flame_of, own_times, threads_of
 from offloadrt.study.report.timeline import CRITICAL_PATH, TimelineTrack, overview, timeline_of
+from offloadrt.study.reporting.html_tables import html_table
+from offloadrt.study.reporting.words import seconds
 from offloadrt.study.why.explain import Page
 from offloadrt.study.why.observed import Observed
 from offloadrt.study.why.sentence import PathShare
@@ -107,7 +109,7 @@ def _section(number: int, run: ReportedRun, short_ps: int, counters: bool) -> st
     rows = [(key, _ends(entry), entry.source, entry.note) for key, entry in unknown]
     parts.append(
         f"<details><summary>{len(unknown)} entries of {html.escape(page.machine)} are ranges</summary>"
-        + _table("", ("entry", "range", "source", "note"), rows)
+        + html_table("", ("entry", "range", "source", "note"), rows)
         + "</details>"
     )
     return f"<section>{''.join(parts)}</section>"
@@ -126,13 +128,13 @@ def _what_if(page: Page) -> str:
     tried = page.tried.what_ifs[:_MOST_LINES]
     if not tried:
         return ""
-    rows = [(one.change.name, one.change.kind, _seconds(one.elapsed_s), f"{one.gain:.4g}") for one in tried]
-    return _table(f"What if (gain in {page.tried.merit})", ("change", "kind", "elapsed", "gain"), rows)
+    rows = [(one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}") for one in tried]
+    return html_table(f"What if (gain in {page.tried.merit})", ("change", "kind", "elapsed", "gain"), rows)
 
 
 def _shares(title: str, shares: Iterable[PathShare]) -> str:
     rows = [(one.name, _time(one.ps), f"{one.share:.1%}", f"{one.waited:.1%}") for one in list(shares)[:_MOST_LINES]]
-    return _table(title, ("", "time", "share", "waited"), rows)
+    return html_table(title, ("", "time", "share", "waited"), rows)
 
 
 def _resources(page: Page) -> str:
@@ -144,7 +146,7 @@ def _resources(page: Page) -> str:
         )
         p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
         rows.append((use.name, f"{use.utilisation:.1%}", f"{use.mean_queue:.2f}", p95, holders))
-    return _table("Resources", ("", "in use", "mean queue", "95 %", "mostly by"), rows)
+    return html_table("Resources", ("", "in use", "mean queue", "95 %", "mostly by"), rows)
 
 
 def _comparison(runs: Sequence[ReportedRun]) -> str:
@@ -153,27 +155,11 @@ def _comparison(runs: Sequence[ReportedRun]) -> str:
         (run.name, _time(run.page.elapsed_ps), f"{first.elapsed_ps / run.page.elapsed_ps:.4g}", run.page.limit.sentence)
         for run in runs
     ]
-    return _table("The runs side by side", ("run", "elapsed", "times as fast as the first", "what limits it"), rows)
-
-
-def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    def line(cells: Sequence[str], kind: str) -> str:
-        return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"
-
-    caption = f"<caption>{html.escape(title)}</caption>" if title else ""
-    body = "".join(line(row, "td") for row in rows)
-    return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
+    return html_table("The runs side by side", ("run", "elapsed", "times as fast as the first", "what limits it"), rows)
 
 
 def _time(ps: int) -> str:
-    return _seconds(ps * 1e-12)
-
-
-def _seconds(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.4g} {unit}"
-    return f"{seconds * 1e9:.4g} ns"
+    return seconds(ps * 1e-12)
 
 
 # ---------------------------------------------------------------------- data for the script

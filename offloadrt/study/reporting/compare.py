@@ -21,8 +21,10 @@ import msgspec
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting import figures
+from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
 from offloadrt.study.reporting.table import Cell, row
+from offloadrt.study.reporting.words import figure, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
@@ -131,6 +133,22 @@ class Comparison:
             for variant, entry in zip(case.variants, plain["variants"], strict=True):
                 entry["result"] = builtins(variant.result)
         return msgspec.json.encode(record)
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook every figure and its ratio, a row for each variant."""
+        places = [*self.cases[0].parameters, *self.baseline]
+        rows = []
+        for case in self.cases:
+            for variant in case.variants:
+                place = {**case.parameters, **variant.parameters}
+                cells = [word(place[name]) for name in places]
+                for name, of in variant.figures.items():
+                    cells += [figure(name, of.value), "–" if of.ratio is None else f"{of.ratio:.4g}"]
+                rows.append(cells)
+        remark = f"baseline: {named(self.baseline)}; a ratio is the baseline's figure over the variant's"
+        head = [*places, *(part for name in self.measures for part in (name, "ratio"))]
+        title = f"{self.scenario} {named(self.fixed)} on {where(self)}"
+        return html_page(title, remark, html_table("", head, rows))
 
 
 def compare(

@@ -18,7 +18,9 @@ import msgspec
 from offloadrt.study.errors import UserError
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting.compare import baseline_of, read_axes
+from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.words import named, where
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
@@ -59,6 +61,16 @@ class DrawnComparison:
     def to_json(self) -> bytes:
         """Encode the comparison as one JSON object on one line."""
         return msgspec.json.encode(attrs.asdict(self))
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook the ratios of each variant over all draws."""
+        rows = [
+            (named(one.parameters), f"{one.median:.4g}", f"{one.low:.4g} to {one.high:.4g}", str(one.wins))
+            for one in self.variants
+        ]
+        remark = f"baseline: {named(self.baseline)}; a ratio is the baseline's time over the variant's"
+        title = f"{self.scenario} at {self.draws} places in the ranges of {where(self)}"
+        return html_page(title, remark, html_table("", ("", "median ratio", "90 % of the draws", "wins in"), rows))
 
 
 def compare_drawn(

@@ -11,7 +11,12 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import ScenarioRefused
+from offloadrt.study.reporting.html_tables import html_page, html_table
+from offloadrt.study.reporting.words import figure, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
+
+MOST_IN_HTML = 8
+"""Rows of a table that may be long, in a notebook."""
 
 
 @attrs.frozen
@@ -166,6 +171,30 @@ class Result:
             else self.calls.get(name) or outside[name]
             for name in {**self.calls, **outside}
         }
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what was given and measured, where the time went, and the calls that took longest."""
+        given = [*self.parameters.items(), *self.inputs.items()]
+        went = sorted(self.where_time_went.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
+        calls = sorted(self.calls.items(), key=lambda item: -item[1].total_s)[:MOST_IN_HTML]
+        measured = [("elapsed (virtual time)", seconds(self.elapsed_s))]
+        measured += [(name, figure(name, value)) for name, value in self.measured.items()]
+        return html_page(
+            f"{self.scenario} {named(self.parameters)}",
+            f"on {where(self)}, seed {self.seed}",
+            html_table("given", ("", "value"), [(name, figure(name, value)) for name, value in given]),
+            html_table("measured", ("", "value"), measured),
+            html_table(
+                "where the host threads' time went",
+                ("", "time", "share"),
+                [(name, seconds(part.total_s), percent(part.share)) for name, part in went],
+            ),
+            html_table(
+                "calls",
+                ("", "calls", "total", "mean"),
+                [(name, str(call.count), seconds(call.total_s), seconds(call.mean_s)) for name, call in calls],
+            ),
+        )
 
 
 @attrs.frozen

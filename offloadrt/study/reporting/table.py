@@ -15,6 +15,7 @@ from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.results import Result, builtins
 
 if TYPE_CHECKING:
+    import pandas
     import polars
 
 Cell = int | float | bool | str | None
@@ -47,23 +48,35 @@ def _flat(prefix: str, value: Any) -> dict[str, Cell]:
     return cells
 
 
-def frame(results: Sequence[Result]) -> polars.DataFrame:
-    """Put several results in a table; a column that a run lacks is null there.
+def _columns(results: Sequence[Result]) -> dict[str, list[Cell]]:
+    rows = [row(result) for result in results]
+    names = dict.fromkeys(name for cells in rows for name in cells)
+    return {name: [cells.get(name) for cells in rows] for name in names}
+
+
+def to_polars(results: Sequence[Result]) -> polars.DataFrame:
+    """Put results in a data frame of polars, a row for each; a column that a run lacks is null there.
 
     Raises UserError when polars is not installed.
     """
     series = library("polars").Series
-    rows = [row(result) for result in results]
-    columns = list(dict.fromkeys(name for cells in rows for name in cells))
-    table: polars.DataFrame = library("polars").DataFrame(
-        {name: series(name, [cells.get(name) for cells in rows], strict=False) for name in columns}
-    )
+    columns = {name: series(name, values, strict=False) for name, values in _columns(results).items()}
+    table: polars.DataFrame = library("polars").DataFrame(columns)
+    return table
+
+
+def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
+    """Put results in a data frame of pandas, a row for each; a number that a run lacks is NaN there.
+
+    Raises UserError when pandas is not installed.
+    """
+    table: pandas.DataFrame = library("pandas", "pandas").DataFrame(_columns(results))
     return table
 
 
 def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:
     """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths."""
-    table = frame(results)
+    table = to_polars(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
     table.write_parquet(parquet)
     table.write_csv(csv)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.checking import Checker, Mistake
+from offloadrt.checking import Checker, Costs, Mistake, Waste
 from offloadrt.driver.errors import DriverError
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError
@@ -34,6 +34,8 @@ class CheckReport:
     elapsed_s: float | None
     mistakes: tuple[Mistake, ...]
     unknown_kernels: tuple[str, ...]
+    wastes: tuple[Waste, ...] = ()
+    """What was done for nothing, the most time first; a program without mistakes may have some."""
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
@@ -61,15 +63,18 @@ def check(
 
     once = {key: value for key, value in attrs.asdict(options).items() if key != "repeat"}
     elapsed_s: float | None = None
+    costs = Costs()
     try:
-        elapsed_s = execute(scenario, given, progress=progress, watched=observed, **once).elapsed_s
+        elapsed_s = execute(scenario, given, progress=progress, watched=observed, sinks=[costs], **once).elapsed_s
     except (UserError, ScriptFailed) as error:
         if not checkers or not any(isinstance(cause, _OF_THE_PROGRAM) for cause in _causes(error)):
             raise
     run, checker = checkers[0]
     _require_openmp(scenario.name, run)
-    mistakes = tuple(checker.finish(ended=elapsed_s is not None))
-    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels))
+    ended = elapsed_s is not None
+    mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
+    unknown = tuple(checker.unknown_kernels)
+    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:

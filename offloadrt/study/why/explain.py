@@ -16,6 +16,9 @@ import attrs
 import msgspec
 
 from offloadrt.study.points import Options
+from offloadrt.study.reporting.html_tables import html_page, html_table
+from offloadrt.study.reporting.results import MOST_IN_HTML
+from offloadrt.study.reporting.words import percent, seconds
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.why.observed import Observed, observe
@@ -60,6 +63,34 @@ class Page:
                 tried.change.name for tried in self.tried.what_ifs if tried.command == row["command"]
             )
         return msgspec.json.encode(record)
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook the sentence, the critical path and what changes would gain."""
+        tables = [
+            html_table(
+                title,
+                ("", "time", "share", "waited"),
+                [
+                    (one.name, seconds(one.ps * 1e-12), percent(one.share), percent(one.waited))
+                    for one in shares[:MOST_IN_HTML]
+                ],
+            )
+            for title, shares in (
+                ("the critical path by resource", self.path_by_resource),
+                ("by call", self.path_by_call),
+                ("by line", self.path_by_line),
+            )
+        ]
+        what_ifs = [
+            (one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}")
+            for one in self.tried.what_ifs[:MOST_IN_HTML]
+        ]
+        return html_page(
+            self.limit.sentence,
+            f"{self.command}: {seconds(self.elapsed_s)}, {percent(self.waited)} of the critical path is waiting",
+            *tables,
+            html_table(f"what if ({self.tried.merit})", ("change", "kind", "elapsed", "gain"), what_ifs),
+        )
 
 
 def explain(

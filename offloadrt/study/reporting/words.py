@@ -1,0 +1,70 @@
+"""Figures in words for people: times, sizes, shares and values of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def seconds(value: float) -> str:
+    """Write a time for people: `12.35 ms`."""
+    for factor, unit in _TIMES:
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return "0 s" if value == 0 else f"{value:.3g} s"
+
+
+def size(nbytes: float) -> str:
+    """Write a number of bytes for people: `1.5 MiB`."""
+    for factor, unit in _SIZES:
+        if nbytes >= factor:
+            return f"{nbytes / factor:.4g} {unit}"
+    return f"{nbytes:.0f} B"
+
+
+def figure(name: str, value: object) -> str:
+    """Write a measured figure for people: the end of its name tells its unit, `_s`, `_per_s` or `_bytes`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if name.endswith("bytes_per_s"):
+        return f"{value / 1e9:.5g} GB/s"
+    if name.endswith("_per_s"):
+        return f"{value:.5g} /s"
+    if name.endswith("_s"):
+        return seconds(value)
+    if name.endswith("_bytes"):
+        return size(value)
+    return str(value) if isinstance(value, int) else f"{value:.5g}"
+
+
+def word(value: object) -> str:
+    """Write the value of a parameter as the command line takes it."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def percent(share: float) -> str:
+    """Write a share for people: `12.3 %`."""
+    return f"{100 * share:.1f} %"
+
+
+def named(parameters: Mapping[str, object]) -> str:
+    """Write parameters as the command line takes them: `threads=4 pinned=true`."""
+    return " ".join(f"{name}={word(value)}" for name, value in parameters.items())
+
+
+class RunsOn(Protocol):
+    """What has run somewhere: a result, a comparison, a report."""
+
+    @property
+    def machine(self) -> str: ...
+
+    @property
+    def runtime(self) -> str: ...
+
+
+def where(of: RunsOn) -> str:
+    """Name the machine and the runtime: `alex-a100 with llvm22`."""
+    return f"{of.machine} with {of.runtime}" if of.runtime else of.machine

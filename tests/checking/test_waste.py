@@ -1,0 +1,191 @@
+"""Transfers and allocations that are for nothing, each beside a mended twin of which nothing is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from checked_programs import Body, N, add, double, double_views, fill, fill_part
+
+from offloadrt import Run
+from offloadrt import openmp as omp
+from offloadrt.checking import Checker, Costs, Waste
+from offloadrt.cli import main
+
+BYTES = N * 8
+
+
+def wastes(body: Body) -> list[Waste]:
+    """Run a program to its end, and return what it wasted; it makes no mistakes."""
+    costs = Costs()
+    run = Run(sinks=[costs])
+    checker = Checker(run.sim)
+    run.observe(checker)
+
+    async def program() -> None:
+        await run.parallel(body, num_threads=1)
+        await run.finish()
+
+    run.sim.run(program)
+    assert run.trace is not None
+    run.trace.close()
+    assert not checker.finish()
+    return checker.wastes(costs)
+
+
+def wasted(body: Body) -> list[tuple[str, str, int]]:
+    return sorted((waste.kind, waste.subject, waste.times) for waste in wastes(body))
+
+
+@pytest.mark.parametrize(("host_writes", "expected"), [(False, [("duplicate transfer", "a", 2)]), (True, [])])
+def test_an_update_of_what_nobody_has_changed_is_a_duplicate(
+    host_writes: bool, expected: list[tuple[str, str, int]]
+) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+        async with t.target_data(omp.map(to=a, from_=b)):
+            for step in range(3):
+                if step:
+                    if host_writes:
+                        a[:] = float(step)
+                    await t.target_update(omp.to(a))
+                await t.target(add, b, a, N)
+
+    assert wasted(body) == expected
+
+
+def test_a_map_in_a_loop_sends_again_and_allocates_again_unless_a_region_is_around_it() -> None:
+    def looped(region: bool) -> Body:
+        async def body(t: omp.HostThread) -> None:
+            a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+            await t.target_enter_data(omp.map(alloc=b))
+            if region:
+                await t.target_enter_data(omp.map(to=a))
+            for _ in range(4):
+                await t.target(add, b, a, N, maps=omp.map(to=a))
+            if region:
+                await t.target_exit_data(omp.map(release=a))
+            await t.target_exit_data(omp.map(from_=b))
+
+        return body
+
+    assert wasted(looped(region=False)) == [("duplicate transfer", "a", 3), ("repeated allocation", "a", 3)]
+    assert wasted(looped(region=True)) == []
+
+
+def test_what_a_kernel_only_reads_makes_a_round_trip_with_tofrom() -> None:
+    def mapped(wasteful: bool) -> Body:
+        async def body(t: omp.HostThread) -> None:
+            a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+            maps = omp.map(tofrom=a, from_=b) if wasteful else omp.map(to=a, from_=b)
+            await t.target(add, b, a, N, maps=maps)
+
+        return body
+
+    assert wasted(mapped(wasteful=True)) == [("round trip", "a", 1)]
+    assert wasted(mapped(wasteful=False)) == []
+
+
+def test_results_that_go_back_to_the_device_unchanged_make_a_round_trip() -> None:
+    def steps(host_writes: bool) -> Body:
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", N, fill=1.0)
+            async with t.target_data(omp.map(tofrom=a)):
+                await t.target(double, a, N)
+                await t.target_update(omp.from_(a))
+                assert a[0] == 2.0
+                if host_writes:
+                    a[:] = 3.0
+                await t.target_update(omp.to(a))
+                await t.target(double, a, N)
+
+        return body
+
+    assert wasted(steps(host_writes=False)) == [("round trip", "a", 1)]
+    assert wasted(steps(host_writes=True)) == []
+
+
+def test_what_a_kernel_overwrites_need_not_be_sent() -> None:
+    def mapped(wasteful: bool) -> Body:
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", N, fill=0.0)
+            await t.target(fill, a, N, maps=omp.map(tofrom=a) if wasteful else omp.map(from_=a))
+
+        return body
+
+    assert wasted(mapped(wasteful=True)) == [("unread transfer", "a", 1)]
+    assert wasted(mapped(wasteful=False)) == []
+
+
+def test_what_a_kernel_overwrites_in_part_must_be_sent() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=0.0)
+        await t.target(fill_part, a, 0, N // 2, maps=omp.map(tofrom=a), iterations=N // 2)
+
+    assert wasted(body) == []
+
+
+def test_results_that_the_host_never_looks_at_before_the_next_ones() -> None:
+    def steps(host_reads: bool) -> Body:
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", N, fill=1.0)
+            async with t.target_data(omp.map(to=a)):
+                for _ in range(3):
+                    await t.target(double_views, a, iterations=N)
+                    await t.target_update(omp.from_(a))
+                    if host_reads:
+                        assert a[0] > 1.0
+
+        return body
+
+    assert wasted(steps(host_reads=False)) == [("unread transfer", "a", 2)]
+    assert wasted(steps(host_reads=True)) == []
+
+
+def test_a_block_that_no_kernel_uses() -> None:
+    def mapped(wasteful: bool) -> Body:
+        async def body(t: omp.HostThread) -> None:
+            a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+            async with t.target_data(omp.map(tofrom=a, alloc=b) if wasteful else omp.map(tofrom=a)):
+                await t.target(double, a, N)
+
+        return body
+
+    assert wasted(mapped(wasteful=True)) == [("unused allocation", "b", 1)]
+    assert wasted(mapped(wasteful=False)) == []
+
+
+def test_the_time_of_a_duplicate_is_that_of_its_copies() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+        async with t.target_data(omp.map(to=a, from_=b)):
+            for _ in range(3):
+                await t.target_update(omp.to(a))
+            await t.target(add, b, a, N)
+
+    (duplicate,) = wastes(body)
+    spec = Run().spec
+    latency, bandwidth = spec.value("copy.latency"), spec.value("link.h2d_pinned")
+    assert duplicate.nbytes == 3 * BYTES
+    assert duplicate.time_s == pytest.approx(3 * (latency + BYTES / bandwidth), rel=1e-6)
+
+
+def test_waste_alone_leaves_the_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "wasteful.py"
+    program.write_text(
+        "from offloadrt import Run, kernel, scenario\n"
+        "from offloadrt import openmp as omp\n\n"
+        "@kernel\ndef fill(a, n):\n    for i in range(n):\n        a[i] = 1.0\n\n"
+        "@scenario\nasync def wasteful(run: Run):\n    '''Sends what is overwritten.'''\n"
+        "    async def body(t):\n        a = t.array('a', 64, fill=0.0)\n"
+        "        await t.target(fill, a, 64, maps=omp.map(tofrom=a))\n"
+        "    await run.parallel(body)\n"
+    )
+    assert main(["check", str(program)]) == 0
+    told = capsys.readouterr().out
+    assert "wasteful on alex-a100: nothing to report\n" in told
+    assert "unread transfer" in told and "wasteful.py:14" in told
+    assert main(["check", str(program), "--json"]) == 0
+    (waste,) = json.loads(capsys.readouterr().out)["wastes"]
+    assert waste["kind"] == "unread transfer" and waste["nbytes"] == 512 and waste["time_s"] > 0

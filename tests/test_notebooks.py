@@ -1,0 +1,129 @@
+"""What a notebook shows of results, and how they become data frames."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import attrs
+import pytest
+
+from offloadrt import Result, to_pandas, to_polars
+from offloadrt.cli import main
+from offloadrt.study import execute, find_scenario
+from offloadrt.study.executors import executor
+from offloadrt.study.points import Options, grid
+from offloadrt.study.reporting.compare import compare
+from offloadrt.study.sweep import sweep
+from offloadrt.study.why.explain import explain
+
+TOYS = Path(__file__).parent / "study" / "toys.py"
+QUEUEING, PICKY = (find_scenario(f"{TOYS}:{name}") for name in ("queueing", "picky"))
+
+
+class Cells(HTMLParser):
+    """Reads the texts of a page's cells, and checks that what is opened is closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def shown(value: object) -> list[str]:
+    return Cells(value._repr_html_()).texts  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return execute(QUEUEING, {"threads": 4})
+
+
+def test_a_result_shows_what_was_given_apart_from_what_was_measured(result: Result) -> None:
+    texts = shown(result)
+    given = texts[texts.index("given") : texts.index("measured")]
+    assert given[given.index("threads") + 1] == "4" and "per_thread_s" not in given
+    assert texts[texts.index("per_thread_s") + 1] == "500 ms"
+
+
+def test_texts_of_a_program_are_no_markup(result: Result) -> None:
+    assert "<b>x" in shown(attrs.evolve(result, measured={"note": "<b>x"}))
+
+
+def test_a_comparison_shows_each_ratio() -> None:
+    with executor("process", 1) as pool:
+        texts = shown(compare(QUEUEING, {"threads": (1, 4)}, pool))
+    assert texts[texts.index("4") :][:3] == ["4", "2 s", "0.25"]
+
+
+def test_a_sweep_shows_what_finished_and_what_failed() -> None:
+    with executor("process", 1) as pool:
+        texts = shown(sweep(grid(PICKY, {"left": (1, 2), "right": (2,)}, Options()), pool))
+    assert any(text.endswith("1 of 2 points") for text in texts) and "1 failed" in texts
+    assert texts[-2:] == ["left=2 right=2 bang=false", texts[-1]] and "must differ from left" in texts[-1]
+
+
+def test_a_page_of_why_begins_with_the_sentence() -> None:
+    with executor("process", 1) as pool:
+        page = explain(QUEUEING, {"threads": 4}, pool, budget_s=0.0)
+    assert shown(page)[0] == page.limit.sentence and "the critical path by resource" in shown(page)
+
+
+def test_results_are_data_frames_in_one_call(result: Result) -> None:
+    other = attrs.evolve(result, measured={"extra": 2.5})
+    mine, theirs = to_polars([result, other]), to_pandas([result, other])
+    assert mine.columns == list(theirs.columns)
+    assert mine["extra"].to_list() == [None, 2.5] and theirs["extra"].isna().to_list() == [True, False]
+    assert mine["elapsed_s"].to_list() == theirs["elapsed_s"].to_list() == [2.0, 2.0]
+
+
+def test_what_a_notebook_shows_needs_no_library_for_data_frames() -> None:
+    code = (
+        "import sys\nfrom offloadrt.study.reporting import compare, table, drawn\n"
+        "print({'polars', 'pandas', 'matplotlib', 'rich'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"set()\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_of_a_shell_knows_every_command(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # whose start-up files are changed
+    monkeypatch.delenv("ZDOTDIR", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    from offloadrt.cli.report import app
+
+    file = tmp_path / "completion"
+    assert main(["--install-completion", "--shell", shell, "--output", str(file)]) == 0
+    script = file.read_text()
+    commands = [name for name in app if not name.startswith("-")]
+    assert len(commands) > 12 and [name for name in commands if not re.search(rf"\b{name}\b", script)] == []
+
+
+def test_run_shows_inputs_apart_from_what_was_measured(result: Result) -> None:
+    from rich.console import Console
+
+    from offloadrt.cli.render import result as tables
+
+    console = Console(width=100)
+    run = attrs.evolve(result, inputs={"guess": 0.25}, measured={"threads": 4, "rate": 2.0, "guess": 0.25})
+    with console.capture() as captured:
+        console.print(*tables(run), sep="\n")
+    before, after = captured.get().split("measured")
+    assert "guess" in before and "0.25" in before
+    assert "rate" in after and "guess" not in after and "threads " not in after
