@@ -68,7 +68,8 @@ def _print_wastes(wastes: tuple[Waste, ...]) -> None:
     from rich.markup import escape
 
     from offloadrt.checking.mistakes import ADVICE
-    from offloadrt.cli.render import seconds, size, table_of
+    from offloadrt.cli.render import table_of
+    from offloadrt.study.reporting.words import seconds, size
 
     table = table_of("Waste, which is no mistake", "what", "data", "times", "bytes", "time", "where", right=(2, 3, 4))
     for waste in wastes:
