@@ -178,28 +178,17 @@ package.
 """
 
 
-_patient = False
-"""Whether the collector is patient already. To ask it costs a look at every frozen object."""
-
-
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Look for cycles less often: a run makes many short-lived objects and hardly a cycle (6 % of a run)."""
-    global _patient
-    if _patient:
-        yield
-        return
-    before, freezes = gc.get_threshold(), not gc.get_freeze_count()  # what the caller has frozen stays so
+    """Look for cycles less often: a run makes many short-lived objects and hardly a cycle (6 % of a run).
+
+    Objects are not frozen: to ask whether the caller has frozen some takes a look at each of them.
+    """
+    before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 50)
-    if freezes:
-        gc.freeze()
-    _patient = True
     try:
         yield
     finally:
-        _patient = False
-        if freezes:
-            gc.unfreeze()
         gc.set_threshold(*before)
 
 
