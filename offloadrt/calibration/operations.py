@@ -52,7 +52,7 @@ class Operations:
 
     @cached_property
     def names(self) -> Counter[str]:
-        """How often each call was made."""
+        """Count the calls by name."""
         return Counter({name: len(calls) for name, calls in self._by_name.items()})
 
     @cached_property

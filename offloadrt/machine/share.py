@@ -93,22 +93,6 @@ class FairShare:
         self._halts = 0
         self._arrivals = 0
 
-    def begin_alone(self, now: float, amount: float, cap: float) -> float:
-        """Let a user come when nobody is there, without a ticket; returns when it is finished if nobody else comes.
-
-        It calls ``end_alone`` when it leaves.  If somebody else comes before, it has to ``join`` first, as of ``now``.
-        """
-        if not (amount >= 0 and cap > 0):
-            raise _bad_request(amount, cap)
-        self._now = now
-        self._used = rate = _fair_rate(0.0 if self._halts else self.capacity, 1, cap)
-        return now if _is_nothing(amount, amount, rate, now) else now + amount / rate
-
-    def end_alone(self, now: float) -> None:
-        """Let a user go who came by ``begin_alone`` and met nobody."""
-        self.advance(now)
-        self._used = 0.0
-
     def rate(self, ticket: Ticket) -> float:
         """Return the units per second that a user gets now."""
         return ticket.group.rate
@@ -269,39 +253,30 @@ class SharedPool:
     Only the user who finishes first keeps a timer, and whoever leaves, or is first no longer, wakes the one who is: a
     user alone costs one suspension, or none where nobody else is due before.  With ``uncontended`` every user has the
     whole capacity for itself (an ablation).
-
-    Most users meet nobody.  So one that comes when nobody is there (the *lone* user) takes no ticket: it joins the
-    division when somebody else comes, as of the time at which it came.
     """
 
-    __slots__ = ("_boxes", "_joined", "_lone", "_sim", "_uncontended", "name", "share")
+    __slots__ = ("_boxes", "_sim", "_uncontended", "name", "share")
 
     def __init__(self, sim: Simulation, capacity: float, name: str, *, uncontended: bool = False) -> None:
         self._sim = sim
         self.name = name
         self.share = FairShare(capacity)
         self._uncontended = uncontended
-        self._lone: tuple[float, float, float] | None = None
-        """When the lone user came, the amount that it needs, and its cap; None when there is none."""
-        self._joined: Ticket
-        """The ticket of the user who was the lone one the last time that another came."""
         self._boxes: list[Mailbox] = []  # of users who have left, to be used again
 
     def serve(self, amount: float, cap: float = math.inf) -> Awaitable[None]:
         """Take ``amount`` units at the rate that the division gives, at most ``cap`` per second.
 
-        Await it at once: the user has come.
+        Await it at once: the user has come.  ValueError for a cap of 0, with which it would never be served.
         """
+        if not cap > 0:
+            raise _bad_request(amount, cap)
         if self._uncontended:
             return self._sim.sleep(amount / _fair_rate(self.share.capacity, 1, cap))
-        if self._lone is None and not self.share.users:
-            return self._serve_alone(amount, cap)
         return self.finish(self.enter(amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
         """Let somebody come who need not wait yet; it calls ``finish``, before it could be through, or ``leave``."""
-        if self._lone is not None:
-            self._join_lone(*self._lone)
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
@@ -309,31 +284,6 @@ class SharedPool:
         self.share.leave(self._sim.now, ticket)
         if self.share.users:
             self._wake_first()
-
-    async def _serve_alone(self, amount: float, cap: float) -> None:
-        """Serve the lone user: it waits until it would be finished, and longer if somebody has come meanwhile."""
-        sim, share = self._sim, self.share
-        now = sim.now
-        end = share.begin_alone(now, amount, cap)
-        if end > now:
-            self._lone = lone = (now, amount, cap)
-            try:
-                await sim.sleep(end - now)
-            except BaseException:
-                if self._lone is lone:
-                    self._join_lone(*lone)
-                self.leave(self._joined)
-                raise
-            if self._lone is not lone:  # somebody has come
-                await self.finish(self._joined)
-                return
-            self._lone = None
-        share.end_alone(sim.now)
-
-    def _join_lone(self, came: float, amount: float, cap: float) -> None:
-        """Give the lone user a ticket."""
-        self._joined = self.share.join(came, amount, cap)
-        self._lone = None
 
     async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
         """Wait until a user has got all it needs; ``came`` tells that it comes just now."""

@@ -155,8 +155,8 @@ class UvmBlocks(BlockRecords):
         number = self.machine.next_number()
         member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
 
-    async def take_alone(self, block: ManagedBlock, pages: int) -> None:
-        """Take the other copies of read-only pages away, because a store has met them; nothing moves."""
+    async def invalidate_copies(self, block: ManagedBlock, pages: int) -> None:
+        """Invalidate the other copies of read-only pages, because a store has met them; nothing moves."""
         space, index = self.space, block.index
         for member, record in [*space.others(self.device.index, index)]:
             if gone := (record.resident | record.remote) & pages:

@@ -85,7 +85,7 @@ class GpuFaults:
         """
         blocks, space = self._blocks, self._blocks.space
         if alone := wanted & block.resident:
-            await blocks.take_alone(block, alone)
+            await blocks.invalidate_copies(block, alone)
             wanted &= ~alone
         for member, record in [*space.others(blocks.device.index, block.index)]:
             if not space.reaches(blocks.device.index, member.device.index):

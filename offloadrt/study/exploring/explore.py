@@ -170,7 +170,7 @@ class _Source:
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left to run."""
+        """Say whether nothing is left to run."""
         return self.is_dfs and not self._pending and next(self._enumerated(), None) is None
 
     def batch(self) -> list[tuple[int, ScheduleCase]]:

@@ -79,7 +79,7 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """Whether the run is the same, event by event."""
+        """Say whether the run is the same, event by event."""
         return self.ended.hash == self.token.hash
 
 
