@@ -150,3 +150,18 @@ def test_a_machine_without_cudas_driver_library_is_refused():
 
     with pytest.raises(UserError, match=r"mi300a has ROCr, and a CUDA program needs CUDA's driver library"):
         run_of(body, machine="mi300a")
+
+
+def test_each_thread_has_a_current_device_of_its_own():
+    async def body(t):
+        await t.set_device(t.number % t.get_device_count())
+        await t.barrier()
+        return t.get_device()
+
+    run = Run(machine="a100-node4")
+    run.options = cuda.CUDAOptions(num_devices=3)
+
+    async def main():
+        return await run.parallel(body, 4)
+
+    assert run.sim.run(main) == [0, 1, 2, 0]

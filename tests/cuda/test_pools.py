@@ -197,6 +197,26 @@ def test_memory_of_a_pool_may_be_freed_by_cuda_free():
     assert run_of(body)[1] == 0
 
 
+def test_a_pool_trimmed_to_what_it_keeps_gives_the_rest_back():
+    async def body(t):
+        pool = await t.mem_pool_create()
+        t.mem_pool_set_attribute(pool, release_threshold=KEEP)
+        held = [await t.malloc_async(32 * MIB, pool=pool) for _ in range(4)]
+        used = t.mem_pool_get_attribute(pool).used
+        for one in held[1:]:
+            await t.free_async(one)
+        await t.device_synchronize()
+        seen = [t.mem_pool_get_attribute(pool).reserved]
+        for keep in (96 * MIB, 0):
+            await t.mem_pool_trim_to(pool, keep)
+            seen.append(t.mem_pool_get_attribute(pool).reserved)
+        return used, seen
+
+    _, (used, (before, some, least)) = run_of(body, phantom=True)
+    assert used == before == 128 * MIB
+    assert some == 96 * MIB and least == 32 * MIB  # what is in use is never given back
+
+
 def test_a_destroyed_pool_leaves_nothing_behind():
     async def body(t):
         pool = await t.mem_pool_create()
