@@ -49,6 +49,8 @@ class Options:
     """
     inputs: Mapping[str, str | float] = attrs.field(factory=dict)
     """The same of the program's inputs with a range; those that it does not have are passed over."""
+    windows: bool = False
+    """Whether a few instances of the program's repeated phases stand for all (`Run.steps`)."""
 
     def elsewhere(self, machine: str) -> Options:
         """Return these options on another machine: choices and places in ranges are kept where it has such entries."""
