@@ -17,6 +17,8 @@ class DriverError(Exception):
     """
 
     where = ""
+    messages: tuple[str, ...] = ()
+    """What a runtime above the library has written to the standard error about it."""
 
     def __init__(self, call: str, code: str, detail: str) -> None:
         super().__init__(call, code, detail)
@@ -32,7 +34,11 @@ class DriverError(Exception):
         self.where = f" ({thread} at {time:.9f} s, device {device})"
 
     def __str__(self) -> str:
-        return f"{self.call} failed with {self.code}: {self.detail}{self.where}"
+        return "\n".join([f"{self.call} failed with {self.code}: {self.detail}{self.where}", *self.messages])
+
+
+class DeviceLost(DriverError):
+    """A call on a device that has disappeared; the library documents no error of its own for that."""
 
 
 class OutOfDeviceMemory(DriverError):

@@ -60,9 +60,9 @@ class Simulation(trio.abc.Clock):
 
     __slots__ = (
         "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
-        "ending", "expected", "gear", "handovers", "heap", "last_advance", "newborn", "next_index", "now", "observer",
-        "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "timer_due",
-        "timers_set", "trio_has_work", "turbo", "violation",
+        "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance", "newborn", "next_index", "now",
+        "observer", "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy",
+        "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +99,8 @@ class Simulation(trio.abc.Clock):
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
         """Every lock, station and mailbox, so that a story can say what an actor holds."""
+        self.incidents: list[str] = []
+        """What was done to the run from outside, as by a fault that was injected; reports of a deadlock tell it."""
         self.timer_due = False
         """The scheduler let Trio go for one of Trio's own deadlines."""
         self.expected: Any = None

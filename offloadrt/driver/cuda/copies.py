@@ -50,6 +50,11 @@ class Copies:
         self._cost = context.costs.copy_submit
         self._staging: dict[int, tuple[Staging, Staging]] = {}
 
+    @property
+    def broken(self) -> bool:
+        """Tell whether the device moves no bytes any more."""
+        return self._context.broken
+
     def open(self, stream: Stream) -> None:
         """Give a stream its staging memory."""
         chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
