@@ -16,8 +16,8 @@ strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"c
 configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
 heuristic_file=..., devices=..., record=True, faults=["cuMemAlloc:3"])` says how the run is made; `strategy`,
 `configuration`, `allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
-`machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs
-pytest-trio.
+`machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
+may be parametrized. It needs pytest-trio.
 
 `@pytest.mark.offload(explore="pct:3", runs=500)` runs the test under so many schedules after its run in the order of
 scheduling; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure has a note with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 INVALID = "CUDA_ERROR_INVALID_VALUE"
 INVALID_ARGUMENT = "HSA_STATUS_ERROR_INVALID_ARGUMENT"
@@ -61,6 +62,6 @@ class OutOfDeviceMemory(DriverError):
     def locate(self, thread: str, time: float, device: int) -> None:
         """Do nothing: the detail says so already."""
 
-    def __reduce__(self) -> tuple[type[OutOfDeviceMemory], tuple[str, int, int, str, float, int, str]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         where = (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device, self.code)
-        return OutOfDeviceMemory, where
+        return OutOfDeviceMemory, where, {"messages": self.messages}

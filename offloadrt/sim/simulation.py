@@ -99,8 +99,7 @@ class Simulation(trio.abc.Clock):
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
         """Every lock, station and mailbox, so that a story can say what an actor holds."""
-        self.incidents: list[str] = []
-        """What was done to the run from outside, as by a fault that was injected; reports of a deadlock tell it."""
+        self.incidents: list[str] = []  # what was done to the run from outside; reports of a deadlock tell it
         self.timer_due = False
         """The scheduler let Trio go for one of Trio's own deadlines."""
         self.expected: Any = None

@@ -256,14 +256,14 @@ def test_a_lost_interrupt_leaves_a_kernel_waiting(machine: str, configuration: s
 
 
 def test_a_thread_that_dies_gives_everything_back_and_ends_the_run() -> None:
-    with pytest.raises(ThreadDied, match="host thread 1 died at 0.000100000 s while it waited for "):
+    with pytest.raises(ThreadDied, match=r"host thread 1 died at 0.000100000 s while it waited for "):
         ran(added, "thread:1@100us", threads=3)
 
 
 def test_a_device_that_disappears_fails_every_call_and_nobody_hangs() -> None:
     async def body(t: omp.HostThread) -> tuple[str, float]:
         await t.sleep(1e-3)
-        with pytest.raises(DeviceLost, match="device 0 disappeared at 0.000100000 s"):
+        with pytest.raises(DeviceLost, match=r"device 0 disappeared at 0.000100000 s"):
             await added(t)
         with pytest.raises(omp.DeviceEnded):
             await added(t)
@@ -333,7 +333,7 @@ def test_faults_change_nothing_before_they_strike_in_either_gear() -> None:
     ],
 )
 def test_a_fault_that_is_written_wrongly_is_refused_in_one_line(text: str, words: str) -> None:
-    with pytest.raises(UserError, match="^--faults ") as refused:
+    with pytest.raises(UserError, match=r"^--faults ") as refused:
         Run(faults=[text])
     assert words in str(refused.value)
     with pytest.raises(UserError, match="takes a list of texts"):
