@@ -25,6 +25,7 @@ from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
 from offloadrt.driver.cuda.pool_calls import MemPoolCalls
+from offloadrt.driver.cuda.process_lock import ProcessLock
 from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.cuda.waiting import Schedule
@@ -162,11 +163,15 @@ class Driver:
         await self._copying.ctx_enable_peer_access(peer, cause)
         self.kernel_driver.space.enable_peer(self.device.index, peer)
 
-    def share_address_space(self, others: Sequence[Driver]) -> None:
-        """Share managed memory with the other drivers of the process; call it before any of them manages memory.
+    def share_process(self, others: Sequence[Driver]) -> None:
+        """Share the library's lock and managed memory with the other drivers of the process.
 
-        Processes on the same devices do so already, as they have their kernel drivers.
+        Call it before any of them manages memory. Processes on the same devices share managed memory already, as they
+        have their kernel drivers.
         """
+        self._context.process_lock = ProcessLock(self.machine)
+        for other in others:
+            other._context.process_lock = self._context.process_lock
         devices = [self.kernel_driver, *(other.kernel_driver for other in others)]
         for kernel_driver in devices:
             kernel_driver.space, kernel_driver.devices = devices[0].space, devices
@@ -180,6 +185,8 @@ class Driver:
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""
         locks = {self.context.name: self.context.statistics()}
+        if (library := self._context.process_lock) is not None:
+            locks[library.lock.name] = library.lock.statistics()
         if (kernel := self.kernel_driver.lock) is not None:
             locks[kernel.name] = kernel.statistics()
         if self.uvm is not None:
