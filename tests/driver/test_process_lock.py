@@ -1,4 +1,4 @@
-"""Contexts of one process share a lock: launches on different devices wait for one another, those of processes do not."""
+"""Contexts of one process share a lock: launches on different devices wait for one another, processes do not."""
 
 import pytest
 from peer_rig import peer_rig

@@ -172,6 +172,7 @@ class Driver:
         self._context.process_lock = ProcessLock(self.machine)
         for other in others:
             other._context.process_lock = self._context.process_lock
+            other._copies.locking = self._copies.locking
         devices = [self.kernel_driver, *(other.kernel_driver for other in others)]
         for kernel_driver in devices:
             kernel_driver.space, kernel_driver.devices = devices[0].space, devices
@@ -187,8 +188,9 @@ class Driver:
         locks = {self.context.name: self.context.statistics()}
         if (library := self._context.process_lock) is not None:
             locks[library.lock.name] = library.lock.statistics()
-        if (kernel := self.kernel_driver.lock) is not None:
-            locks[kernel.name] = kernel.statistics()
+        for lock in (self._copies.locking.kernel, self.kernel_driver.lock):
+            if lock is not None and (lock is self.kernel_driver.lock or lock.statistics().acquired):
+                locks[lock.name] = lock.statistics()
         if self.uvm is not None:
             locks[self.uvm.lock.name] = self.uvm.lock.statistics().combined()
         return locks
