@@ -84,7 +84,7 @@ __all__ = [
     "blit",
     "call_name",
     "open_driver",
-    "share_address_space",
+    "share_process",
 ]
 
 
@@ -98,8 +98,8 @@ def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None 
     return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)
 
 
-def share_address_space(drivers: Sequence[Driver | Rocr]) -> None:
-    """Let the drivers of one process share its managed memory; call it before any of them manages memory."""
+def share_process(drivers: Sequence[Driver | Rocr]) -> None:
+    """Let the drivers of one process share what it has once; call it before any of them manages memory."""
     of_cuda = [driver for driver in drivers if isinstance(driver, Driver)]
     if len(of_cuda) > 1:
-        of_cuda[0].share_address_space(of_cuda[1:])
+        of_cuda[0].share_process(of_cuda[1:])

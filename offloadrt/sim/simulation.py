@@ -81,8 +81,7 @@ class Simulation(trio.abc.Clock):
         self.gear: Gear = gear
         self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
-        self.seed = seed
-        self.rng = np.random.default_rng(seed)
+        self.seed, self.rng = seed, np.random.default_rng(seed)
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
@@ -116,7 +115,7 @@ class Simulation(trio.abc.Clock):
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
         self.violation: SimulationError | None = None
-        """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
+        """The first thing that must not happen in a run; raised when Trio asks for the time."""
         self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
         self._steps = 0

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Driver, DriverError, Rocr, share_address_space
+from offloadrt.driver import Driver, DriverError, Rocr, share_process
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
@@ -76,7 +76,7 @@ class OffloadProgram(ABC, Generic[T]):
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
-        share_address_space(drivers)
+        share_process(drivers)
         self.devices = [
             OffloadDevice(
                 machine,
