@@ -102,7 +102,7 @@ class Run:
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
     object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
     on. `faults` are injected, each as `--faults` takes it (`machine/injection/fault.py`). `on_progress` is called with
-    (done, total) as a long program advances. With `windows`, a few instances of repeated phases stand for all (`steps`).
+    (done, total) as a long program advances. With `windows`, a few instances of repeated phases stand for all.
     Raises UserError for a gear, strategy, fault, machine or runtime that does not exist.
 
     Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
