@@ -17,7 +17,7 @@ from offloadrt.recording.replay.kernels import RecordedKernels
 from offloadrt.recording.replay.observed import ObservedReplay
 from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
 from offloadrt.recording.replay.routines import Routines
-from offloadrt.recording.replay.tasks import Phases, TaskWalk
+from offloadrt.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.mapping.map_item import MapItems
 from offloadrt.runtime.mapping.map_type import NON_CONTIG
@@ -197,7 +197,7 @@ async def replay(
     host_time: float = 1.0,
     declared: Mapping[str, Kernel] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-    phases: Phases | None = None,
+    phases: ChoosesInstances | None = None,
 ) -> Outcome:
     """Run a recorded program, and return how its operations compare with the recorded ones.
 

@@ -43,7 +43,7 @@ class ReplayedDirectives(Protocol):
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
 
 
-class Phases(Protocol):
+class ChoosesInstances(Protocol):
     """What a walk asks of whoever chooses the instances of repeated phases that are run."""
 
     @property
@@ -67,7 +67,7 @@ class _Running:
 class TaskWalk:
     """Walks the tasks of a recording."""
 
-    def __init__(self, program: ReplayedDirectives, phases: Phases | None = None) -> None:
+    def __init__(self, program: ReplayedDirectives, phases: ChoosesInstances | None = None) -> None:
         self._program = program
         self._recording = program.recording
         self._sim = program.openmp.sim
