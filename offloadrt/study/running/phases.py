@@ -2,7 +2,7 @@
 
 A loop of a program (`run.steps`) or of a recording runs its first instances, so that caches, pools and queues are warm,
 then a few whose time is taken, and its last one. The others do not happen. Their time is the mean of those that were
-taken; what the machine did between is multiplied in the same way. `Phases.estimate` says with which error.
+taken; what the machine did between is multiplied in the same way. `RepeatedPhases.estimate` says with which error.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Loop:
     """The index from which on actors were spawned after it had begun: they work for it."""
 
 
-class Phases:
+class RepeatedPhases:
     """The repeated phases of one run.
 
     wanted: whether anything is left out. counted: gives what the run has counted since its start.

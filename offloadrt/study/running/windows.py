@@ -10,7 +10,7 @@ import attrs
 from offloadrt.sim import Actor, Simulation
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.ledger import Ledger
-from offloadrt.study.running.phases import PhaseEstimate, Phases
+from offloadrt.study.running.phases import PhaseEstimate, RepeatedPhases
 from offloadrt.trace import Calls
 
 
@@ -23,7 +23,7 @@ class Windows:
 
     def __init__(self, sim: Simulation, ledger: Callable[[], Ledger], calls: Calls, leave_out: bool = False) -> None:
         self._sim = sim
-        self.phases = Phases(sim, leave_out, lambda: attrs.evolve(ledger(), calls=self.calls))
+        self.phases = RepeatedPhases(sim, leave_out, lambda: attrs.evolve(ledger(), calls=self.calls))
         self._ledger_now = ledger
         self._counting = calls
         self._outside = Calls()
