@@ -8,8 +8,8 @@ stream; ``machine/queues/hardware_queue.py`` takes it from there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 from offloadrt.driver.cuda.capture import UNSUPPORTED
 from offloadrt.driver.cuda.context import Context
@@ -18,6 +18,7 @@ from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import DeviceBytes, Staging
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
+from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.machine.messages import CopyPacket, Move
 from offloadrt.sim import Signal
@@ -52,11 +53,26 @@ class Copies:
         self._memory = context.device.memory
         self._cost = context.costs.copy_submit
         self._staging: dict[int, tuple[Staging, Staging]] = {}
+        self.buffer: HostLock | None = None
+        """The pinned buffer of the device, in which one copy at a time is staged; None: copies do not exclude others."""
 
     def open(self, stream: Stream) -> None:
         """Give a stream its staging memory."""
         chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
         self._staging[stream.index] = (Staging(chunk, chunk * buffers), Staging(chunk, chunk * buffers))
+
+    def share_buffer(self) -> None:
+        """Have one copy of pageable memory at a time staged, whatever its stream, as in one pinned buffer."""
+        machine = self._context.machine
+        self.buffer = HostLock(
+            machine,
+            machine.named("pinned buffer", self._context.device.index),
+            lock_policy(machine.spec.text("table.handoff")),
+            machine.spec.value("table.handover"),
+            category="runtime",
+            wait_category="driver lock",
+            uncontended=machine.spec.flag("acc.pinned_buffer.uncontended"),
+        )
 
     def close(self, stream: Stream) -> None:
         """Take the staging memory of a stream away."""
@@ -71,7 +87,7 @@ class Copies:
             self._check_capture(api, stream)
             if self.locking.takes(nbytes):
                 return self._locked(stream, "h2d", nbytes, source, target, cause)
-            return self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes)
+            return self._alone(self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes))
         move = None
         if source is not None and target is not None:
             move = moving(lambda: source[:nbytes], target, nbytes)
@@ -86,11 +102,17 @@ class Copies:
             self._check_capture(api, stream)
             if self.locking.takes(nbytes):
                 return self._locked(stream, "d2h", nbytes, target, source, cause)
-            return self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes)
+            return self._alone(self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes))
         move = None
         if source is not None and target is not None:
             move = moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause)
+
+    def _alone(self, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Stage a copy while no other thread stages one, where they share a buffer."""
+        # Pieces that are still under way leave the buffer's lock to the next copy: their memory is that of the stream,
+        # so that a thread alone copies as it would without the buffer.
+        return staging if self.buffer is None else _holding(self.buffer, staging)
 
     async def _locked(
         self, stream: Stream, direction: str, nbytes: int, host: Bytes | None, device: DeviceBytes | None, cause: int
@@ -147,6 +169,19 @@ class Copies:
         if nbytes < 0 or address + nbytes > block.address + block.size:
             raise DriverError(api, INVALID, f"{nbytes} bytes at {address:#x} reach beyond their block")
         return None if block.phantom else lambda offset, size: memory.view(address + offset, size)
+
+
+async def _holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:
+    """Do work that is to be awaited while holding a lock."""
+    try:
+        await lock.enter(0.0)
+    except BaseException:
+        work.close()
+        raise
+    try:
+        await work
+    finally:
+        lock.release()
 
 
 def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:

@@ -118,6 +118,10 @@ class Driver:
         """Let copies of both contexts find what either has pinned, as CUDA does under unified addressing."""
         self._copies.pinned = other._copies.pinned
 
+    def share_buffer(self) -> None:
+        """Have one copy of pageable memory at a time staged, whatever its stream; call it before any copy."""
+        self._copies.share_buffer()
+
     def is_pinned(self, address: int, nbytes: int) -> bool:
         """Tell whether copies reach a range of host memory without staging."""
         return self._copies.pinned.covers(address, nbytes)
@@ -186,6 +190,8 @@ class Driver:
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""
         locks = {self.context.name: self.context.statistics()}
+        if (buffer := self._copies.buffer) is not None:
+            locks[buffer.name] = buffer.statistics()
         if (library := self._context.process_lock) is not None:
             locks[library.lock.name] = library.lock.statistics()
         for lock in (self._copies.locking.kernel, self.kernel_driver.lock):
