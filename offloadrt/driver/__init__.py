@@ -25,6 +25,7 @@ from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.driver import Driver, DriverStatistics
 from offloadrt.driver.cuda.event import StreamEvent
+from offloadrt.driver.cuda.graph import Graph
 from offloadrt.driver.cuda.graph_calls import GraphExec
 from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
 from offloadrt.driver.cuda.peer_copies import PeerCopies
@@ -59,6 +60,7 @@ __all__ = [
     "DriverError",
     "DriverStatistics",
     "FaultBatch",
+    "Graph",
     "GraphExec",
     "Halting",
     "HostRange",

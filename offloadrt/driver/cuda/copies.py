@@ -54,7 +54,7 @@ class Copies:
         self._cost = context.costs.copy_submit
         self._staging: dict[int, tuple[Staging, Staging]] = {}
         self.buffer: HostLock | None = None
-        """The pinned buffer of the device, in which one copy at a time is staged; None: copies do not exclude others."""
+        """The device's pinned buffer, in which one copy at a time is staged; None: copies do not exclude others."""
 
     def open(self, stream: Stream) -> None:
         """Give a stream its staging memory."""
@@ -140,11 +140,44 @@ class Copies:
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
     ) -> Awaitable[Signal]:
         """Submit one transfer and return its completion."""
+        return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause), self._cost)
+
+    def packet(
+        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
+    ) -> CopyPacket:
+        """Return the packet of one transfer."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
-        return self._context.submit(
-            CopyPacket(number, stream, cause, direction, nbytes, memory, move, done), self._cost
-        )
+        return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done)
+
+    def of_node(
+        self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
+    ) -> CopyPacket:
+        """Return the packet of a copy from or to pinned memory, or within the device; an address is the device's.
+
+        Raises DriverError for pageable memory, and when a range of the device lies in no block.
+        """
+        there = None if not isinstance(to, int) else self.device_bytes(api, to, nbytes)
+        here = None if not isinstance(begin, int) else self.device_bytes(api, begin, nbytes)
+        for end in (to, begin):
+            if not isinstance(end, int) and not self.pinned.covers(end.address, nbytes):
+                raise DriverError(
+                    api, UNSUPPORTED, "its host memory is pageable, whose staging is not emulated in graphs"
+                )
+        if isinstance(to, int) and isinstance(begin, int):
+            move = None if here is None or there is None else moving(lambda: here(0, nbytes), there, nbytes)
+            return self.packet(stream, "d2d", nbytes, "device", move, cause)
+        move = None
+        if isinstance(begin, int):
+            assert not isinstance(to, int)
+            target = to.bytes
+            if here is not None and target is not None:
+                move = moving(lambda: here(0, nbytes), lambda _, size: target[:size], nbytes)
+            return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
+        source = begin.bytes
+        if there is not None and source is not None:
+            move = moving(lambda: source[:nbytes], there, nbytes)
+        return self.packet(stream, "h2d", nbytes, "pinned", move, cause)
 
     def _check_capture(self, api: str, stream: Stream) -> None:
         if (capture := self._context.captures.streams.get(stream)) is not None:

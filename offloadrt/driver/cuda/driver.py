@@ -80,8 +80,6 @@ class Driver:
         self.event_synchronize = streams.event_synchronize
         self.events = EventCalls(context)
         """The calls for events that a program makes itself."""
-        self.graphs = GraphCalls(context, streams)
-        """The calls for stream capture and graphs."""
 
         copying = CopyCalls(context, copies)
         self.memcpy_htod_async = copying.memcpy_htod_async
@@ -93,6 +91,8 @@ class Driver:
         kernels = KernelCalls(context, copies)
         self.launch_kernel = kernels.launch_kernel
         self.memset = kernels.memset
+        self.graphs = GraphCalls(context, streams, kernels, copies)
+        """The calls for stream capture and graphs."""
 
         self._managed = managed = ManagedCalls(context, self.kernel_driver)
         self.manage = managed.manage
