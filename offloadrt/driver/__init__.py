@@ -33,7 +33,7 @@ from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
 from offloadrt.driver.cuda.timed_event import TimedEvent
 from offloadrt.driver.cuda.waiting import Schedule
-from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
+from offloadrt.driver.errors import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
 from offloadrt.driver.rocr.async_handler import AsyncHandler, RunHandler
@@ -55,6 +55,7 @@ __all__ = [
     "CapturedGraph",
     "Context",
     "Copies",
+    "DeviceLost",
     "Driver",
     "DriverCosts",
     "DriverError",

@@ -84,18 +84,25 @@ class Context:
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
-    def call(self, api: str, stream: Stream | None, cause: int | None) -> DriverCall:
+    def call(self, api: str, stream: Stream | None, cause: int | None, nbytes: int = 0) -> DriverCall:
         """Account for one call, in a stream or none: ``with context.call("cuMemAlloc", None, cause) as call``.
 
-        ``cause`` is the directive that asks for it; None: that of the running actor.
+        ``cause`` is the directive that asks for it; None: that of the running actor.  ``nbytes``: of an allocation of
+        device memory, what it asks for.
         """
-        call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause)
+        call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause, nbytes)
         if self.captures.streams:
             violation = self.captures.violated(api, stream, self.sim.current.name)
             if violation is not None:
                 with call:
                     self.refuse(call, violation)
         return call
+
+    @property
+    def broken(self) -> bool:
+        """Tell whether the context is of no more use: a fault has broken its device."""
+        failing = self._accounts.failing
+        return failing is not None and failing.broken
 
     @cached_property
     def capture_cost(self) -> float:

@@ -56,6 +56,11 @@ class Copies:
         self.buffer: HostLock | None = None
         """The device's pinned buffer, in which one copy at a time is staged; None: copies do not exclude others."""
 
+    @property
+    def broken(self) -> bool:
+        """Tell whether the device moves no bytes any more."""
+        return self._context.broken
+
     def open(self, stream: Stream) -> None:
         """Give a stream its staging memory."""
         chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
