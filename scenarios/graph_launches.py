@@ -39,7 +39,7 @@ async def graph_launches(
             for _ in range(nodes):
                 await t.launch(STEP, array, grid=-(-nbytes // 2048), block=256, iterations=nbytes // 8, stream=stream)
 
-        async def chain() -> cuda.Graph:
+        async def chain() -> cuda.BuiltGraph:
             graph = await t.graph_create()
             last: list[int] = []
             for _ in range(nodes):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offloadrt.driver.cuda.built_graph import BuiltGraph
 from offloadrt.driver.cuda.call_names import call_name
 from offloadrt.driver.cuda.capture import CapturedGraph, CaptureMode
 from offloadrt.driver.cuda.context import Context
@@ -25,7 +26,6 @@ from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.driver import Driver, DriverStatistics
 from offloadrt.driver.cuda.event import StreamEvent
-from offloadrt.driver.cuda.graph import Graph
 from offloadrt.driver.cuda.graph_calls import GraphExec
 from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
 from offloadrt.driver.cuda.peer_copies import PeerCopies
@@ -51,6 +51,7 @@ __all__ = [
     "NOTHING",
     "Advice",
     "AsyncHandler",
+    "BuiltGraph",
     "CaptureMode",
     "CapturedGraph",
     "Context",
@@ -61,7 +62,6 @@ __all__ = [
     "DriverError",
     "DriverStatistics",
     "FaultBatch",
-    "Graph",
     "GraphExec",
     "Halting",
     "HostRange",

@@ -14,6 +14,7 @@ from typing import Annotated, get_args
 import attrs
 
 from offloadrt.driver.calls import DriverCall
+from offloadrt.driver.cuda.built_graph import BuiltGraph
 from offloadrt.driver.cuda.capture import (
     UNJOINED,
     UNMATCHED,
@@ -28,7 +29,6 @@ from offloadrt.driver.cuda.capture import (
 )
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies, HostRange
-from offloadrt.driver.cuda.graph import Graph
 from offloadrt.driver.cuda.kernel_calls import DeviceArguments, KernelCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.errors import INVALID, DriverError
@@ -128,16 +128,16 @@ class GraphCalls:
 
     # construction; graphs have no lock in CUDA, so that these calls take none
 
-    async def graph_create(self, cause: int | None = None) -> Graph:
+    async def graph_create(self, cause: int | None = None) -> BuiltGraph:
         """Make a graph without nodes (cuGraphCreate)."""
         with self._context.call("cuGraphCreate", None, cause):
             await self._context.work(self._costs.add_node)
             self._made += 1
-            return Graph(self._made - 1, self._context.device.index)
+            return BuiltGraph(self._made - 1, self._context.device.index)
 
     async def graph_add_kernel_node(
         self,
-        graph: Graph,
+        graph: BuiltGraph,
         after: Sequence[int],
         launch: Launch,
         device_args: DeviceArguments,
@@ -152,7 +152,7 @@ class GraphCalls:
         return await self._add("cuGraphAddKernelNode", graph, after, work, cause)
 
     async def graph_add_memset_node(
-        self, graph: Graph, after: Sequence[int], dst: int, value: int, nbytes: int, cause: int | None = None
+        self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int, cause: int | None = None
     ) -> int:
         """Add a memset (cuGraphAddMemsetNode); returns its node. Raises what ``memset`` does."""
 
@@ -163,7 +163,7 @@ class GraphCalls:
 
     async def graph_add_memcpy_node(
         self,
-        graph: Graph,
+        graph: BuiltGraph,
         after: Sequence[int],
         destination: HostRange | int,
         source: HostRange | int,
@@ -182,7 +182,7 @@ class GraphCalls:
 
     async def graph_add_host_node(
         self,
-        graph: Graph,
+        graph: BuiltGraph,
         after: Sequence[int],
         function: Callable[[], object] | None,
         seconds: float,
@@ -201,7 +201,7 @@ class GraphCalls:
     async def _add(
         self,
         api: str,
-        graph: Graph,
+        graph: BuiltGraph,
         after: Sequence[int],
         work: Callable[[str, int], NodeWork],
         cause: int | None,
@@ -215,7 +215,7 @@ class GraphCalls:
             await self._context.work(self._costs.add_node)
             return graph.add(work(call.api, call.cause), after)
 
-    async def graph_instantiate(self, graph: CapturedGraph | Graph, cause: int | None = None) -> GraphExec:
+    async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph, cause: int | None = None) -> GraphExec:
         """Make an executable graph (cuGraphInstantiate) of a graph as it is now.
 
         Raises DriverError for a graph of another device.
@@ -223,7 +223,7 @@ class GraphCalls:
         with self._context.call("cuGraphInstantiate", None, cause) as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")
-            if isinstance(graph, Graph):
+            if isinstance(graph, BuiltGraph):
                 graph = graph.finished()
             size, costs = len(graph.nodes), self._costs
             async with self._context.locked(costs.instantiate + costs.instantiate_node * size):

@@ -21,7 +21,7 @@ threads of a program share is in ``program.py`` and ``calling_thread.py``. On a 
 names in reports. Kernels are those of `offloadrt.kernels`.
 """
 
-from offloadrt.driver import CapturedGraph, Graph, GraphExec, MemPool, TimedEvent
+from offloadrt.driver import BuiltGraph, CapturedGraph, GraphExec, MemPool, TimedEvent
 from offloadrt.machine import DeviceArray
 from offloadrt.models.cuda.calling_thread import STREAM_LEGACY, STREAM_PER_THREAD
 from offloadrt.models.cuda.host_thread import HostThread
@@ -32,10 +32,10 @@ __all__ = [
     "CUDA",
     "STREAM_LEGACY",
     "STREAM_PER_THREAD",
+    "BuiltGraph",
     "CUDAOptions",
     "CapturedGraph",
     "DeviceArray",
-    "Graph",
     "GraphExec",
     "HostThread",
     "MemPool",

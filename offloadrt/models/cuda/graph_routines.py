@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from offloadrt.driver import CapturedGraph, CaptureMode, Graph, GraphExec
+from offloadrt.driver import BuiltGraph, CapturedGraph, CaptureMode, GraphExec
 from offloadrt.driver.errors import INVALID
 from offloadrt.kernels import Kernel
 from offloadrt.machine import DeviceArray, Stream
@@ -50,13 +50,13 @@ class GraphRoutines(Launching):
         driver, chosen = await self._at_stream(stream, "cuStreamIsCapturing")
         return driver.graphs.stream_is_capturing(chosen)
 
-    async def graph_create(self) -> Graph:
+    async def graph_create(self) -> BuiltGraph:
         """Make a graph without nodes on the current device (cudaGraphCreate)."""
         return await (await self._context()).driver.graphs.graph_create()
 
     async def graph_add_kernel_node(
         self,
-        graph: Graph,
+        graph: BuiltGraph,
         kernel: Kernel,
         *arguments: Any,
         grid: Shape,
@@ -79,7 +79,7 @@ class GraphRoutines(Launching):
         )
 
     async def graph_add_memset_node(
-        self, graph: Graph, destination: DeviceArray, value: int, *, after: Sequence[int] = ()
+        self, graph: BuiltGraph, destination: DeviceArray, value: int, *, after: Sequence[int] = ()
     ) -> int:
         """Add a memset of device memory to a graph (cudaGraphAddMemsetNode), and return its node."""
         driver = (await self._context_of(graph.device)).driver
@@ -90,7 +90,7 @@ class GraphRoutines(Launching):
 
     async def graph_add_memcpy_node(
         self,
-        graph: Graph,
+        graph: BuiltGraph,
         destination: HostArray | Section | DeviceArray,
         source: HostArray | Section | DeviceArray,
         *,
@@ -124,7 +124,7 @@ class GraphRoutines(Launching):
 
     async def graph_add_host_node(
         self,
-        graph: Graph,
+        graph: BuiltGraph,
         function: Callable[[], object] | None,
         *,
         seconds: float = 0.0,
@@ -135,7 +135,7 @@ class GraphRoutines(Launching):
         check_host_function("cudaGraphAddHostNode", function, seconds)
         return await driver.graphs.graph_add_host_node(graph, after, function, seconds)
 
-    async def graph_instantiate(self, graph: CapturedGraph | Graph) -> GraphExec:
+    async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
         """Make an executable graph (cudaGraphInstantiate), of which there may be several.
 
         Of a graph that a program builds it has the nodes of now.

@@ -11,7 +11,7 @@ from offloadrt.driver.cuda.capture import CapturedGraph, GraphNode, NodeWork
 
 
 @attrs.define(eq=False)
-class Graph:
+class BuiltGraph:
     """A graph under construction (cudaGraph_t); a node is known by its place, so that edges lead forward.
 
     A launch puts nodes into streams.  The driver's way to divide a graph among streams is not documented: here a node
