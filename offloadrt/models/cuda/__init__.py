@@ -16,7 +16,7 @@
 
 A thread's calls have the names of the CUDA runtime API without their prefix. ``memory_routines.py`` has those for
 memory and copies, ``pool_routines.py`` those for stream-ordered memory, ``stream_routines.py`` those for streams and
-events, ``graph_routines.py`` those for graphs; launches are in ``host_thread.py`` and ``launching.py``. What the
+events, ``graph_routines.py`` those for graphs; launches are in ``host_thread.py`` and ``launch_routines.py``. What the
 threads of a program share is in ``program.py`` and ``calling_thread.py``. On a machine of AMD's the calls have HIP's
 names in reports. Kernels are those of `offloadrt.kernels`.
 """

@@ -11,13 +11,13 @@ from offloadrt.kernels import Kernel
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import DefaultStream
 from offloadrt.models.cuda.host_functions import check_host_function
-from offloadrt.models.cuda.launching import Launching, Shape
+from offloadrt.models.cuda.launch_routines import LaunchRoutines, Shape
 from offloadrt.models.host.section import Section, array_of, extent
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, HostSpan
 
 
-class GraphRoutines(Launching):
+class GraphRoutines(LaunchRoutines):
     """Stream capture, and graphs of kernels, copies, memsets and functions of the host. On AMD's GPUs: hipGraph.
 
     A graph that a program builds itself has nodes by number, in order; ``after`` names those that a node waits for.

@@ -28,7 +28,7 @@ class PreparedLaunch:
     """Its arguments, and what each is to it."""
 
 
-class Launching(CallingThread):
+class LaunchRoutines(CallingThread):
     """The part of a thread that launches and graphs need."""
 
     def _prepared(
