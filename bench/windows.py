@@ -65,7 +65,7 @@ def main() -> int:
         busiest = max(whole.devices, key=lambda part: whole.devices[part].busy_s)
         busy = apart(whole.devices[busiest].busy_s, few.devices[busiest].busy_s)
         error = 2.0 * sum(phase.error_s for phase in few.phases) / few.elapsed_s
-        instances = " ".join(f"{phase.instances - phase.left_out}/{phase.instances}" for phase in few.phases)
+        instances = " ".join(f"{phase.instances - phase.skipped}/{phase.instances}" for phase in few.phases)
         print(
             f"{name:<30} {whole.elapsed_s * 1e3:>7.1f} ms {few.elapsed_s * 1e3:>7.1f} ms {off:>+7.2%} {error:>7.2%} "
             f"{apart(*calls):>+9.2%} {busy:>+11.2%} {instances:>11} {whole_cpu:>7.1f} {few_cpu:>7.1f}",

@@ -67,7 +67,7 @@ def test_a_loop_is_found_and_a_part_of_it_stands_for_all(threads: int, meet: boo
     recording = only(of_threads(threads, 40, meet).recorded(tmp_path))
     found = repeats_of(recording)
     assert [repeat.period for repeat in found] == [4 if meet else 3] * threads
-    assert all(repeat.count in (39, 40) for repeat in found)
+    assert all(repeat.instances in (39, 40) for repeat in found)
     whole, few = replayed(recording), replayed(recording, windows=True)
     assert few.outcome.agrees and few.outcome.directives < whole.outcome.directives / 4
     assert few.run.elapsed == pytest.approx(whole.run.elapsed, rel=0.03)

@@ -52,7 +52,7 @@ def test_windows_stand_for_the_whole(asked: dict[str, int]) -> None:
     assert whole.measured["ran"] == 60 * asked["threads"] and not whole.phases
     assert few.measured["ran"] == 7 * asked["threads"]
     (phase,) = few.phases
-    assert (phase.threads, phase.instances, phase.left_out) == (asked["threads"], 60, 53)
+    assert (phase.threads, phase.instances, phase.skipped) == (asked["threads"], 60, 53)
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.03)
     assert few.options == {"windows": "sampled"}
     if not asked.get("uneven"):
@@ -69,7 +69,7 @@ def test_the_error_is_that_of_steps_that_differ() -> None:
             await run.machine.cores.compute(1e-3 * (1 + step % 2))
 
     (phase,) = execute(noisy, windows=True).phases
-    assert phase.left_out_s == pytest.approx(493 * 1.5e-3) and phase.error_s == pytest.approx(
+    assert phase.skipped_s == pytest.approx(493 * 1.5e-3) and phase.error_s == pytest.approx(
         493 * 0.577e-3 / 2, rel=0.01
     )
 

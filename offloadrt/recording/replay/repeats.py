@@ -31,11 +31,11 @@ Signs = npt.NDArray[np.int64]
 
 @attrs.frozen
 class Repeat:
-    """Instances of a phase, one after another: `count` stretches of `period` records from record `first` on."""
+    """Instances of a phase, one after another: `instances` stretches of `period` records from record `first` on."""
 
     first: int
     period: int
-    count: int
+    instances: int
     typical: int
     """The first of some instances in a row whose host work is nearest to the mean of all."""
     key: tuple[int, ...] | None = None
@@ -43,7 +43,7 @@ class Repeat:
 
     @property
     def end(self) -> int:
-        return self.first + self.count * self.period
+        return self.first + self.instances * self.period
 
 
 @attrs.define(eq=False)
@@ -190,7 +190,7 @@ class RepeatFinder:
             for task, repeats in found.items()
         }  # fmt: skip
         meeting = [[meets for meets in of_task if meets[1]] for of_task in met.values()]
-        counts = [[r.count for r, m in zip(found[t], met[t], strict=True) if m[1]] for t in found]
+        counts = [[r.instances for r, m in zip(found[t], met[t], strict=True) if m[1]] for t in found]
         alike = all(one == meeting[0] for one in meeting) and all(one == counts[0] for one in counts)
         kept: dict[int, list[Repeat]] = {}
         for task, repeats in found.items():

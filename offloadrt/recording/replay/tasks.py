@@ -112,7 +112,7 @@ class TaskWalk:
         if self._repeats is not None:
             for repeat in self._repeats.of_task(task):
                 yield first, repeat.first
-                for instance in self._steps(repeat.count, repeat.key, repeat.typical):
+                for instance in self._steps(repeat.instances, repeat.key, repeat.typical):
                     begin = repeat.first + instance * repeat.period
                     yield begin, begin + repeat.period
                 first = repeat.end

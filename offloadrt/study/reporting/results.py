@@ -116,19 +116,19 @@ class SampledPhase:
     threads: int
     """That ran it at the same time."""
     instances: int
-    left_out: int
+    skipped: int
     """How many of the instances were not run."""
-    left_out_s: float
+    skipped_s: float
     """What they take of the run's time, by the mean of those that were."""
     error_s: float
     """The standard error of that."""
 
     def __str__(self) -> str:
         threads = "" if self.threads == 1 else f" on each of {self.threads} threads"
-        run = self.instances - self.left_out
+        run = self.instances - self.skipped
         return (
             f"{run} of {self.instances} instances of a repeated phase were run{threads}; the others take "
-            f"{seconds(self.left_out_s)} by estimate, with a standard error of {seconds(self.error_s)}"
+            f"{seconds(self.skipped_s)} by estimate, with a standard error of {seconds(self.error_s)}"
         )
 
 

@@ -59,8 +59,8 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         otm=dict(run.statistics.objects),
         algorithms={name: int(count) for name, count in ledger.algorithms.items()},
         phases=[
-            SampledPhase(phase.threads, phase.instances, phase.left_out, phase.seconds, phase.error_s)
-            for phase in run.windows.left_out
+            SampledPhase(phase.threads, phase.instances, phase.skipped, phase.seconds, phase.error_s)
+            for phase in run.windows.skipped
         ],
     )
 

@@ -116,7 +116,7 @@ def execute(
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
         "configuration": "" if configuration is None or "configuration" in parameters else configuration,
-        "windows": "sampled" if run.windows.left_out else "",
+        "windows": "sampled" if run.windows.skipped else "",
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
         "faults": " ".join(faults),

@@ -40,21 +40,21 @@ class LeftOut:
     """Of the instances that were taken."""
     instances: int
     """Of the whole loop."""
-    left_out: int
+    skipped: int
     at_begin: Ledger = attrs.field(repr=False)
     at_end: Ledger = attrs.field(repr=False)
 
     @property
     def seconds(self) -> float:
         """Return what the instances that were left out take, by estimate."""
-        return self.left_out * statistics.fmean(self.durations_s)
+        return self.skipped * statistics.fmean(self.durations_s)
 
     @property
     def error_s(self) -> float:
         """Return the standard error of that."""
         if len(self.durations_s) < 2:
             return self.seconds
-        return self.left_out * statistics.stdev(self.durations_s) / math.sqrt(len(self.durations_s))
+        return self.skipped * statistics.stdev(self.durations_s) / math.sqrt(len(self.durations_s))
 
 
 @attrs.frozen
@@ -66,7 +66,7 @@ class PhaseEstimate:
     """The time in which all of them were in instances that were taken."""
     threads: int
     instances: int
-    left_out: int
+    skipped: int
     seconds: float
     """What was left out of the run's time."""
     error_s: float
@@ -102,7 +102,7 @@ class RepeatedPhases:
         self._open: list[_Loop] = []
         self._decided: dict[Hashable, bool] = {}
         self._ordinals: dict[int, int] = {}
-        self._left_out: list[LeftOut] = []
+        self._skipped: list[LeftOut] = []
 
     def steps(self, count: int, key: Hashable = None, typical: int = WARM) -> Iterator[int]:
         """Yield the numbers of a loop's instances: all of them, or, where phases are wanted, those that stand for all.
@@ -131,10 +131,10 @@ class RepeatedPhases:
 
     def _some(self, count: int, key: Hashable, actor: int, typical: int) -> Iterator[int]:
         typical = min(max(typical, WARM), count - SAMPLED - 1)
-        left_out = count - WARM - SAMPLED - 1
+        skipped = count - WARM - SAMPLED - 1
         timers = self._sim.timers_set
         yield from range(WARM)
-        saved = (self._sim.timers_set - timers) / WARM * left_out
+        saved = (self._sim.timers_set - timers) / WARM * skipped
         if not self._decided.setdefault(key, saved >= WORTH_TIMERS):
             yield from range(WARM, count)
             return
@@ -146,14 +146,14 @@ class RepeatedPhases:
             durations.append(self._sim.now - since)
             since = self._sim.now
         at_end = self._counted()
-        self._left_out.append(LeftOut(actor, begin, since, tuple(durations), count, left_out, at_begin, at_end))
+        self._skipped.append(LeftOut(actor, begin, since, tuple(durations), count, skipped, at_begin, at_end))
         yield count - 1
 
     # ------------------------------------------------------------------ the estimate
 
     def estimates(self, begin_s: float, end_s: float) -> list[PhaseEstimate]:
         """Return what was left out between two times, phase by phase."""
-        inside = [loop for loop in self._left_out if begin_s <= loop.begin_s and loop.end_s <= end_s]
+        inside = [loop for loop in self._skipped if begin_s <= loop.begin_s and loop.end_s <= end_s]
         return [_estimate(loops) for loops in _together(inside)]
 
 
@@ -192,7 +192,7 @@ def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
         end_s=last.end_s,
         threads=len(loops),
         instances=max(loop.instances for loop in loops),
-        left_out=max(loop.left_out for loop in loops),
+        skipped=max(loop.skipped for loop in loops),
         seconds=seconds,
         error_s=error_s,
         more=attrs.evolve(more, calls=calls),

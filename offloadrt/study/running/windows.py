@@ -67,8 +67,8 @@ class Windows:
             self._inside.include(phase.more.calls)
 
     def _since(self, opened: float) -> float:
-        left_out = math.fsum(phase.seconds for phase in self.phases.estimates(opened, self._sim.now))
-        return self._sim.now - opened + left_out
+        skipped = math.fsum(phase.seconds for phase in self.phases.estimates(opened, self._sim.now))
+        return self._sim.now - opened + skipped
 
     def _counted_since(self, opened: float) -> Ledger:
         counted = self._ledger_now() - self._at_start
@@ -90,7 +90,7 @@ class Windows:
         return attrs.evolve(figures, calls=calls)
 
     @property
-    def left_out(self) -> list[PhaseEstimate]:
+    def skipped(self) -> list[PhaseEstimate]:
         """Return the phases of which instances were left out of windows that are over."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 

@@ -75,7 +75,7 @@ def observe(
     path = [part for begin, end, actor in spans for part in critical_path(history, begin, end, actor)]
     windows: Sequence[Window] = [(begin, end) for begin, end, _ in spans]
     phases = [
-        (round(phase.begin_s * PS_PER_S), round(phase.end_s * PS_PER_S), phase.weight) for phase in run.windows.left_out
+        (round(phase.begin_s * PS_PER_S), round(phase.end_s * PS_PER_S), phase.weight) for phase in run.windows.skipped
     ]
     path = list(counted_over(path, phases))
     uses = lock_uses(history, [(begin, end) for begin, end, _ in phases] or windows) + part_uses(
