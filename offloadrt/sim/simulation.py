@@ -25,6 +25,7 @@ from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
 from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
+from offloadrt.sim.daemons import Box, Caretaker
 from offloadrt.sim.errors import SimulationError, UnregisteredTask
 from offloadrt.sim.handovers import HandoverObserver, ready_queue
 from offloadrt.sim.nursery import Nursery
@@ -59,9 +60,9 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
-        "ending", "expected", "gear", "handovers", "heap", "last_advance", "newborn", "next_index", "now", "observer",
-        "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "timer_due",
+        "_nursery", "_paused", "_rng", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
+        "caretaker", "ending", "expected", "gear", "handovers", "heap", "last_advance", "newborn", "next_index", "now", "observer",
+        "operations_left", "primitives", "ready", "running", "seed", "sleep", "strategy", "timer_due",
         "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
 
@@ -82,7 +83,7 @@ class Simulation(trio.abc.Clock):
         self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
         self.seed = seed
-        self.rng = np.random.default_rng(seed)
+        self._rng: np.random.Generator | None = None
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
@@ -107,6 +108,7 @@ class Simulation(trio.abc.Clock):
         """The scheduler itself starts or cancels tasks: their wake-ups are its own."""
         self.newborn = 0
         """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
+        self.caretaker = Caretaker(self)
         self.operations_left = SLICE
         """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
         locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed."""
@@ -114,7 +116,7 @@ class Simulation(trio.abc.Clock):
         """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
-        self.violation: SimulationError | None = None
+        self.violation: BaseException | None = None
         """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
         self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
@@ -127,6 +129,13 @@ class Simulation(trio.abc.Clock):
         self._trampoline = Trampoline(self, slice)
 
     # ------------------------------------------------------------------ for programs
+    @property
+    def rng(self) -> np.random.Generator:
+        """Return the run's only random generator, which `seed` begins; it is made when somebody first draws."""
+        if self._rng is None:
+            self._rng = np.random.default_rng(self.seed)
+        return self._rng
+
     def move_on_after(self, dt: float) -> TimeoutScope:
         """``with sim.move_on_after(dt) as scope``: leave the body after ``dt`` virtual seconds; ``scope.timed_out``."""
         return TimeoutScope(self, dt, fail=False)
@@ -147,13 +156,31 @@ class Simulation(trio.abc.Clock):
         return Nursery(self)
 
     def spawn(
-        self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False
+        self,
+        fn: Callable[..., Awaitable[Any]],
+        *args: Any,
+        name: str | None = None,
+        daemon: bool = False,
+        serves: Box | None = None,
     ) -> Actor:
-        """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended."""
+        """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
+
+        ``serves``, of a daemon: the mailbox out of which ``fn`` gets a message before it does anything that others can
+        notice. The daemon costs next to nothing until the first message.
+        """
         nursery = self._service if daemon else self._nursery
         if nursery is None:
             raise SimulationError("spawn: the simulation is not running")
-        return life.start(self, nursery, fn, args, name, daemon)
+        return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
+
+    def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str) -> Actor:
+        """Start a daemon whose ``fn`` uses nothing of Trio, no nursery, and waits for nothing in its clean-up.
+
+        So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
+        """
+        if self._service is None:
+            raise SimulationError("spawn_service: the simulation is not running")
+        return life.start_service(self, self._service, fn, args, name)
 
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
