@@ -24,7 +24,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim.errors import Expired, ReturnToTrio, SimulationError
+from offloadrt.sim.errors import Expired, ReturnToTrio
 from offloadrt.sim.timers import Timer, bring_forward
 
 GO = outcome.Value(None)
@@ -94,6 +94,7 @@ class Scheduler(Protocol):
     expected: Any
     actors: dict[int, Actor]
     primitives: list[Any]
+    incidents: list[str]
     violation: BaseException | None
     ending: bool
     turbo: bool

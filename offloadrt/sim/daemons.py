@@ -12,7 +12,7 @@ import types
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from functools import partial
-from inspect import CORO_CREATED, getcoroutinestate, iscoroutinefunction
+from inspect import iscoroutinefunction
 from typing import Any, Protocol
 
 from trio.lowlevel import (
@@ -74,12 +74,9 @@ class Caretaker:
 
 
 # ---------------------------------------------------------------------- services
-_ENDED = Expired()
-"""What is raised where a service waits when the run is over: it waits no more, and nobody is told."""
-
-
 def _end() -> None:
-    raise _ENDED
+    """Raise, where a service waits when the run is over, what ends it without anybody being told."""
+    raise Expired  # as a class: an instance would keep the frames that it has passed
 
 
 def service(
@@ -128,7 +125,7 @@ def _turn(step: Any = None) -> Generator[Any, Any, None]:
 
 
 # ---------------------------------------------------------------------- dormant daemons
-class Box(Protocol):
+class ServedBox(Protocol):
     """What a dormant daemon uses of its mailbox."""
 
     @property
@@ -148,7 +145,7 @@ class Dormant:
 
     __slots__ = ("_actor", "_begin", "_box", "_cancelled", "_context", "_ended")
 
-    def __init__(self, actor: Actor, box: Box, begin: Callable[[], Any], ended: Callable[[Actor], None]) -> None:
+    def __init__(self, actor: Actor, box: ServedBox, begin: Callable[[], Any], ended: Callable[[Actor], None]) -> None:
         self._actor = actor
         self._box = box
         self._begin = begin

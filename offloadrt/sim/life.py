@@ -13,7 +13,7 @@ from trio.lowlevel import current_task, disable_ki_protection
 
 from offloadrt.sim import story
 from offloadrt.sim.actor import SELF, Actor, Scheduler, awaitable, uninterrupted
-from offloadrt.sim.daemons import Box, Dormant, service
+from offloadrt.sim.daemons import Dormant, ServedBox, service
 from offloadrt.sim.errors import Expired
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ def start(
     args: tuple[Any, ...],
     name: str | None,
     daemon: bool,
-    serves: Box | None = None,
+    serves: ServedBox | None = None,
 ) -> Actor:
     """Start an actor that runs ``await fn(*args)`` in a Trio nursery; it is ready, after all that are ready already.
 

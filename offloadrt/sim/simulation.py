@@ -25,13 +25,13 @@ from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
 from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
-from offloadrt.sim.daemons import Box, Caretaker
+from offloadrt.sim.daemons import Caretaker, ServedBox
 from offloadrt.sim.errors import SimulationError, UnregisteredTask
 from offloadrt.sim.handovers import HandoverObserver, ready_queue
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
 from offloadrt.sim.scope import Attached, TimeoutScope
-from offloadrt.sim.sleep import make_sleep
+from offloadrt.sim.sleep import Paused, make_sleep, suspended
 from offloadrt.sim.strategies import Fifo, Strategy
 from offloadrt.sim.timers import Timer, remove
 from offloadrt.sim.trampoline import ADVANCES, SLICE, Fence, Trampoline
@@ -60,10 +60,11 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_rng", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
-        "caretaker", "ending", "expected", "gear", "handovers", "heap", "last_advance", "newborn", "next_index", "now", "observer",
-        "operations_left", "primitives", "ready", "running", "seed", "sleep", "strategy", "timer_due",
-        "timers_set", "trio_has_work", "turbo", "violation",
+        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
+        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents",
+        "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready",
+        "rng", "running", "seed", "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo",
+        "violation",
     )  # fmt: skip
 
     def __init__(
@@ -82,8 +83,7 @@ class Simulation(trio.abc.Clock):
         self.gear: Gear = gear
         self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
-        self.seed = seed
-        self._rng: np.random.Generator | None = None
+        self.seed, self.rng = seed, np.random.default_rng(seed)
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
@@ -100,6 +100,7 @@ class Simulation(trio.abc.Clock):
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
         """Every lock, station and mailbox, so that a story can say what an actor holds."""
+        self.incidents: list[str] = []  # what was done to the run from outside; reports of a deadlock tell it
         self.timer_due = False
         """The scheduler let Trio go for one of Trio's own deadlines."""
         self.expected: Any = None
@@ -117,11 +118,11 @@ class Simulation(trio.abc.Clock):
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
         self.violation: BaseException | None = None
-        """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
+        """The first thing that must not happen in a run; raised when Trio asks for the time."""
         self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
         self._steps = 0
-        self._paused = _Paused(self)
+        self._paused = Paused(self)
         self._nursery: trio.Nursery | None = None
         self._service: trio.Nursery | None = None
         self._watchdog = Watchdog(self)
@@ -129,13 +130,6 @@ class Simulation(trio.abc.Clock):
         self._trampoline = Trampoline(self, slice)
 
     # ------------------------------------------------------------------ for programs
-    @property
-    def rng(self) -> np.random.Generator:
-        """Return the run's only random generator, which `seed` begins; it is made when somebody first draws."""
-        if self._rng is None:
-            self._rng = np.random.default_rng(self.seed)
-        return self._rng
-
     def move_on_after(self, dt: float) -> TimeoutScope:
         """``with sim.move_on_after(dt) as scope``: leave the body after ``dt`` virtual seconds; ``scope.timed_out``."""
         return TimeoutScope(self, dt, fail=False)
@@ -161,7 +155,7 @@ class Simulation(trio.abc.Clock):
         *args: Any,
         name: str | None = None,
         daemon: bool = False,
-        serves: Box | None = None,
+        serves: ServedBox | None = None,
     ) -> Actor:
         """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
 
@@ -357,7 +351,7 @@ class Simulation(trio.abc.Clock):
 
     def until_due(self, me: Actor, due: float) -> Awaitable[None]:
         """Wait until virtual time ``due``."""
-        return PASSED if self.set_timer(me, due) else _suspended(me)
+        return PASSED if self.set_timer(me, due) else suspended(me)
 
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
         """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
@@ -403,25 +397,3 @@ class Simulation(trio.abc.Clock):
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
         """Raise what ``me`` was resumed for: ``if me.interruption is not None: yield from sim.interrupted(me)``."""
         return me.interrupted()
-
-
-class _Paused:
-    """What an actor waits for that has only stepped aside for a look at Trio: its turn."""
-
-    name = "its turn"
-
-    def __init__(self, sim: Simulation) -> None:
-        self._sim = sim
-
-    def forget(self, actor: Actor) -> bool:
-        self._sim.ready.remove(actor)
-        return True
-
-
-@uninterrupted
-@types.coroutine
-def _suspended(me: Actor) -> Generator[Any, Any, None]:
-    me.sim.running = None  # as in sleep
-    yield me.trap
-    if me.interruption is not None:
-        yield from me.interrupted()

@@ -52,6 +52,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"nodes": 5, "steps": 3},
         {"nodes": 5, "steps": 3, "launches": "graph"},
         {"nodes": 5, "steps": 2, "launches": "graph", "threads": 3},
+        {"nodes": 5, "steps": 2, "launches": "built"},
     ],
     "jacc": [
         {"benchmark": "Himeno", "size": "test", "gpus": 2, "phantom": False},

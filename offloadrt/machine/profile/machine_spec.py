@@ -212,7 +212,7 @@ class MachineSpec:
 
 @cache
 def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
-    """Return the fields of an attrs class with their annotations; cached, because every profile reads a dozen classes."""
+    """Return the fields of an attrs class with their annotations; cached, as every profile reads a dozen classes."""
     return tuple(get_type_hints(cls, include_extras=True).items())
 
 

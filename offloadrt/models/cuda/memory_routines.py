@@ -164,6 +164,8 @@ class MemoryRoutines(CallingThread):
         chosen = await self._stream(context, stream, "cuMemsetD8Async")
         driver = context.driver
         self._state.allocations.check_use(driver, driver.call("cuMemsetD8Async"), "its destination", array)
+        if (capture := driver.graphs.capture_of(chosen)) is not None:
+            capture.uses.append(("the destination of a memset", array))
         await driver.memset(array.address, value, array.nbytes, chosen)
 
     async def device_enable_peer_access(self, peer: int) -> None:
@@ -227,7 +229,10 @@ class MemoryRoutines(CallingThread):
             why = f"the source has {nbytes} bytes, its destination {room}"
             raise driver.refusal(driver.call(call), INVALID, why)
         between = isinstance(source, DeviceArray) and isinstance(destination, DeviceArray)
+        capture = driver.graphs.capture_of(stream)
         for what, place in {"its source": source, "its destination": destination}.items():
+            if capture is not None:
+                capture.uses.append((f"the {what[4:]} of a copy", place))
             if isinstance(place, DeviceArray):
                 self._state.allocations.check_use(driver, driver.call(call), what, place, anywhere=between)
             else:

@@ -15,13 +15,13 @@ import attrs
 import msgspec
 
 from offloadrt.machine import MachineSpec
+from offloadrt.study.dispatch import run_point
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.sweep import run_point
 from offloadrt.study.why.proposals import Proposal, half
 
 _WORTH = 1.01
