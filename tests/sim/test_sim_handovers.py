@@ -48,7 +48,8 @@ def test_a_lock_and_a_signal_tell_who_let_whom_go_on(strategy):
             nursery.spawn(waiter, name="waiter")
 
     sim.run(main)
-    assert [told for told in heard.handed if told[2] == "waiter" != told[1]] == [
+    waits = [told for told in heard.handed if told[2] == "waiter" != told[1]]
+    assert waits == [
         (2.0, "holder", "waiter"),
         (3.0, "holder", "waiter"),
     ]

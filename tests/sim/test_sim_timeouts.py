@@ -216,7 +216,7 @@ def test_a_timeout_is_not_negative(sim, dt):
         with sim.move_on_after(dt):
             pass
 
-    with pytest.raises(ValueError, match="a timeout of .* must not be negative"):
+    with pytest.raises(ValueError, match=r"a timeout of .* must not be negative"):
         sim.run(main)
 
 
