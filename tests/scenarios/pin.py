@@ -75,6 +75,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"nbytes": 1 << 20, "repeats": 2},
         {"nbytes": 1 << 22, "repeats": 2, "direction": "d2h", "memory": "pageable", "threads": 2},
     ],
+    "pinned_in_place": [
+        {"nbytes": 1 << 16, "uses": 2, "phantom": False},
+        {"nbytes": 1 << 16, "uses": 2, "how": "copied"},
+        {"nbytes": 1 << 18, "threads": 2},
+    ],
     "mutex": [{"sharing": 1, "milliseconds": 0.02}, {"sharing": 8, "milliseconds": 0.1}],
     "one_warp": [{}, {"prefetch": True}],
     "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],

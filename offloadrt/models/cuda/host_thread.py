@@ -28,10 +28,11 @@ class HostThread(MemoryRoutines, PoolRoutines, StreamRoutines, GraphRoutines):
     ) -> None:
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
-        Its arguments are managed arrays, device arrays and numbers. A loop nest has the iterations that its source
-        says, which the threads share as in a grid-stride loop. A grid and a block of two dimensions are (x, y): the
-        threads of a row have iterations in a row. library: the kernel stands for code of a library, which keeps its
-        operands in shared memory and loads ahead, so that its source does not say how many loads are in flight.
+        Its arguments are managed arrays, arrays of pinned memory, which it uses in place, device arrays and numbers.
+        A loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid
+        and a block of two dimensions are (x, y): the threads of a row have iterations in a row. library: the kernel
+        stands for code of a library, which keeps its operands in shared memory and loads ahead, so that its source
+        does not say how many loads are in flight.
         Raises DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
         """
         context = await self._context()

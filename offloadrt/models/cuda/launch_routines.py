@@ -51,13 +51,15 @@ class LaunchRoutines(CallingThread):
         launch = attrs.evolve(launch, strided=True, tile=tile)
         if self.program.phantom:
             launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
-        managed = [argument for argument in arguments if isinstance(argument, HostArray)]
-        touching = accesses_of(0, launch, (), tuple(arguments), managed, [array.managed for array in managed])
         uses = [
             (f"argument {number} of kernel {launch.kernel.name!r}", argument)
             for number, argument in enumerate(arguments, 1)
         ]
         for what, argument in uses:
             self._state.allocations.check_use(context.driver, context.driver.call(call), what, argument)
+        in_place = [argument for argument in arguments if isinstance(argument, HostArray)]
+        for array in in_place:
+            self._state.mapped.use(context.driver, array)
+        touching = accesses_of(0, launch, (), tuple(arguments), in_place, [True] * len(in_place))
         values = [argument.values if isinstance(argument, HostArray) else argument for argument in arguments]
         return PreparedLaunch(launch, values, touching, uses)
