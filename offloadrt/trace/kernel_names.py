@@ -21,7 +21,7 @@ def _function(mangled: str) -> str:
     if not mangled.startswith("_Z"):
         return mangled
     at = 3 if mangled.startswith(("_ZN", "_ZL")) else 2
-    parts = []
+    parts: list[str] = []
     while at < len(mangled):
         if mangled[at] == "I" and parts:  # arguments of a template
             at = mangled.find("E", at) + 1 or len(mangled)
