@@ -70,6 +70,10 @@ class AmdgpuPlugin:
     def locks(self) -> dict[str, LockStatistics]:
         return self._resources.locks()
 
+    def in_use(self) -> dict[str, int]:
+        """Return how many streams, HSA queues and signals are not in their pools."""
+        return self._resources.in_use()
+
     async def load_image(self, cause: int) -> None:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False

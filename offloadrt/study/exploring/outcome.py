@@ -10,6 +10,7 @@ import attrs
 
 from offloadrt.sim import SimulationError
 from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.running.execution import OF_THE_PROGRAM
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, user_site
 
@@ -28,6 +29,8 @@ class RunOutcome:
     is_error: bool
     detail: str = ""
     """The error's own traceback, or the reports, as far as there are any."""
+    is_named: bool = False
+    """Whether it is an error that ends a real program with a message: one of the program, its runtime or its driver."""
 
 
 def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
@@ -67,7 +70,11 @@ def failure_of(error: BaseException) -> RunOutcome:
     key = f"{kind} {site or _without_numbers(message)}"
     if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
         key = kind
-    return RunOutcome(key, f"{kind}: {message}{where}" if message else f"{kind}{where}", True, detail)
+    text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
+    named = isinstance(inner, OF_THE_PROGRAM) or (
+        isinstance(error, UserError) and isinstance(error.__context__, OF_THE_PROGRAM)
+    )
+    return RunOutcome(key, text, True, detail, named)
 
 
 def _without_numbers(text: str) -> str:
