@@ -168,6 +168,7 @@ class OffloadDevice:
 
     async def free(self, address: int, array: HostArray | None, host_address: int) -> None:
         nbytes = self._blocks.pop(address, 0)
+        requested = address in self.requested
         self.requested.discard(address)
         if self.tool is not None:
             self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
@@ -178,6 +179,8 @@ class OffloadDevice:
         except BaseException:
             if nbytes and self.memory.begins(address):
                 self._blocks[address] = nbytes  # left early
+                if requested:
+                    self.requested.add(address)
             raise
 
     def submit(

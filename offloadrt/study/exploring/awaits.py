@@ -18,6 +18,7 @@ from trio.lowlevel import Task, add_instrument, remove_instrument
 from offloadrt.runtime.invariants import held, violations
 from offloadrt.sim import Actor
 from offloadrt.sim.actor import SELF
+from offloadrt.study.exploring.outcome import RunOutcome, reported
 from offloadrt.study.running.run import Run
 
 NEVER = "call:1000000000000"
@@ -95,6 +96,10 @@ class Settled:
 
     violations: list[str] = attrs.field(factory=list)
 
+    def outcome(self, ended: RunOutcome) -> RunOutcome:
+        """Return the outcome of a run that ended so, and left something behind."""
+        return reported([f"{line} (after: {ended.text})" for line in self.violations])
+
     @asynccontextmanager
     async def around(self, run: Run) -> AsyncIterator[None]:
         """Look at the run's state after the body, unless the run itself has been ended."""
@@ -103,6 +108,8 @@ class Settled:
         except trio.Cancelled:
             raise
         except BaseException:
+            for process in run.processes:
+                await process.program.end_tasks()
             await run.finish()
             self._look(run)
             raise

@@ -30,7 +30,7 @@ class RunOutcome:
     detail: str = ""
     """The error's own traceback, or the reports, as far as there are any."""
     is_named: bool = False
-    """Whether it is an error that ends a real program with a message: one of the program, its runtime or its driver."""
+    """Whether it is an error with a name, as those of the runtime and the driver library, and those for users."""
 
 
 def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
@@ -71,10 +71,7 @@ def failure_of(error: BaseException) -> RunOutcome:
     if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
         key = kind
     text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
-    named = isinstance(inner, OF_THE_PROGRAM) or (
-        isinstance(error, UserError) and isinstance(error.__context__, OF_THE_PROGRAM)
-    )
-    return RunOutcome(key, text, True, detail, named)
+    return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *OF_THE_PROGRAM)))
 
 
 def _without_numbers(text: str) -> str:

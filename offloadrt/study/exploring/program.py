@@ -88,7 +88,7 @@ class ScenarioProgram:
         if not outcome.is_error and (found := [line for report in reports for line in report()]):
             outcome = reported(found)
         if settled is not None and settled.violations:
-            outcome = reported([f"{line} (after: {outcome.text})" for line in settled.violations])
+            outcome = settled.outcome(outcome)
         return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
 
     def witnessed(self) -> tuple[RunOutcome, Witness]:
