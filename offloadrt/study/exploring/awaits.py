@@ -110,7 +110,7 @@ class Settled:
         except BaseException:
             for process in run.processes:
                 await process.program.end_tasks()
-            await run.finish()
+            await run.finish(measure=False)
             self._look(run)
             raise
         self._look(run)

@@ -118,7 +118,7 @@ class ScenarioProgram:
         """Run to the end, and return what came out."""
         scenario = self.scenario
         try:
-            returned = run_to_the_end(run, scenario, parameters, overseer)
+            returned = run_to_the_end(run, scenario, parameters, overseer, measure=False)
         except (ScriptFailed, UserError) as error:
             return failure_of(error)
         return result_of(measured_of(returned, scenario.name), self.results or scenario.results)
