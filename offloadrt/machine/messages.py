@@ -17,7 +17,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.page_fault import AccessFault
 from offloadrt.machine.links.link import Link
 from offloadrt.machine.managed.access import Accesses
-from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, up_to
+from offloadrt.machine.managed.page_sets import PageSets, begun, how_many, merged, up_to
 from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Signal
 
@@ -242,8 +242,7 @@ class ManagedFault:
 
     def head(self, entries: int) -> ManagedFault:
         """Return its first pages, as many as so many entries have begun to report."""
-        total = how_many(self.pages)
-        pages = up_to(self.pages, -(-total * entries // self.entries))
+        pages = begun(self.pages, self.entries, entries)
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored)
 
     def tail(self, entries: int) -> ManagedFault:

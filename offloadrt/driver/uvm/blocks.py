@@ -175,8 +175,7 @@ class UvmBlocks(BlockRecords):
 
         def start() -> None:
             if nbytes:
-                arrived = partial(self._arrived_and_give, block, brought)
-                self._send("h2d", nbytes, cause, arrived).set_callback(arrival.set)
+                self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought), arrival)
             else:
                 self._arrived_and_give(block, brought)
                 arrival.set()
@@ -199,10 +198,17 @@ class UvmBlocks(BlockRecords):
         elif self.space.shared:
             self.space.arrived(self.device.index, block.index, brought)
 
-    def _send(self, direction: Literal["h2d", "d2h"], nbytes: int, cause: int, done: Callable[[], None]) -> Signal:
-        """Have a copy engine move bytes over the link, and go on; ``done`` runs when it has."""
+    def _send(
+        self,
+        direction: Literal["h2d", "d2h"],
+        nbytes: int,
+        cause: int,
+        ended: Callable[[], None],
+        done: Signal | None = None,
+    ) -> Signal:
+        """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
         number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
-        return self.device.engines[direction].send(number, cause, nbytes, "managed", done, pauses_s)
+        return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""

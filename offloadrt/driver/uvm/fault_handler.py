@@ -124,12 +124,12 @@ class UvmFaultHandler:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
         blocks, serve, sim, policy = self._blocks, self._faults.serve, self._sim, self._policy
         costs, counters, pay, begin = self.costs, blocks.counters, blocks.pay, sim.now
-        fetched, entries, left = _fetch(seen, costs.batch_max)
+        fetched, entries, left, begun = _fetch(seen, costs.batch_max)
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
         served, entries_of, different = _merged(fetched)
-        stored = page_sets.merged([pages for fault in fetched for pages in fault.stored.items()])
+        stored = page_sets.merged([pages for fault in fetched if fault.stored for pages in fault.stored.items()])
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
         await blocks.locks.read()  # advice must not change the rules within a batch
@@ -160,9 +160,10 @@ class UvmFaultHandler:
             if policy.flushes:
                 if entries - different > costs.duplicates * entries:
                     left += self._in_buffer()
+                dropped -= begun
                 for fault in left:
                     dropped += fault.entries
-                left = []
+                left, begun = [], 0
             await pay(costs.flush + costs.flush_entry * dropped)
         self.batches.add(
             (begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes)
@@ -177,7 +178,7 @@ class UvmFaultHandler:
             service.note(served)
         if policy.after == "batch":
             self._push(service)
-        return left
+        return [left[0].tail(begun), *left[1:]] if begun else left
 
     def _push(self, service: Service) -> None:
         """Have the GPU replay what was served since the last replay, when the copies for it have ended."""
@@ -200,19 +201,19 @@ class UvmFaultHandler:
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
 
 
-def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int, list[ManagedFault]]:
-    """Return the first so many entries of those that lie in the buffer, how many these are, and those behind them."""
-    fetched: list[ManagedFault] = []
+def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int, list[ManagedFault], int]:
+    """Return the first so many entries of those that lie in the buffer, how many these are, and those behind them.
+
+    At last how many entries of the first of those behind are among them.
+    """
     entries = 0
     for place, fault in enumerate(seen):
         if entries + fault.entries > room:
-            if entries == room:
-                return fetched, entries, seen[place:]
-            fetched.append(fault.head(room - entries))
-            return fetched, room, [fault.tail(room - entries), *seen[place + 1 :]]
-        fetched.append(fault)
+            begun = room - entries
+            fetched = [*seen[:place], fault.head(begun)] if begun else seen[:place]
+            return fetched, room, seen[place:], begun
         entries += fault.entries
-    return fetched, entries, []
+    return seen, entries, [], 0
 
 
 def _merged(fetched: list[ManagedFault]) -> tuple[dict[int, int], dict[int, int], int]:

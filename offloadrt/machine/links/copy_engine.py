@@ -71,6 +71,7 @@ class CopyEngines:
         self.trace = trace
         self.mailbox = Mailbox(sim, f"device {device} copy engine {spec.direction}")
         self._compute = compute
+        self._way = spec.direction
         self._copy_name = f"a copy ({spec.direction})"
         self._pool = SharedPool(
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
@@ -127,9 +128,7 @@ class CopyEngines:
         """
         if self._servers.claim():
             return self._transfer(number, _INTERNAL.queue.number, cause, nbytes, memory, pauses_s=pauses_s)
-        done, way = Signal(self.sim, self._copy_name), self.spec.direction
-        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, None, done, pauses_s=pauses_s))
-        return done.wait()
+        return self.send(number, cause, nbytes, memory, None, pauses_s).wait()
 
     def send(
         self,
@@ -140,10 +139,15 @@ class CopyEngines:
         move: Callable[[], None] | None,
         pauses_s: float = 0.0,
         over: Link | None = None,
+        done: Signal | None = None,
     ) -> Signal:
-        """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set."""
-        done, way = Signal(self.sim, self._copy_name), self.spec.direction
-        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, move, done, over, pauses_s))
+        """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set.
+
+        ``done``: a signal that somebody waits for already.
+        """
+        if done is None:
+            done = Signal(self.sim, self._copy_name)
+        self.submit(CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, move, done, over, pauses_s))
         return done
 
     async def _run(self) -> None:

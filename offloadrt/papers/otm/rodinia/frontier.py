@@ -77,14 +77,15 @@ class Frontier:
             offsets = np.arange(total) - np.repeat(np.cumsum(degrees) - degrees, degrees)
             ends = graph.edges[np.repeat(first, degrees) + offsets]
             fresh = ends[~visited[ends]]
-            reached = np.unique(fresh)
-            visited[reached] = True
+            before = visited.copy()
+            visited[fresh] = True
+            reached = np.flatnonzero(visited & ~before)
             levels.append(
                 SearchLevel(
                     frontier.size / count, total / frontier.size, fresh.size / max(total, 1), reached.size / count
                 )
             )
-            frontier = reached.astype(np.int64)
+            frontier = reached
         return cls(tuple(levels))
 
 
