@@ -23,6 +23,7 @@ import operator
 from collections.abc import Awaitable, Callable
 
 import attrs
+import msgspec
 
 from offloadrt.sim import Mailbox, Simulation
 
@@ -34,8 +35,7 @@ Without this tolerance the user would set another timer, of less than the clock 
 """
 
 
-@attrs.define(eq=False)
-class Ticket:
+class Ticket(msgspec.Struct, eq=False):
     """One user of a shared resource, from its arrival to its departure."""
 
     group: _Class
