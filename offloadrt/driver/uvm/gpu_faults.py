@@ -21,6 +21,8 @@ class GpuFaults:
         self._costs = blocks.costs
         self._counters = blocks.counters
         self._thrashing = thrashing
+        self._big = max(self._costs.big_page // self._pages.page_size, 1)
+        """Pages that a fault brings at least."""
 
     async def serve(
         self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
@@ -143,14 +145,15 @@ class GpuFaults:
         costs, resident = self._costs, block.resident
         if not costs.prefetch_tree:
             return wanted
-        big = max(costs.big_page // self._pages.page_size, 1)
-        brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, big, costs.threshold, thrashes)
+        per_block, threshold = self._pages.per_block, costs.threshold
+        brought = with_prefetched(resident, wanted, block.valid, per_block, self._big, threshold, thrashes)
+        stays = resident | block.remote
         # A page that is to stay on the host comes only for a fault of its own.
-        stays = block.prefers_host & ~block.read_mostly
+        if block.prefers_host:
+            stays |= block.prefers_host & ~(block.read_mostly | wanted)
         if self._blocks.space.shared:
-            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index)
-        stays &= ~wanted
-        return brought & ~(stays | resident | block.remote)
+            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index) & ~wanted
+        return brought & ~stays
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
         """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""
