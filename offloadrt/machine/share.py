@@ -105,7 +105,9 @@ class FairShare:
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
-        if now > self._now:
+        if not self.users:
+            self._now = now
+        elif now > self._now:
             self.advance(now)
         if order is None:
             self._arrivals = order = self._arrivals + 1

@@ -202,7 +202,7 @@ class ManagedKernels:
         """Report missing pages; of what is reported again each page has the same share of the entries."""
         packet = resident.packet
         if sweep.needed:
-            before = how_many([*sweep.needed.items()])
+            before = how_many(sweep.needed.items())
             sweep.entries = -(-sweep.entries * how_many(missing) // before)
         sweep.needed = merged(missing)
         entries = sweep.entries
@@ -222,7 +222,7 @@ class ManagedKernels:
                 self._raise(resident, sweep, missing)
                 return
         if (trace := self._kernels.trace) is not None:
-            queue, pages = packet.stream.queue.number, how_many([*sweep.needed.items()])
+            queue, pages = packet.stream.queue.number, how_many(sweep.needed.items())
             trace(events.PageFaultEnd, self._kernels.device, queue, packet.cause, packet.number, pages)
         sweep.needed = {}
         del self._kernels.stalled[packet.number]

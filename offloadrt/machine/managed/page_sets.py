@@ -32,7 +32,7 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
     return sets
 
 
-def how_many(sets: PageSets) -> int:
+def how_many(sets: Iterable[tuple[int, int]]) -> int:
     """Count the pages of some sets."""
     count = 0
     for _, pages in sets:

@@ -49,7 +49,8 @@ class ManagedPages:
         self.usage: dict[str, ManagedUsage] = {}
         """What became of the pages of each object, by its name; "" stands for pages of no object."""
         self._all = (1 << self.per_block) - 1
-        self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
+        # Of the type of the table: bytes would be made a bytearray at each copy into it.
+        self._fills = [bytearray((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
 
     # blocks
 
