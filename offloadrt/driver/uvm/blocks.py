@@ -171,7 +171,7 @@ class UvmBlocks(BlockRecords):
 
     def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Signal:
         """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
-        arrival = Signal(self.sim, f"pages of block {block.index:#x}")
+        arrival = Signal(self.sim, "pages of managed memory")
 
         def start() -> None:
             if nbytes:
@@ -191,7 +191,8 @@ class UvmBlocks(BlockRecords):
         """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
         brought &= block.valid
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
-        self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        if fresh := brought & ~block.populated:
+            self.counters.first_on_gpu += fresh.bit_count()
         self.pages.set_state(block, brought, LOCAL)
         if not brought:
             self.release(block)

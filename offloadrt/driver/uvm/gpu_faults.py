@@ -39,7 +39,9 @@ class GpuFaults:
         begin, arrival = sim.now, None
         try:
             # Others may have brought a page while the batch waited for this block.
-            wanted = faulted & ~(block.resident & ~(block.read_only & stored) | block.remote)
+            wanted = faulted & ~(block.resident | block.remote)
+            if stored:
+                wanted |= faulted & block.read_only & stored
             self._count(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
@@ -114,13 +116,14 @@ class GpuFaults:
 
     def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Count faults on pages of a block; those that are not wanted have a translation already."""
-        block.valid |= wanted
-        counters, (own, usage) = self._counters, block.sole
+        counters = self._counters
         if faulted != wanted:
             counters.duplicates += (faulted ^ wanted).bit_count()
         if not wanted:
             return
+        block.valid |= wanted
         faults = wanted.bit_count()
+        own, usage = block.sole
         counters.gpu_fault_groups += 1
         counters.faults += faults
         if usage is not None and not wanted & ~own:
