@@ -127,6 +127,9 @@ class UvmFaultHandler:
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
+        if (injector := blocks.machine.injector) is not None:
+            for fault in fetched:
+                injector.page_fault(blocks.device.index, fault.kernel)
         served, entries_of, stored, different = _merged(fetched)
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}

@@ -40,7 +40,7 @@ class Graph:
         begin, end = np.concatenate([source, target]), np.concatenate([target, source])
         degrees = np.bincount(begin, minlength=count).astype(np.int32)
         first = (np.cumsum(degrees) - degrees).astype(np.int32)
-        # Sorted by both, so that the edges of a node stay in their order; numpy sorts numbers faster than it ranks them.
+        # The edges of a node stay in their order. numpy sorts numbers faster than it finds their order.
         order = np.sort((begin.astype(np.int64) << 32) + np.arange(begin.size)) & 0xFFFFFFFF
         return cls(np.stack([first, degrees], axis=1), end[order])
 
