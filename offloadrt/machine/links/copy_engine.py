@@ -86,7 +86,7 @@ class CopyEngines:
         self._idle: deque[Actor] = deque()
         """The engines that transfer nothing, the one that has been idle for the longest first."""
         self._servers: Servers[CopyPacket] = Servers(
-            sim, self.mailbox, self._run, names, grow=spec.engine_uncontended, started=self._idle.append
+            sim, self.mailbox, self._run, names, grow=spec.engine_uncontended, started=self._idle.append, service=True
         )
         self.submit = self._servers.submit
         """Queue a transfer; it starts when an engine is idle."""

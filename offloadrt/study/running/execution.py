@@ -158,15 +158,17 @@ def run_of(
     return run
 
 
-def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
+def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value], *, measure: bool = True) -> Any:
     """Run the scenario's function as the first actor, and return what it returned.
 
-    The trace is closed whatever happens. Raises UserError and ScriptFailed as `execute` does.
+    `measure` is that of `Run.finish`. The trace is closed whatever happens.
+
+    Raises UserError and ScriptFailed as `execute` does.
     """
 
     async def main() -> Any:
         returned = await scenario(run, **parameters)
-        await run.finish()
+        await run.finish(measure=measure)
         return returned
 
     try:
