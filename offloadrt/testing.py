@@ -14,10 +14,10 @@ and in all that it starts, time is virtual. The test function is the first actor
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
 strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
 configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
-heuristic_file=..., devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and
-`table_policy` may be objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what
-one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs
-pytest-trio.
+heuristic_file=..., devices=..., record=True, faults=["cuMemAlloc:3"])` says how the run is made; `strategy`,
+`configuration`, `allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
+`machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
+may be parametrized. It needs pytest-trio.
 
 `@pytest.mark.offload(explore="pct:3", runs=500)` runs the test under so many schedules after its run in the order of
 scheduling; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure has a note with
@@ -62,7 +62,8 @@ _OF_THE_PROGRAM = {
 }
 """Options of the mark that are options of the program, and their names there."""
 _OF_THE_RUN = (
-    "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
+    "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash",
+    "sinks", "faults",
 )  # fmt: skip
 _EXPLORING = ("explore", "runs", "check")
 _MAKES: pytest.StashKey[MakeRun] = pytest.StashKey()
@@ -97,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
         "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record, "
-        "explore, runs, check): how the emulated machine of the fixture `offload` is made",
+        "faults, explore, runs, check): how the emulated machine of the fixture `offload` is made",
     )
 
 

@@ -96,10 +96,11 @@ class ScenarioProgram:
             gear=options.gear,
             strategy=strategy,
             hash=hash,
+            faults=(*options.faults, *case.faults),
         )
         reports = [checker(run) for checker in self.checkers]
         try:
-            returned = run_to_the_end(run, scenario, parameters)
+            returned = run_to_the_end(run, scenario, parameters, measure=False)
         except (ScriptFailed, UserError) as error:
             outcome = failure_of(error)
         else:
