@@ -3,7 +3,7 @@
     python bench/windows.py [--check] [NAME ...]
 
 Elapsed time, calls and busy times of the machine's parts are compared; CPU times say what is saved. `--check` fails
-when an elapsed time differs by more than 3 %. `bench/windows.txt` has the last output.
+when an elapsed time differs by more than 3 %. `docs/how-to/why.md` has the last figures.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ def run(
     options: RunOptions = DEFAULTS,
     log: Path | None = None,
     perfetto: Path | None = None,
+    figure: Path | None = None,
     json: Json = False,
 ) -> None:
     """Run a scenario once and show what it measured and where the time went.
@@ -41,6 +42,8 @@ def run(
         Write every event to this file, one JSON object a line.
     perfetto:
         Write a trace for https://ui.perfetto.dev to this file.
+    figure:
+        Draw where the host threads' time went, stacked, to this PNG, SVG or PDF file.
     """
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
@@ -67,6 +70,10 @@ def run(
             handovers,
         )
     warn([result])
+    if figure is not None:
+        from offloadrt.study.reporting.time_figure import draw_time
+
+        draw_time(result, figure)
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
     else:

@@ -94,7 +94,7 @@ def why(
     if json:
         sys.stdout.buffer.write(page.to_json() + b"\n")
     else:
-        console().print(*printed(page), sep="\n")
+        console().print(*printed(page, draws or sobol), sep="\n")
 
 
 def seconds_of(budget: str) -> float:
@@ -106,8 +106,8 @@ def seconds_of(budget: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def printed(page: Page) -> Iterable[RenderableType]:
-    """Show the whole page."""
+def printed(page: Page, draws: int = 0) -> Iterable[RenderableType]:
+    """Show the whole page of a run for which so many draws were asked."""
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
@@ -139,6 +139,8 @@ def printed(page: Page) -> Iterable[RenderableType]:
         yield f"the sentence {escape(str(page.sure))}"
         for other, count in page.sure.others.items():
             yield f"  in {count}: {escape(other)}"
+    elif draws:
+        yield "no draw was run within the budget"
     if page.indices is not None:
         yield escape(str(page.indices))
     more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.study import Figure, Result, UserError, find_scenario
+from offloadrt.study import Figure, Result, UserError, execute, find_scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for, label, spaced
 from offloadrt.study.reporting.table import row, to_polars, write
+from offloadrt.study.reporting.time_figure import draw_time
 from offloadrt.study.sweep import sweep
 
 QUEUEING = find_scenario(f"{Path(__file__).with_name('toys.py')}:queueing")
@@ -166,3 +167,33 @@ def test_labels_below_the_axis_do_not_run_into_one_another(values: list[float], 
     places = [math.log(tick) if log else tick for tick in kept]
     room = 0.05 * (places[-1] - places[0])
     assert len(kept) == 2 or all(after - before >= room for before, after in pairwise(places))
+
+
+def test_lines_are_named_where_they_end_and_times_have_a_readable_unit(
+    results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import figure as matplotlib_figure
+
+    drawn: dict[str, matplotlib_figure.Figure] = {}
+    monkeypatch.setattr(
+        matplotlib_figure.Figure, "savefig", lambda canvas, path, **_: drawn.update({path.suffix: canvas})
+    )
+    apart = [
+        attrs.evolve(one, measured={**one.measured, "own_s": 2e-6 * (1 + 9 * (one.parameters["policy"] == "rude"))})
+        for one in results
+    ]
+    draw(Figure("threads", "own_s", lines=("policy",), legend="served"), apart, tmp_path)
+    canvas = drawn[".png"]
+    (area,) = canvas.axes
+    assert area.get_ylabel() == "own (µs)" and not canvas.legends
+    assert [text.get_text() for text in area.texts] == ["fair", "served rude"]
+    assert {tuple(line.get_ydata()) for line in area.get_lines()} == {(2.0,) * 3, (20.0,) * 3}
+
+
+def test_the_figure_of_a_run_stacks_where_its_time_went(tmp_path: Path) -> None:
+    run = execute(find_scenario("exahype"), {"threads": 2, "patches": 4})
+    draw_time(run, tmp_path / "time.svg")
+    text = (tmp_path / "time.svg").read_text()
+    assert all(f"<!-- {name}: " in text for name, part in run.where_time_went.items() if part.share > 1e-3)
+    with pytest.raises(UserError, match=r"a figure is a file that ends with \.png, \.svg, \.pdf"):
+        draw_time(run, tmp_path / "time.jpeg")

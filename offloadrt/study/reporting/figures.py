@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +19,11 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's palette, which every kind of colour blindness tells apart (its yellow darkened for a white page)."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
-FEW = 4
-"""The most lines of which those drawn first are wider, so that equal ones stay visible below one another."""
+FEW = 5
+"""The most lines that are named where they end; more have a legend."""
+_APART = 8.0
+"""Points between the names of lines where they end; where they would be nearer, a legend names them."""
+_SCALES = (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9))
 CROWDED = 60
 """The most letters along x, every text taken as long as the longest; with more the texts stand aslant."""
 _LABEL = 0.055
@@ -83,6 +87,7 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
             raise UserError(f"the figure cannot be drawn: {name} is no number in every result (there are: {known})")
     if figure.baseline:
         rows = _over_baseline(figure, results, rows)
+    figure, rows = _in_readable_units(figure, rows)
     library("matplotlib")
     module = library("matplotlib.figure")
     panels = list(dict.fromkeys(cells[figure.panels] for cells in rows)) if figure.panels else [None]
@@ -98,19 +103,63 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
     axes[0].set_ylabel(
         figure.ylabel or (f"baseline over variant, {label(figure.y)}" if figure.baseline else label(figure.y))
     )
-    if figure.lines:
+    if figure.title:
+        canvas.suptitle(figure.title, wrap=True)
+    if figure.lines and not _named_where_they_end(canvas, axes, figure):
         title = figure.legend or ", ".join(label(name) for name in figure.lines)
         handles, labels = axes[-1].get_legend_handles_labels()
         canvas.legend(
             handles, labels, title=title, loc="outside right center", fontsize="small", title_fontsize="small"
         )
-    if figure.title:
-        canvas.suptitle(figure.title, wrap=True)
     paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
     with writing(folder):
         canvas.savefig(paths[0], dpi=160)
         canvas.savefig(paths[1], metadata={"Date": None})
     return paths
+
+
+def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple[Figure, list[dict[str, Cell]]]:
+    """Give times along y in s, ms, µs or ns, whichever leaves the largest of them between 1 and 1000."""
+    if not figure.y.endswith("_s") or figure.baseline:
+        return figure, list(rows)
+    highest = max(_as_float(cells[figure.y]) for cells in rows)
+    unit, scale = next(((unit, scale) for unit, scale in _SCALES if highest * scale >= 1.0), _SCALES[0])
+    named = (figure.ylabel or label(figure.y)).removesuffix(" (s)")
+    scaled = [{**cells, figure.y: _as_float(cells[figure.y]) * scale} for cells in rows]
+    return attrs.evolve(figure, ylabel=f"{named} ({unit})"), scaled
+
+
+def _named_where_they_end(canvas: Any, axes: Sequence[Any], figure: Figure) -> bool:
+    """Name lines at their right ends; False where a panel has too many, or they end too near to one another."""
+    ends: list[list[tuple[float, Any]]] = []
+    canvas.draw_without_rendering()
+    for area in axes:
+        lines = [line for line in area.get_lines() if not line.get_label().startswith("_")]
+        heights = sorted(
+            (
+                (float(area.transData.transform((line.get_xdata()[-1], line.get_ydata()[-1]))[1]), line)
+                for line in lines
+            ),
+            key=lambda end: end[0],
+        )
+        near = any(after[0] - before[0] < _APART * canvas.dpi / 72 for before, after in itertools.pairwise(heights))
+        if figure.bars or not lines or len(lines) > FEW or near:
+            return False
+        ends.append(heights)
+    of = figure.legend or ", ".join(label(name) for name in figure.lines)
+    for area, heights in zip(axes, ends, strict=True):
+        for place, (_, line) in enumerate(heights):
+            area.annotate(
+                f"{of} {line.get_label()}" if place == len(heights) - 1 else line.get_label(),
+                (line.get_xdata()[-1], line.get_ydata()[-1]),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize="small",
+                color=line.get_color(),
+                annotation_clip=False,
+            )
+    return True
 
 
 def _texts(name: str, rows: Sequence[dict[str, Cell]]) -> tuple[str, ...]:
@@ -161,15 +210,14 @@ def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Se
         if figure.bars:
             _bars(area, places, number, len(lines), shade, label_of)
             continue
-        wider = len(lines) - 1 - number if len(lines) <= FEW else 0
         area.plot(
             [x for x, _ in places],
             [y for _, y in places],
             color=shade,
             marker=MARKERS[colour % len(MARKERS)],
             linestyle=DASHES[(dashes.index(key[1:]) + colour // len(COLOURS)) % len(DASHES)],
-            markersize=4.5 + 2 * wider,
-            linewidth=1.4 + 1.2 * wider,
+            markersize=5.5,
+            linewidth=1.8,
             label=label_of,
         )
     ticks = sorted({x for places in lines.values() for x, _ in places})

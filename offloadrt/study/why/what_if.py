@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -173,7 +174,7 @@ def command_of(
 def _called(scenario: Scenario) -> str:
     if scenario.path is not None and scenario.path.parent == folder():
         return scenario.name
-    return registry.reference(scenario)
+    return registry.reference(scenario).removeprefix(f"{Path.cwd()}/")
 
 
 def _ratio(base: float, other: float) -> float:
