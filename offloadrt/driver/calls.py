@@ -64,7 +64,7 @@ class DriverCall:
         accounts = self._accounts
         if accounts.counts is not None:
             accounts.counts.add(self.api, accounts.sim.now - self._begin)
-        if isinstance(error, DriverError):
+        if error is not None and isinstance(error, DriverError):
             error.rename(accounts.names)
             if not error.where:
                 error.locate(accounts.sim.current.name, accounts.sim.now, accounts.device)

@@ -204,8 +204,8 @@ class FairShare:
         """Tell whether a user has got all it needed by now, or by the last call: up to the resolution of the clock."""
         if now > self._now:
             self.advance(now)
-        group = ticket.group
-        return _is_nothing(ticket.mark - group.clock, ticket.mark, group.rate, self._now)
+        group, mark = ticket.group, ticket.mark
+        return mark - group.clock <= _RESOLUTION * (self._now * group.rate + mark)
 
     def _divide(self) -> None:
         """Fill the users up: those with small caps are content first, the others share equally what is left."""
@@ -228,11 +228,6 @@ def _fair_rate(left: float, users: int, cap: float) -> float:
     """Return what a user gets of what is left: an equal share, or its cap if that is less."""
     rate = left / users if left > 0.0 else 0.0
     return cap if cap < rate else rate
-
-
-def _is_nothing(lacking: float, mark: float, rate: float, now: float) -> bool:
-    """Tell whether what a user lacks is less than times and marks can resolve."""
-    return lacking <= _RESOLUTION * (now * rate + mark)
 
 
 def _bad_request(amount: float, cap: float) -> ValueError:

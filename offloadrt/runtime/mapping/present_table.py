@@ -7,7 +7,7 @@ Pure data: nothing here waits. Whoever calls it holds the device table. Follows 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -173,13 +173,13 @@ class TargetPointer:
 ABSENT: Final = TargetPointer()
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Lookup:
     """Where a section that starts at `begin` lies relative to the table.
 
     `visited` are the entries that the search locks, in order. The last one, `entry`, is the one the flags speak of; it
     may be a mere neighbour by address. `pointer` is the section's counterpart in it, or where nothing overlaps, the
-    section on the host.
+    section on the host. Shared by all who look the section up: nobody changes it.
     """
 
     begin: int
@@ -192,28 +192,44 @@ class Lookup:
     pointer: TargetPointer = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        entry = self.visited[-1] if self.visited else None
-        overlaps = self.contained or self.extends_before or self.extends_after
+        begin, visited = self.begin, self.visited
+        self.entry = entry = visited[-1] if visited else None
+        self.overlaps = overlaps = self.contained or self.extends_before or self.extends_after
         if entry is not None and overlaps:
-            pointer = TargetPointer(entry.device_address(self.begin), entry)
+            self.pointer = TargetPointer(entry.device_begin + (begin - entry.host_begin), entry)
         else:
-            pointer = TargetPointer(self.begin)
-        object.__setattr__(self, "entry", entry)
-        object.__setattr__(self, "overlaps", overlaps)
-        object.__setattr__(self, "pointer", pointer)
+            self.pointer = TargetPointer(begin)
+
+
+class _Lookups(dict[tuple[int, int], Lookup]):
+    """What the searches for sections (begin, size) have found since an entry came or went."""
+
+    __slots__ = ("_search",)
+
+    def __init__(self, search: Callable[[int, int], Lookup]) -> None:
+        super().__init__()
+        self._search = search
+
+    def __missing__(self, section: tuple[int, int]) -> Lookup:
+        lookup = self[section] = self._search(*section)
+        return lookup
 
 
 class PresentTable:
     """Entries in order of their host addresses."""
 
-    __slots__ = ("_begins", "_entries", "_found", "generation")
+    __slots__ = ("_begins", "_entries", "generation", "lookups")
 
     def __init__(self) -> None:
         self.generation = 0
         """Grows when an entry comes or goes."""
         self._begins: list[int] = []
         self._entries: list[Entry] = []
-        self._found: dict[tuple[int, int], Lookup] = {}
+        self.lookups: dict[tuple[int, int], Lookup] = _Lookups(self._search)
+        """``lookups[begin, size]`` searches as `lookupMapping` does: first the entry at or before `begin`, then, unless
+        that settles it, the next. What a search finds is remembered until an entry comes or goes: searching is pure,
+        and its cost in virtual time is paid by the caller.
+        """
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -234,7 +250,7 @@ class PresentTable:
         if position < len(self._begins) and self._begins[position] == entry.host_begin:
             raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
         self.generation += 1
-        self._found.clear()
+        self.lookups.clear()
         self._begins.insert(position, entry.host_begin)
         self._entries.insert(position, entry)
 
@@ -244,20 +260,9 @@ class PresentTable:
         if position >= len(self._begins) or self._entries[position] is not entry:
             raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
         self.generation += 1
-        self._found.clear()
+        self.lookups.clear()
         del self._begins[position]
         del self._entries[position]
-
-    def lookup(self, begin: int, size: int) -> Lookup:
-        """Search as `lookupMapping` does: first the entry at or before `begin`, then, unless that settles it, the next.
-
-        What the search finds is remembered until an entry comes or goes: searching is pure, and its cost in virtual
-        time is paid by the caller.
-        """
-        found = self._found.get((begin, size))
-        if found is None:
-            found = self._found[begin, size] = self._search(begin, size)
-        return found
 
     def _search(self, begin: int, size: int) -> Lookup:
         entries = self._entries
