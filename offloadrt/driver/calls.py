@@ -5,7 +5,8 @@ Both libraries (``cuda``, ``rocr``) account for their calls here, so that statis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from offloadrt.driver.errors import DriverError
@@ -23,28 +24,29 @@ class CallAccounts:
         self.trace = machine.trace
         self.counts = machine.calls
 
-    def call(self, api: str, queue: int = -1, cause: int | None = None) -> DriverCall:
-        """Account for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
+        self.call: Callable[..., DriverCall] = functools.partial(DriverCall, self)
+        """Accounts for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
-        ``cause`` is the directive that asks for it; None: that of the running actor.
+        The other arguments are those of `DriverCall`.
         """
-        if cause is None:
-            cause = (self.sim.running or self.sim.current).cause
-        return DriverCall(self, self.names.get(api, api), queue, cause)
 
 
 class DriverCall:
-    """One call of a driver library in progress."""
+    """One call of a driver library in progress; ``cause`` is the directive that asks for it.
+
+    queue: the number of the queue that it is about, if it is about one. cause: None for that of the running actor.
+    """
 
     __slots__ = ("_accounts", "_begin", "api", "cause", "queue")
 
-    def __init__(self, accounts: CallAccounts, api: str, queue: int, cause: int) -> None:
+    def __init__(self, accounts: CallAccounts, api: str, queue: int = -1, cause: int | None = None) -> None:
+        sim = accounts.sim
         self._accounts = accounts
-        self._begin = accounts.sim.now
-        self.api = api
+        self._begin = sim.now
+        self.api = accounts.names.get(api, api)
         """The call's name in this library."""
         self.queue = queue
-        self.cause = cause
+        self.cause: int = (sim.running or sim.current).cause if cause is None else cause
 
     def __enter__(self) -> DriverCall:
         accounts = self._accounts

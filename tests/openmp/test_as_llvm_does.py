@@ -112,7 +112,7 @@ def test_use_device_ptr_of_a_partly_mapped_array(rig: MakeRig, also_mapped: bool
         async with t.target_data(*clauses, omp.use_device_ptr(a)) as pointers:
             pointer = pointers[a]
             assert pointer is not None
-            entry = made.device.table.lookups[a.address + 16, 8].entry
+            entry = made.device.table.lookup(a.address + 16, 8).entry
             assert pointer.address == entry.device_begin - 16, "as if all of the array were there"
 
             @kernel

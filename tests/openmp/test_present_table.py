@@ -29,7 +29,7 @@ def test_lookup_finds_what_overlaps(intervals: list[tuple[int, int]], begin: int
         if all(low + length <= other or end <= low for other, end in kept):
             kept.append((low, low + length))
             table.insert(entry(low, low + length))
-    found = table.lookups[begin, size]
+    found = table.lookup(begin, size)
     end = begin + size
     if size == 0:
         assert found.contained == any(low <= begin < high for low, high in kept)
@@ -45,16 +45,16 @@ def test_a_lookup_visits_the_neighbours() -> None:
     before, after = entry(0, 8), entry(64, 72)
     table.insert(before)
     table.insert(after)
-    assert table.lookups[32, 8].visited == (before, after), "neither overlaps, but both are locked in turn"
-    assert table.lookups[4, 4].visited == (before,)
-    assert table.lookups[80, 4].visited == (after,)
+    assert table.lookup(32, 8).visited == (before, after), "neither overlaps, but both are locked in turn"
+    assert table.lookup(4, 4).visited == (before,)
+    assert table.lookup(80, 4).visited == (after,)
 
 
 def test_a_pointer_is_found_by_the_extended_base_range() -> None:
     table = PresentTable()
     table.insert(entry(32, 64, base=0))
-    assert table.lookups[0, 0].contained
-    assert not table.lookups[0, 8].overlaps
+    assert table.lookup(0, 0).contained
+    assert not table.lookup(0, 8).overlaps
 
 
 def test_begins_are_unique_and_only_what_is_there_is_erased() -> None:

@@ -137,7 +137,7 @@ class HostThread(ProgramThread):
         items = lower_update(clauses, if_present)
         others = self.program.devices[1 : self.spread]
         for item in items if others else ():
-            if item.type & TO and others[0].table.lookups[item.begin, item.size].contained:
+            if item.type & TO and others[0].table.lookup(item.begin, item.size).contained:
                 name = "" if item.array is None else item.array.name
                 raise ValueError(
                     f"update device({name}) reaches one device, but JACC's runtime keeps {name} on {self.spread}: use "
@@ -159,7 +159,7 @@ class HostThread(ProgramThread):
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await where.work(where.costs.lookup)
-            contained.append(where.table.lookups[array.address, array.nbytes].contained)
+            contained.append(where.table.lookup(array.address, array.nbytes).contained)
 
         await self.run("acc_is_present", look)
         return contained[0]

@@ -65,7 +65,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
 
 
 def _pointer(array: HostArray, address: int, where: OffloadDevice) -> DevicePointer:
-    entry = where.table.lookups[array.address, 0].entry
+    entry = where.table.lookup(array.address, 0).entry
     whole = entry is None or (entry.host_begin <= array.address and array.address + array.nbytes <= entry.host_end)
     part = None if entry is None or whole or entry.device_address(array.address) != address else entry.binding
     return DevicePointer(

@@ -84,7 +84,7 @@ class Routines:
         if not isinstance(address, _Mapped):
             return self._block(address + offset)
         host = address.host + offset
-        found = t.program.devices[number].table.lookups[host, nbytes]
+        found = t.program.devices[number].table.lookup(host, nbytes)
         if not found.overlaps or found.pointer.address is None:  # the device uses the host's memory
             return self._host(host, nbytes)
         return DevicePointer(found.pointer.address, nbytes, number, phantom=True)

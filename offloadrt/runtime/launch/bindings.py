@@ -23,7 +23,7 @@ async def bind_arguments(
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
     queue.private = private.free
-    table, lookup_s, lookups, trace = device.table_lock, device.costs.lookup, device.table.lookups, device.trace
+    table, lookup_s, present, trace = device.table_lock, device.costs.lookup, device.table, device.trace
     absent = unmapped(device)
     for position, item in enumerate(items):
         bits, array = item.type, item.array
@@ -41,7 +41,7 @@ async def bind_arguments(
         begin, size = item.begin, item.size
         await table.enter(lookup_s, begin, size, False)
         try:
-            lookup = lookups[begin, size]
+            lookup = present.found((begin, size)) or present.lookup(begin, size)
             if not pass_visited(device, lookup):
                 await lock_visited(device, lookup, False)
             if trace is not None:
@@ -70,7 +70,7 @@ async def _capture(
     """Write the device address of a variable into the device's copy of the lambda that captured it by reference."""
     captured = await get_present_pointer(device, item.array, item.begin, item.size, queue.cause)
     into = private.addresses.get(parent.array) if parent.array is not None else None
-    if into is None and (entry := device.table.lookups[parent.begin, parent.size].entry) is not None:
+    if into is None and (entry := device.table.lookup(parent.begin, parent.size).entry) is not None:
         into = entry.device_address(parent.begin)
     if captured.entry is None or into is None:
         return
@@ -86,7 +86,7 @@ def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
     """
     if array.managed:
         return ON_HOST
-    found = device.table.lookups[array.address, array.nbytes]
+    found = device.table.lookup(array.address, array.nbytes)
     if found.entry is not None and found.overlaps:
         return found.entry.binding
     return Binding(None, is_host=device.configuration.host_pointers)

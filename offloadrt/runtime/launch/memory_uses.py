@@ -159,7 +159,7 @@ def _reached(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequenc
     """Yield what the kernel may touch through pointers that it finds in memory."""
     for pointer in items.follows if isinstance(items, MapItems) else ():
         if isinstance(pointer, DevicePointer) and pointer not in arguments and pointer.nbytes:
-            entry = device.table.lookups[pointer.address, pointer.nbytes].pointer.entry
+            entry = device.table.lookup(pointer.address, pointer.nbytes).pointer.entry
             if entry is not None:
                 low = max(pointer.address, entry.host_begin)
                 nbytes = min(pointer.address + pointer.nbytes, entry.host_end) - low

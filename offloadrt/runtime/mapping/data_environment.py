@@ -216,7 +216,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         items = items.mapped
     queue.items, queue.mapped = items, len(items)
     table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
-    lookups, observer = device.table.lookups, device.observer
+    present, observer = device.table, device.observer
     ending = queue.ending
     objects = device.objects if queue.placed is None else None
     for position in reversed(range(len(items))):
@@ -227,7 +227,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         begin, size = item.begin, item.size
         await table.enter(lookup_s, begin, size)
         try:
-            lookup = lookups[begin, size]
+            lookup = present.found((begin, size)) or present.lookup(begin, size)
             entry = lookup.pointer.entry if lookup.contained or bits & IMPLICIT else None
             copies = is_last = False
             if entry is not None and bits & FROM and size:

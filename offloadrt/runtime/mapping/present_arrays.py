@@ -56,7 +56,7 @@ def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: Directiv
     pointers: list[DevicePointer] = []
     entries: list[Entry] = []
     for array in arrays:
-        found = device.table.lookups[array.address, array.nbytes]
+        found = device.table.lookup(array.address, array.nbytes)
         if device.trace is not None:
             trace_lookup(device, queue.cause, array, array.address, array.nbytes, found.contained)
         entry = found.entry

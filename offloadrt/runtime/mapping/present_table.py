@@ -7,7 +7,7 @@ Pure data: nothing here waits. Whoever calls it holds the device table. Follows 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
@@ -201,34 +201,21 @@ class Lookup:
             self.pointer = TargetPointer(begin)
 
 
-class _Lookups(dict[tuple[int, int], Lookup]):
-    """What the searches for sections (begin, size) have found since an entry came or went."""
-
-    __slots__ = ("_search",)
-
-    def __init__(self, search: Callable[[int, int], Lookup]) -> None:
-        super().__init__()
-        self._search = search
-
-    def __missing__(self, section: tuple[int, int]) -> Lookup:
-        lookup = self[section] = self._search(*section)
-        return lookup
-
-
 class PresentTable:
     """Entries in order of their host addresses."""
 
-    __slots__ = ("_begins", "_entries", "generation", "lookups")
+    __slots__ = ("_begins", "_entries", "_found", "found", "generation")
 
     def __init__(self) -> None:
         self.generation = 0
         """Grows when an entry comes or goes."""
         self._begins: list[int] = []
         self._entries: list[Entry] = []
-        self.lookups: dict[tuple[int, int], Lookup] = _Lookups(self._search)
-        """``lookups[begin, size]`` searches as `lookupMapping` does: first the entry at or before `begin`, then, unless
-        that settles it, the next. What a search finds is remembered until an entry comes or goes: searching is pure,
-        and its cost in virtual time is paid by the caller.
+        self._found: dict[tuple[int, int], Lookup] = {}
+        self.found = self._found.get
+        """Returns what a search for (begin, size) has found since an entry came or went, else None.
+
+        Where each call counts, write ``table.found((begin, size)) or table.lookup(begin, size)``.
         """
 
     def __len__(self) -> int:
@@ -250,7 +237,7 @@ class PresentTable:
         if position < len(self._begins) and self._begins[position] == entry.host_begin:
             raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
         self.generation += 1
-        self.lookups.clear()
+        self._found.clear()
         self._begins.insert(position, entry.host_begin)
         self._entries.insert(position, entry)
 
@@ -260,9 +247,20 @@ class PresentTable:
         if position >= len(self._begins) or self._entries[position] is not entry:
             raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
         self.generation += 1
-        self.lookups.clear()
+        self._found.clear()
         del self._begins[position]
         del self._entries[position]
+
+    def lookup(self, begin: int, size: int) -> Lookup:
+        """Search as `lookupMapping` does: first the entry at or before `begin`, then, unless that settles it, the next.
+
+        What the search finds is remembered until an entry comes or goes: searching is pure, and its cost in virtual
+        time is paid by the caller.
+        """
+        found = self._found.get((begin, size))
+        if found is None:
+            found = self._found[begin, size] = self._search(begin, size)
+        return found
 
     def _search(self, begin: int, size: int) -> Lookup:
         entries = self._entries

@@ -49,7 +49,7 @@ async def get_target_pointer(
     """
     pointer, keeps = ABSENT, False
     try:
-        lookup = device.table.lookups[begin, size]
+        lookup = device.table.found((begin, size)) or device.table.lookup(begin, size)
         entry = lookup.pointer.entry if lookup.contained or type_bits & IMPLICIT else None
         if entry is not None:
             pointer = lookup.pointer

@@ -37,7 +37,7 @@ async def get_present_pointer(
     """
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
     try:
-        lookup = device.table.lookups[begin, size]
+        lookup = device.table.lookup(begin, size)
         entry = lookup.pointer.entry if lookup.contained or not must_contain else None
         locks = locks and entry is not None
         if locks or not pass_visited(device, lookup):

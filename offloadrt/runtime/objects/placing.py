@@ -153,7 +153,7 @@ def _is_mapped(device: OffloadDevice, one: ManagedObject, mapped: Sequence[MapIt
 
 
 def _has_block(device: OffloadDevice, array: HostArray) -> bool:
-    return device.table.lookups[array.address, array.nbytes].overlaps
+    return device.table.lookup(array.address, array.nbytes).overlaps
 
 
 def _unknown(device: OffloadDevice, table: ObjectTable, array: HostArray, call: str) -> PlacementError:

@@ -281,7 +281,7 @@ class Replay:
 
     def _address(self, host_address: int) -> int | None:
         """Return the device address of a byte, found as omp_target_is_present does."""
-        result = self.device.table.lookups[host_address, 1]
+        result = self.device.table.lookup(host_address, 1)
         entry = result.entry
         return entry.device_address(host_address) if result.overlaps and entry is not None else None
 

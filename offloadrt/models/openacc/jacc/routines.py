@@ -208,7 +208,7 @@ class Jacc:
             await self._order.run(name, end, number)
         gone = []
         for array, range_ in zip(arrays, ranges, strict=True):
-            if not self.program.devices[0].table.lookups[array.address, array.nbytes].contained:
+            if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
                 self._dependences.forget(range_)
                 self._exchange.forget(array)
                 gone.append(array)
