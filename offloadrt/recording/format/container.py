@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
-from offloadrt.recording.format.recording import COLUMNS, Column, Dictionaries, Recording
+from offloadrt.recording.format.recording import COLUMNS, LATER, Column, Dictionaries, Recording, with_later_columns
 from offloadrt.recording.format.tables import narrowed
 
 FORMAT: Final = "offloadrt recording"
@@ -94,12 +94,17 @@ class RecordingFile:
             found = _decoded(self.path, f"{run.folder}/dictionaries.json", text, Dictionaries)
             for name, kind in COLUMNS.items():
                 part = f"{run.folder}/columns/{name}.npy"
-                data = io.BytesIO(self._needed(members, part))
+                data = _part(self.path, members, part) if name in LATER else self._needed(members, part)
+                if data is None:
+                    continue
                 try:
-                    columns[name] = np.load(data, allow_pickle=False).astype(kind, copy=False)
-                except (ValueError, TypeError, EOFError, SyntaxError, MemoryError, OverflowError) as error:
-                    raise RecordingDamaged(f"{self.path}: {part} is damaged: {error}") from None
-        recording = Recording(f"{self.path}:{run.folder}", found, columns)
+                    columns[name] = np.load(io.BytesIO(data), allow_pickle=False).astype(kind, copy=False)
+                except Exception as error:  # NumPy raises whatever its parser of the column's head does
+                    reason = (
+                        "" if "pickle" in str(error) else f": {error}"
+                    )  # pickles are never read: no advice to do so
+                    raise RecordingDamaged(f"{self.path}: {part} is damaged{reason}") from None
+        recording = Recording(f"{self.path}:{run.folder}", found, with_later_columns(columns))
         recording.check()
         return recording
 

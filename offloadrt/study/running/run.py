@@ -310,17 +310,19 @@ class Run:
         self.most_threads = sum(process.most_threads for process in self.processes)
         return results
 
-    async def finish(self) -> None:
+    async def finish(self, *, measure: bool = True) -> None:
         """End the program, as at its exit.
 
         Deferred tasks, async queues and what directives that were left early have begun complete, then the runtime
-        gives pooled memory back. What nobody measured in windows is measured up to the exit.
+        gives pooled memory back. What nobody measured in windows is measured up to the exit, unless `measure` is False
+        because nobody will ask.
         """
         if self._built is None:
             return
         first, *others = self._built.programs
         await first.end_tasks()
-        self.windows.finish()
+        if measure:
+            self.windows.finish()
         if not others:
             await first.shutdown()
             return
