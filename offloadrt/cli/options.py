@@ -40,6 +40,14 @@ Environment = Annotated[
         negative=(),
     ),
 ]
+Faults = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Inject a fault; may be repeated: `--faults cuMemAlloc:3` lets the third call of cuMemAlloc fail, "
+        "`slow:h2d:10x@2ms` makes a copy engine slow; docs/how-to/faults.md has all of them.",
+        negative=(),
+    ),
+]
 Repeat = Annotated[int, Parameter(help="Runs with seeds counting up; the median run is reported.")]
 Configuration = Annotated[
     str | None,
@@ -62,6 +70,22 @@ Predicated = Annotated[
         negative=(),
     ),
 ]
+Windows = Annotated[
+    bool,
+    Parameter(
+        help="Run a few instances of each repeated phase of a long program or recording, for all of them; the result "
+        "says with which error.",
+        negative=(),
+    ),
+]
+Whole = Annotated[
+    bool,
+    Parameter(
+        help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
+        "--windows`).",
+        negative=(),
+    ),
+]
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]
 
 
@@ -80,6 +104,8 @@ class RunOptions:
     strategy: Strategy = "fifo"
     repeat: Repeat = 1
     hash: Hash = False
+    windows: Windows = False
+    faults: Faults = None
 
     def given(self, *, hash: bool = False) -> Options:
         """Return them as `study` takes them, with the trace hash when `hash` asks for it. Raises UserError."""
@@ -96,6 +122,8 @@ class RunOptions:
             strategy=self.strategy,
             repeat=self.repeat,
             hash=self.hash or hash,
+            windows=self.windows,
+            faults=tuple(self.faults or ()),
         )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offloadrt.driver.cuda.built_graph import BuiltGraph
 from offloadrt.driver.cuda.call_names import call_name
 from offloadrt.driver.cuda.capture import CapturedGraph, CaptureMode
 from offloadrt.driver.cuda.context import Context
@@ -32,7 +33,7 @@ from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
 from offloadrt.driver.cuda.timed_event import TimedEvent
 from offloadrt.driver.cuda.waiting import Schedule
-from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
+from offloadrt.driver.errors import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
 from offloadrt.driver.rocr.async_handler import AsyncHandler, RunHandler
@@ -50,10 +51,12 @@ __all__ = [
     "NOTHING",
     "Advice",
     "AsyncHandler",
+    "BuiltGraph",
     "CaptureMode",
     "CapturedGraph",
     "Context",
     "Copies",
+    "DeviceLost",
     "Driver",
     "DriverCosts",
     "DriverError",
@@ -83,7 +86,7 @@ __all__ = [
     "blit",
     "call_name",
     "open_driver",
-    "share_address_space",
+    "share_process",
 ]
 
 
@@ -97,8 +100,8 @@ def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None 
     return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)
 
 
-def share_address_space(drivers: Sequence[Driver | Rocr]) -> None:
-    """Let the drivers of one process share its managed memory; call it before any of them manages memory."""
+def share_process(drivers: Sequence[Driver | Rocr]) -> None:
+    """Let the drivers of one process share what it has once; call it before any of them manages memory."""
     of_cuda = [driver for driver in drivers if isinstance(driver, Driver)]
     if len(of_cuda) > 1:
-        of_cuda[0].share_address_space(of_cuda[1:])
+        of_cuda[0].share_process(of_cuda[1:])

@@ -5,11 +5,11 @@ Both libraries (``cuda``, ``rocr``) account for their calls here, so that statis
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 
 from offloadrt.driver.errors import DriverError
+from offloadrt.driver.failing import FailingCalls
 from offloadrt.machine import Device, Machine
 from offloadrt.trace import events
 
@@ -23,35 +23,46 @@ class CallAccounts:
         self.names = names
         self.trace = machine.trace
         self.counts = machine.calls
+        self.failing: FailingCalls | None = None
+        """Lets calls fail; None in a run without faults."""
+        if machine.injector is not None:
+            self.failing = FailingCalls(machine.injector, device.index, machine.spec.text("driver.api"))
 
-        self.call: Callable[..., DriverCall] = functools.partial(DriverCall, self)
-        """Accounts for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
+    def call(self, api: str, queue: int = -1, cause: int | None = None, nbytes: int = 0) -> DriverCall:
+        """Account for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
-        The other arguments are those of `DriverCall`.
+        ``cause`` is the directive that asks for it; None: that of the running actor.  ``nbytes``: of an allocation of
+        device memory, what it asks for.
         """
+        if cause is None:
+            cause = (self.sim.running or self.sim.current).cause
+        return DriverCall(self, self.names.get(api, api), queue, cause, nbytes)
 
 
 class DriverCall:
-    """One call of a driver library in progress; ``cause`` is the directive that asks for it.
+    """One call of a driver library in progress."""
 
-    queue: the number of the queue that it is about, if it is about one. cause: None for that of the running actor.
-    """
+    __slots__ = ("_accounts", "_begin", "_nbytes", "api", "cause", "queue")
 
-    __slots__ = ("_accounts", "_begin", "api", "cause", "queue")
-
-    def __init__(self, accounts: CallAccounts, api: str, queue: int = -1, cause: int | None = None) -> None:
-        sim = accounts.sim
+    def __init__(self, accounts: CallAccounts, api: str, queue: int, cause: int, nbytes: int) -> None:
         self._accounts = accounts
-        self._begin = sim.now
-        self.api = accounts.names.get(api, api)
+        self._nbytes = nbytes
+        self._begin = accounts.sim.now
+        self.api = api
         """The call's name in this library."""
         self.queue = queue
-        self.cause: int = (sim.running or sim.current).cause if cause is None else cause
+        self.cause = cause
 
     def __enter__(self) -> DriverCall:
         accounts = self._accounts
         if accounts.trace is not None:
             accounts.trace(events.CallBegin, accounts.device, self.queue, self.cause, self.api)
+        if (failing := accounts.failing) is not None:
+            try:
+                failing.begin(self.api, self._nbytes, accounts.sim.current.name, accounts.sim.now)
+            except DriverError as error:
+                self.__exit__(type(error), error, None)
+                raise
         return self
 
     def takes(self, **arguments: int | str) -> None:
@@ -64,9 +75,15 @@ class DriverCall:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         accounts = self._accounts
+        if error is None and accounts.failing is not None:
+            try:
+                accounts.failing.end(self.api)
+            except DriverError as failed:
+                self.__exit__(type(failed), failed, None)
+                raise
         if accounts.counts is not None:
             accounts.counts.add(self.api, accounts.sim.now - self._begin)
-        if error is not None and isinstance(error, DriverError):
+        if isinstance(error, DriverError):
             error.rename(accounts.names)
             if not error.where:
                 error.locate(accounts.sim.current.name, accounts.sim.now, accounts.device)

@@ -20,6 +20,7 @@ from offloadrt.machine.compute.page_fault import FaultStatistics
 from offloadrt.machine.compute.sharing import shared_contexts
 from offloadrt.machine.compute.time_slicer import SlicerStatistics
 from offloadrt.machine.host.host_memory import HostMemory
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.links.dma_ring import DmaRing, RingSpec, RingStatistics
 from offloadrt.machine.links.link import Link
@@ -40,7 +41,7 @@ from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 
 
-def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
+def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
     """Return the specs of the copy engines, one for each direction; p2p only where devices reach one another.
 
     Those for peers are of ``gpu.copy_engines`` as far as one is left for copies within the device; else they come on
@@ -49,7 +50,7 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
     Raises ProfileError when no engine is left for copies within the device.
     """
     h2d, d2h = spec.count("gpu.copy_engines_h2d"), spec.count("gpu.copy_engines_d2h")
-    p2p = spec.count("gpu.copy_engines_p2p") if node_topology(spec).has_peers else 0
+    p2p = spec.count("gpu.copy_engines_p2p") if spec.derived(node_topology).has_peers else 0
     left = spec.count("gpu.copy_engines") - h2d - d2h
     if left < 1:
         reason = f"leaves no engine for copies within the device ({h2d} h2d, {d2h} d2h): set it to {h2d + d2h + 1}"
@@ -61,7 +62,7 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
         "d2d": (within, spec.value("mem.bw") / 2),  # each byte is read and written
         **({"p2p": (p2p, spec.value("nvlink.link_bw"))} if p2p else {}),  # each transfer names its link
     }
-    return [
+    return tuple(
         EngineSpec(
             direction=direction,
             engines=engines,
@@ -72,7 +73,7 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
             link_uncontended=spec.flag("link.uncontended"),
         )
         for direction, (engines, bandwidth) in rates.items()
-    ]
+    )
 
 
 def page_size(spec: MachineSpec) -> int:
@@ -104,6 +105,8 @@ class _Shared:
     """The mailbox of who carries out prefetches; None until managed memory is in use."""
     queues: list[HardwareQueue] = attrs.field(factory=list)
     """The hardware queues of all processes."""
+    injector: Injector | None = None
+    """Injects faults; None in a run without."""
 
 
 class Device:
@@ -143,7 +146,9 @@ class Device:
         self.pages = PageTable(page_size(spec))
         huge = self.apu and spec.flag("page.thp")
         self.faults = (
-            KernelFaults(sim, index, self.pages, fault_spec(spec), host_memory.mapped, huge) if self.apu else None
+            KernelFaults(sim, index, self.pages, spec.derived(fault_spec), host_memory.mapped, huge)
+            if self.apu
+            else None
         )
         self._spec = spec
         contexts, self.slicer = None, None
@@ -164,7 +169,7 @@ class Device:
             ]
             queues = spec.count("hsa.queues")
         else:
-            for engines in engine_specs(spec):
+            for engines in spec.derived(engine_specs):
                 self.engines[engines.direction] = CopyEngines(sim, index, engines, self.compute.mailbox, trace)
             connections = min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues"))
         least_used = not self.apu and spec.text("stream.queue_assignment") == "least_used"
@@ -216,6 +221,16 @@ class Device:
         """Return what became of the program's managed memory, by the name of the object; empty when it has none."""
         return {} if self.managed is None else self.managed.pages.usage
 
+    def inject(self, injector: Injector) -> None:
+        """Let faults strike the device's parts, those included that are made later; call it before a run."""
+        self._shared.injector = self.compute.injector = injector
+        for engines in self.engines.values():
+            engines.injector = injector
+        for ring in self.rings:
+            ring.injector = injector
+        if self.faults is not None:
+            self.faults.injector = injector
+
     def open_stream(self, priority: int = 0) -> Stream:
         """Make a stream, which on an APU holds no HSA queue yet; called by a running actor."""
         self.start()
@@ -245,6 +260,7 @@ class Device:
         for queue in self._shared.queues:
             queue.migrations = migrations
         self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
+        managed.buffer.injector = self._shared.injector
         return managed
 
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
@@ -262,7 +278,7 @@ class Device:
         """Spawn the actors of the compute units and of the copy engines or DMA rings, once."""
         if not self._shared.started:
             self._shared.started = True
-            self.sim.spawn(self.compute.run, name=self.compute.mailbox.name, daemon=True)
+            self.sim.spawn_service(self.compute.run, name=self.compute.mailbox.name)
             if self.slicer is not None:
                 self.sim.spawn(self.slicer.run, self.compute.mailbox, name=self.slicer.mailbox.name, daemon=True)
             for engines in self.engines.values():
@@ -331,14 +347,16 @@ class Device:
             self._shared.migrations,
             self.relay,
         )
-        self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
+        queue.injector = self._shared.injector
+        self.sim.spawn_service(queue.run, name=queue.mailbox.name)
         self._shared.queues.append(queue)
         return queue
 
     def _make_hsa_queue(self, number: int) -> HsaQueue:
         self.start()
         queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born)
-        self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
+        queue.injector = self._shared.injector
+        self.sim.spawn_service(queue.run, name=queue.mailbox.name)
         return queue
 
 

@@ -84,6 +84,10 @@ class InvalidDevice(OffloadError):
     """A device number that does not exist."""
 
 
+class CopyFailed(OffloadError):
+    """A copy that `omp_target_memcpy` did not make, for a caller that does not go on without it."""
+
+
 class OutsideArray(OffloadError):
     """A copy that a routine was asked for reaches outside an array of the host.
 
@@ -124,4 +128,4 @@ class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
     def __reduce__(self) -> tuple[Any, ...]:
         where = (self.thread, self.time, self.device, self.code)
         failed = OutOfDeviceMemory(self.call, self.nbytes, self.free_bytes, *where)
-        return ArrayOutOfDeviceMemory, (failed, self.array)
+        return ArrayOutOfDeviceMemory, (failed, self.array), {"messages": self.messages}

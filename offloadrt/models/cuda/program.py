@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
-from offloadrt.driver import Driver
+from offloadrt.driver import Driver, DriverError
 from offloadrt.machine import Machine
 from offloadrt.models.cuda.allocations import Allocations
 from offloadrt.models.cuda.calling_thread import PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
+from offloadrt.models.cuda.mapped_memory import MappedMemory
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
@@ -40,7 +42,7 @@ class CUDA(OffloadProgram[HostThread]):
             other.share_pinned(self.driver)
         self._drivers = libraries
         self._contexts: dict[int, PrimaryContext] = {}
-        self._state = ProgramState(Allocations(machine.sim), options.default_stream == "per-thread")
+        self._state = ProgramState(Allocations(machine.sim), MappedMemory(), options.default_stream == "per-thread")
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
@@ -78,7 +80,8 @@ class CUDA(OffloadProgram[HostThread]):
         self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:
-        """Wait for all streams, as the end of the contexts does."""
+        """Wait for all streams, as the end of the contexts does, which returns no errors to the program."""
         for driver in self._drivers:
-            for stream in [*driver.streams]:
-                await driver.stream_synchronize(stream)
+            with suppress(DriverError):
+                for stream in [*driver.streams]:
+                    await driver.stream_synchronize(stream)
