@@ -43,6 +43,10 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"n": 64, "iterations": 3, "configuration": "implicit_zero_copy"},
         {"n": 64, "iterations": 3, "configuration": "eager_maps"},
     ],
+    "far_memory": [
+        {"nbytes": 1 << 16, "repeats": 2},
+        {"nbytes": 1 << 20, "repeats": 2, "devices": 4, "memory": "pageable"},
+    ],
     "first_touch": [
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "copy"},
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "implicit_zero_copy"},

@@ -168,7 +168,7 @@ class CopyEngines:
         cause: int,
         nbytes: int,
         memory: str,
-        over: Link | None = None,
+        over: Shared | None = None,
         move: Callable[[], None] | None = None,
         pauses_s: float = 0.0,
     ) -> float:
