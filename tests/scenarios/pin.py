@@ -193,6 +193,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "stdpar_lulesh_mi100": [{"size": 4, "variant": "mp+se+xnack", "steps": 1}],
     "stdpar_miniapps": [{"application": "minibude", "implementation": "native", "steps": 1}],
     "stream": [{"elements": 1 << 20}, {"elements": 1 << 20, "prefetch": False}],
+    "task_graphs": [
+        {"arrays": 2, "length": 3, "steps": 2},
+        {"arrays": 2, "length": 3, "steps": 2, "tasks": "deferred", "threads": 2},
+        {"arrays": 2, "length": 3, "steps": 2, "threads": 2, "phantom": False, "n": 64},
+    ],
     "touch_pages": [{"nbytes": 1 << 22, "prefetch": False}],
     "unified_memory": [
         {"size_gb": 0.2, "reuse": 2, "read_back": 1 << 22},
