@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from offloadrt.cli import record, running  # noqa: F401  # the other commands are registered as well
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, Jobs, Json, RunOptions
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, RunOptions, Whole
 from offloadrt.cli.terminal import console, stages
 
 __all__ = ["app", "why"]
@@ -35,6 +35,7 @@ def why(
     *parameters: str,
     budget: str = "60s",
     draws: int = 0,
+    whole: Whole = False,
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
     options: RunOptions = DEFAULTS,
@@ -55,10 +56,12 @@ def why(
         Real time for all of it, as in 90s or 5min; 0s tries no changes.
     draws:
         How many places to draw in all ranges of the machine, to see whether the sentence holds there: 64 say much. They
-        take as many runs more, whatever the budget.
+        take half of the budget at most, and as long as they need where that is 0s.
     executor:
         A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
+    import attrs
+
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.scripts import registry
@@ -71,7 +74,14 @@ def why(
     seconds = seconds_of(budget)
     with executor_of(executor, workers if seconds or draws else 1) as pool, stages(f"why {chosen.name}") as advanced:
         page = explain(
-            chosen, given, pool, options=options.given(), jobs=workers, budget_s=seconds, draws=draws, stage=advanced
+            chosen,
+            given,
+            pool,
+            options=attrs.evolve(options.given(), windows=not whole),
+            jobs=workers,
+            budget_s=seconds,
+            draws=draws,
+            stage=advanced,
         )
     if json:
         sys.stdout.buffer.write(page.to_json() + b"\n")
@@ -97,6 +107,7 @@ def printed(page: Page) -> Iterable[RenderableType]:
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
     yield f"{escape(page.command)}: {seconds(page.elapsed_s)}, {percent(page.waited)} of the critical path is waiting"
+    yield from page.phases
     for title, shares in (
         ("the critical path by resource", page.path_by_resource),
         ("by call", page.path_by_call),

@@ -17,7 +17,7 @@ from offloadrt.recording.replay.kernels import RecordedKernels
 from offloadrt.recording.replay.observed import ObservedReplay
 from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
 from offloadrt.recording.replay.routines import Routines
-from offloadrt.recording.replay.tasks import TaskWalk
+from offloadrt.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.mapping.map_item import MapItems
 from offloadrt.runtime.mapping.map_type import NON_CONTIG
@@ -197,11 +197,13 @@ async def replay(
     host_time: float = 1.0,
     declared: Mapping[str, Kernel] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
+    phases: ChoosesInstances | None = None,
 ) -> Outcome:
     """Run a recorded program, and return how its operations compare with the recorded ones.
 
     Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: only the order of the
-    program remains. declared: kernels by name, whose costs were not recorded. Raises ReplayRefused.
+    program remains. declared: kernels by name, whose costs were not recorded. phases: chooses which instances of
+    repeated phases are run; all are without it. Raises ReplayRefused.
     """
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
@@ -215,7 +217,7 @@ async def replay(
         )
     run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
     run.place_arrays()
-    walk = TaskWalk(run)
+    walk = TaskWalk(run, phases)
     roots = walk.roots()
     run.has_roots(len(roots))
 

@@ -100,7 +100,7 @@ class ScenarioProgram:
         )
         reports = [checker(run) for checker in self.checkers]
         try:
-            returned = run_to_the_end(run, scenario, parameters)
+            returned = run_to_the_end(run, scenario, parameters, measure=False)
         except (ScriptFailed, UserError) as error:
             outcome = failure_of(error)
         else:

@@ -97,7 +97,7 @@ class ExploredTest:
     def _to_the_end(self, run: Run) -> None:
         async def test() -> None:
             await self.function(**{**self.arguments, "offload": run})
-            await run.finish()
+            await run.finish(measure=False)
 
         try:
             with all_awaited(run.sim):

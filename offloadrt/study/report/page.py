@@ -88,6 +88,10 @@ def _section(number: int, run: ReportedRun, short_ps: int, counters: bool) -> st
         f"<h2>{html.escape(run.name)}</h2>" if run.name else "",
         f'<p class="sentence">{html.escape(page.limit.sentence)}</p>',
         f"<p>{_how_run(page)}: {_time(page.elapsed_ps)}, {page.waited:.1%} of the critical path is waiting.</p>",
+        *(
+            f"<p class='note'>{html.escape(phase)}; the timeline shows those that were run.</p>"
+            for phase in page.phases
+        ),
         _what_if(page),
         "<h3>The critical path</h3><div class='columns'>",
         _shares("by resource", page.path_by_resource),

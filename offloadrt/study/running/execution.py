@@ -63,6 +63,7 @@ def execute(
     faults: Sequence[str] = (),
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
+    windows: bool = False,
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
@@ -70,6 +71,7 @@ def execute(
     gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
     entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `progress` is
     called with (done, total) as often as the program tells how far it is, `watched` with the run before it begins.
+    With `windows`, a few instances of repeated phases stand for all.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
@@ -98,6 +100,7 @@ def execute(
         handovers=handovers,
         faults=faults,
         on_progress=progress,
+        windows=windows,
     )
     if watched is not None:
         watched(run)
@@ -113,6 +116,7 @@ def execute(
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
         "configuration": "" if configuration is None or "configuration" in parameters else configuration,
+        "windows": "sampled" if run.windows.skipped else "",
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
         "faults": " ".join(faults),
@@ -154,15 +158,17 @@ def run_of(
     return run
 
 
-def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
+def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value], *, measure: bool = True) -> Any:
     """Run the scenario's function as the first actor, and return what it returned.
 
-    The trace is closed whatever happens. Raises UserError and ScriptFailed as `execute` does.
+    `measure` is that of `Run.finish`. The trace is closed whatever happens.
+
+    Raises UserError and ScriptFailed as `execute` does.
     """
 
     async def main() -> Any:
         returned = await scenario(run, **parameters)
-        await run.finish()
+        await run.finish(measure=measure)
         return returned
 
     try:

@@ -7,6 +7,7 @@ page.limit.sentence
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -34,7 +35,10 @@ Stage = Callable[[str, int, int], object]
 
 @attrs.frozen
 class Page:
-    """All that `why` says of a run; times of the critical path are integer picoseconds."""
+    """All that `why` says of a run; times of the critical path are integer picoseconds.
+
+    Wide because it has one field for each part of the page, by the name that it has in the JSON object.
+    """
 
     scenario: str
     parameters: dict[str, Value]
@@ -44,6 +48,8 @@ class Page:
     elapsed_s: float
     elapsed_ps: int
     """What the parts of the path add up to."""
+    phases: tuple[str, ...]
+    """What was left out of a long program's repeated phases, and with which error it is estimated."""
     limit: Limit
     waited: float
     """The share of the path in which somebody waited for a turn."""
@@ -107,12 +113,14 @@ def explain(
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    draws: places in the machine's ranges at which it is looked whether the sentence holds; the budget is not for them.
+    draws: places in the machine's ranges at which it is looked whether the sentence holds; half of the budget is for
+    them, all that they need where it is 0.
     watched: called with the run that is explained.
 
     Raises as `execute`.
     """
-    deadline = time.monotonic() + budget_s
+    begun = time.monotonic()
+    deadline = begun + (0.5 * budget_s if draws else budget_s)
     options = options or Options()
     parameters = scenario.bind(given)
     trials = Trials(scenario, parameters, options, pool, jobs, deadline)
@@ -139,6 +147,8 @@ def explain(
         observed.spec,
         pool,
         draws,
+        jobs,
+        begun + budget_s if budget_s else math.inf,
         lambda done, asked: stage("draws", done, asked),
     )
     return Page(
@@ -146,9 +156,10 @@ def explain(
         parameters=dict(parameters),
         machine=observed.result.machine,
         runtime=observed.result.runtime,
-        command=command_of(scenario, parameters, options, {}),
+        command=command_of(scenario, parameters, options, {}, sampled=bool(observed.result.phases)),
         elapsed_s=observed.result.elapsed_s,
         elapsed_ps=observed.elapsed_ps,
+        phases=tuple(str(phase) for phase in observed.result.phases),
         limit=limit,
         waited=_waited(grouped(observed.path, by_resource)),
         path_by_resource=tuple(grouped(observed.path, by_resource)),

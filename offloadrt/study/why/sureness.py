@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 
 import attrs
 import msgspec
@@ -76,21 +77,29 @@ def how_sure(
     spec: MachineSpec,
     pool: Executor,
     draws: int,
+    jobs: int = 1,
+    deadline: float = math.inf,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Sureness | None:
     """Run at `draws` places and compare their limits with this one; None when nothing is drawn.
 
-    Raises UserError where SciPy is not installed.
+    No run is begun after `deadline`, a reading of `time.monotonic`; `jobs` runs are made at a time. Raises UserError
+    where SciPy is not installed.
     """
     drawn = draws_of(spec, {}, options, draws)
     if not drawn:
         return None
     reference = registry.reference(scenario)
-    futures = [pool.submit(limit_at, Point(reference, dict(given), place)) for place in drawn]
-    said = []
-    for number, future in enumerate(futures, 1):
-        said.append(msgspec.json.decode(future.result()).get("limit"))
-        advanced(number, len(futures))
+    futures: list[Future[bytes]] = []
+    said: list[str | None] = []
+    while len(said) < len(drawn):
+        while len(futures) < min(len(drawn), len(said) + jobs) and time.monotonic() < deadline:
+            futures.append(pool.submit(limit_at, Point(reference, dict(given), drawn[len(futures)])))
+        if len(said) == len(futures):
+            break
+        said.append(msgspec.json.decode(futures[len(said)].result()).get("limit"))
+        advanced(len(said), len(drawn))
+    drawn = drawn[: len(said)]
     holds = [one == named(limit) for one in said if one is not None]
     places = [place.range_end for place, one in zip(drawn, said, strict=True) if one is not None]
     others = Counter(one for one in said if one is not None and one != named(limit))
