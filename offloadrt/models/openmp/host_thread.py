@@ -43,7 +43,7 @@ from offloadrt.models.openmp.lowering import lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.routine_caller import is_host
 from offloadrt.models.openmp.target_data import TargetData
-from offloadrt.models.openmp.taskgraph import Recording, TaskGraphs
+from offloadrt.models.openmp.taskgraph import TaskGraphs, TaskNotes
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -79,7 +79,7 @@ class HostThread(ProgramThread):
         self.declarations = declarations
         self.helpers = helpers
         self.tasks = TaskRegion()
-        self.recording: Recording | None = None
+        self.recording: TaskNotes | None = None
         """What notes the tasks of a taskgraph region that is recorded."""
         self._graphs = TaskGraphs()
         self.default_device = 0

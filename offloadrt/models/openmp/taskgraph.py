@@ -10,12 +10,13 @@ graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCO
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import attrs
 
 from offloadrt.driver import BuiltGraph, Driver, GraphExec
 from offloadrt.models.host.directive import in_directive
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openmp.construct import Construct
 from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.runtime.device import OffloadDevice
@@ -23,14 +24,11 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Signal
 
-if TYPE_CHECKING:
-    from offloadrt.models.openmp.host_thread import HostThread
-
 CALL = "taskgraph"
 
 
 @attrs.define(eq=False)
-class Recording:
+class TaskNotes:
     """What a thread notes while it runs the region for the first time."""
 
     tasks: list[tuple[Construct, int]] = attrs.field(factory=list)
@@ -47,6 +45,15 @@ class Recording:
         if self.tasks and self.tasks[0][1] != device:
             raise ValueError(f"{CALL}: tasks of devices {self.tasks[0][1]} and {device} in one graph")
         self.tasks.append((construct, device))
+
+
+class RecordingThread(Protocol):
+    """What a taskgraph region needs of the thread that encounters it."""
+
+    program: OffloadProgram[Any]
+    recording: TaskNotes | None
+
+    def taskwait(self) -> Awaitable[None]: ...
 
 
 @attrs.define(eq=False)
@@ -74,7 +81,7 @@ class TaskGraphs:
 
     async def run(
         self,
-        t: HostThread,
+        t: RecordingThread,
         body: Callable[[], Awaitable[object]],
         graph_id: Hashable,
         graph_reset: bool,
@@ -96,11 +103,11 @@ class TaskGraphs:
         await in_directive(t.program, CALL, known.device.number, replay)
 
 
-async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskGraph | None:
+async def _record(t: RecordingThread, body: Callable[[], Awaitable[object]]) -> TaskGraph | None:
     """Run the region and make a graph of its tasks; None when it has none."""
     if t.recording is not None:
         raise ValueError(f"{CALL}: regions within a {CALL} region are not emulated")
-    recording = t.recording = Recording()
+    recording = t.recording = TaskNotes()
     try:
         await body()
     finally:
@@ -124,7 +131,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
             queue.prepared = []
             await construct.work(where, queue)
             (kernel,) = queue.prepared
-            task = Task(construct.name, _nothing, Signal(t.sim, CALL))
+            task = Task(construct.name, _nothing, Signal(t.program.sim, CALL))
             after = sorted(nodes[one] for one in region.ordered_before(construct.depends))
             region.enter(task, construct.depends)
             nodes[task] = await driver.graphs.graph_add_kernel_node(
@@ -136,7 +143,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
     return TaskGraph(device, driver, await driver.graphs.graph_instantiate(graph), places)
 
 
-def _places(device: OffloadDevice, recording: Recording) -> dict[HostArray, int]:
+def _places(device: OffloadDevice, recording: TaskNotes) -> dict[HostArray, int]:
     """Return where the arrays of the tasks lie. ValueError for one that is not on the device all the while."""
     places: dict[HostArray, int] = {}
     for construct, _ in recording.tasks:
