@@ -14,16 +14,21 @@ and in all that it starts, time is virtual. The test function is the first actor
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
 strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
 configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
-heuristic_file=..., devices=..., record=True)` says how the run is made; `strategy`, `configuration`, `allocator` and
-`table_policy` may be objects of one's own (`runtime/configurations/base.py` and `machine/host_lock/policy.py` say what
-one has). A fixture `offload_options` that returns such a dict does so too, and may be parametrized. It needs
-pytest-trio.
+heuristic_file=..., devices=..., record=True, faults=["cuMemAlloc:3"])` says how the run is made; `strategy`,
+`configuration`, `allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
+`machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
+may be parametrized. It needs pytest-trio.
 
 `@pytest.mark.offload(explore="pct:3", runs=500)` runs the test under so many schedules after its run in the order of
 scheduling; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure has a note with
 the schedule, made smaller, and a token; `--offload-replay TOKEN` runs that test under that schedule again. Each run has
 a new `offload`; the test's other fixtures are made once, so none of them may be made of `offload` or be asynchronous.
 With `check=True` in the mark, what `offloadrt check` reports about one of these runs is a failure too.
+
+A test with `offload` runs under the checker of `offloadrt check`: a race, stale data or a wrong map of its program
+fails it with the report. A test is part of a program: what it leaves mapped is judged with `check=True` only. So are
+the runs of an exploration. `@pytest.mark.offload(check=False)` turns the checker off for a test, `--offload-no-check`
+or `offload_check = false` in the ini file for all tests whose marks do not ask for it.
 """
 
 from __future__ import annotations
@@ -57,22 +62,26 @@ _OF_THE_PROGRAM = {
 }
 """Options of the mark that are options of the program, and their names there."""
 _OF_THE_RUN = (
-    "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash", "sinks"
+    "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash",
+    "sinks", "faults",
 )  # fmt: skip
 _EXPLORING = ("explore", "runs", "check")
 _MAKES: pytest.StashKey[MakeRun] = pytest.StashKey()
 _EXPLORED: pytest.StashKey[tuple[str | None, int, bool]] = pytest.StashKey()
+_REPORTS: pytest.StashKey[Callable[[], list[str]]] = pytest.StashKey()
 _TOKEN: pytest.StashKey[Token] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that explore schedules."""
+    """Add the options that explore schedules, and those that turn the checker off."""
     group = parser.getgroup("offloadrt")
     group.addoption(
         "--offload-explore", metavar="STRATEGY", help="run tests with `offload` under many schedules: pct:3"
     )
     group.addoption("--offload-runs", metavar="N", type=int, help="how many schedules; by default 100")
     group.addoption("--offload-replay", metavar="TOKEN", help="run the test of a token under the token's schedule")
+    group.addoption("--offload-no-check", action="store_true", help="do not check the programs of tests for mistakes")
+    parser.addini("offload_check", "check the programs of tests with `offload` for mistakes", type="bool", default=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -89,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
         "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record, "
-        "explore, runs, check): how the emulated machine of the fixture `offload` is made",
+        "faults, explore, runs, check): how the emulated machine of the fixture `offload` is made",
     )
 
 
@@ -149,11 +158,24 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
         return run
 
     request.node.stash[_MAKES] = make
-    request.node.stash[_EXPLORED] = options.get("explore"), options.get("runs", 100), options.get("check", False)
+    request.node.stash[_EXPLORED] = options.get("explore"), options.get("runs", 100), options.get("check") is True
     try:
-        return make()
+        run = make()
     except UserError as error:
         raise UserError(f"mark offload: {str(error).removeprefix('--')}") from None
+    if options.get("explore") is None and request.config.getoption("--offload-explore") is None:
+        _watch(request.node, run, options.get("check"))
+    return run
+
+
+def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
+    """Let the checker watch a test's run, unless its mark, the command line or the ini file says otherwise."""
+    from offloadrt.study.running.checked import reports_mistakes, reports_of_a_part
+
+    if asked:
+        item.stash[_REPORTS] = reports_mistakes(run)
+    elif asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check"):
+        item.stash[_REPORTS] = reports_of_a_part(run)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -174,6 +196,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     except Exception:
         if token is None:
             raise
+    else:
+        if token is None and (reports := item.stash.get(_REPORTS, None)) is not None and (found := reports()):
+            pytest.fail("\n".join(["offloadrt check reports:", *found]), pytrace=False)
     error = _explored(item, test, token)
     if error is not None:
         raise error

@@ -40,6 +40,14 @@ Environment = Annotated[
         negative=(),
     ),
 ]
+Faults = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Inject a fault; may be repeated: `--faults cuMemAlloc:3` lets the third call of cuMemAlloc fail, "
+        "`slow:h2d:10x@2ms` makes a copy engine slow; docs/how-to/faults.md has all of them.",
+        negative=(),
+    ),
+]
 Repeat = Annotated[int, Parameter(help="Runs with seeds counting up; the median run is reported.")]
 Configuration = Annotated[
     str | None,
@@ -80,6 +88,7 @@ class RunOptions:
     strategy: Strategy = "fifo"
     repeat: Repeat = 1
     hash: Hash = False
+    faults: Faults = None
 
     def given(self, *, hash: bool = False) -> Options:
         """Return them as `study` takes them, with the trace hash when `hash` asks for it. Raises UserError."""
@@ -96,6 +105,7 @@ class RunOptions:
             strategy=self.strategy,
             repeat=self.repeat,
             hash=self.hash or hash,
+            faults=tuple(self.faults or ()),
         )
 
 

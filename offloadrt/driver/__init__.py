@@ -32,7 +32,7 @@ from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
 from offloadrt.driver.cuda.timed_event import TimedEvent
 from offloadrt.driver.cuda.waiting import Schedule
-from offloadrt.driver.errors import DriverError, OutOfDeviceMemory
+from offloadrt.driver.errors import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
 from offloadrt.driver.rocr.async_handler import AsyncHandler, RunHandler
@@ -54,6 +54,7 @@ __all__ = [
     "CapturedGraph",
     "Context",
     "Copies",
+    "DeviceLost",
     "Driver",
     "DriverCosts",
     "DriverError",
@@ -83,7 +84,7 @@ __all__ = [
     "blit",
     "call_name",
     "open_driver",
-    "share_address_space",
+    "share_process",
 ]
 
 
@@ -97,8 +98,8 @@ def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None 
     return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)
 
 
-def share_address_space(drivers: Sequence[Driver | Rocr]) -> None:
-    """Let the drivers of one process share its managed memory; call it before any of them manages memory."""
+def share_process(drivers: Sequence[Driver | Rocr]) -> None:
+    """Let the drivers of one process share what it has once; call it before any of them manages memory."""
     of_cuda = [driver for driver in drivers if isinstance(driver, Driver)]
     if len(of_cuda) > 1:
-        of_cuda[0].share_address_space(of_cuda[1:])
+        of_cuda[0].share_process(of_cuda[1:])

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from offloadrt.driver.errors import DriverError
+from offloadrt.driver.failing import FailingCalls
 from offloadrt.machine import Device, Machine
 from offloadrt.trace import events
 
@@ -22,24 +23,30 @@ class CallAccounts:
         self.names = names
         self.trace = machine.trace
         self.counts = machine.calls
+        self.failing: FailingCalls | None = None
+        """Lets calls fail; None in a run without faults."""
+        if machine.injector is not None:
+            self.failing = FailingCalls(machine.injector, device.index, machine.spec.text("driver.api"))
 
-    def call(self, api: str, queue: int = -1, cause: int | None = None) -> DriverCall:
+    def call(self, api: str, queue: int = -1, cause: int | None = None, nbytes: int = 0) -> DriverCall:
         """Account for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
-        ``cause`` is the directive that asks for it; None: that of the running actor.
+        ``cause`` is the directive that asks for it; None: that of the running actor.  ``nbytes``: of an allocation of
+        device memory, what it asks for.
         """
         if cause is None:
             cause = (self.sim.running or self.sim.current).cause
-        return DriverCall(self, self.names.get(api, api), queue, cause)
+        return DriverCall(self, self.names.get(api, api), queue, cause, nbytes)
 
 
 class DriverCall:
     """One call of a driver library in progress."""
 
-    __slots__ = ("_accounts", "_begin", "api", "cause", "queue")
+    __slots__ = ("_accounts", "_begin", "_nbytes", "api", "cause", "queue")
 
-    def __init__(self, accounts: CallAccounts, api: str, queue: int, cause: int) -> None:
+    def __init__(self, accounts: CallAccounts, api: str, queue: int, cause: int, nbytes: int) -> None:
         self._accounts = accounts
+        self._nbytes = nbytes
         self._begin = accounts.sim.now
         self.api = api
         """The call's name in this library."""
@@ -50,6 +57,12 @@ class DriverCall:
         accounts = self._accounts
         if accounts.trace is not None:
             accounts.trace(events.CallBegin, accounts.device, self.queue, self.cause, self.api)
+        if (failing := accounts.failing) is not None:
+            try:
+                failing.begin(self.api, self._nbytes, accounts.sim.current.name, accounts.sim.now)
+            except DriverError as error:
+                self._account(error)
+                raise
         return self
 
     def takes(self, **arguments: int | str) -> None:
@@ -61,6 +74,15 @@ class DriverCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if error is None and (failing := self._accounts.failing) is not None:
+            try:
+                failing.end(self.api)
+            except DriverError as failed:
+                self._account(failed)
+                raise
+        self._account(error)
+
+    def _account(self, error: BaseException | None) -> None:
         accounts = self._accounts
         if accounts.counts is not None:
             accounts.counts.add(self.api, accounts.sim.now - self._begin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 INVALID = "CUDA_ERROR_INVALID_VALUE"
 INVALID_ARGUMENT = "HSA_STATUS_ERROR_INVALID_ARGUMENT"
@@ -17,6 +18,8 @@ class DriverError(Exception):
     """
 
     where = ""
+    messages: tuple[str, ...] = ()
+    """What a runtime above the library has written to the standard error about it."""
 
     def __init__(self, call: str, code: str, detail: str) -> None:
         super().__init__(call, code, detail)
@@ -32,7 +35,11 @@ class DriverError(Exception):
         self.where = f" ({thread} at {time:.9f} s, device {device})"
 
     def __str__(self) -> str:
-        return f"{self.call} failed with {self.code}: {self.detail}{self.where}"
+        return "\n".join([f"{self.call} failed with {self.code}: {self.detail}{self.where}", *self.messages])
+
+
+class DeviceLost(DriverError):
+    """A call on a device that has disappeared; the library documents no error of its own for that."""
 
 
 class OutOfDeviceMemory(DriverError):
@@ -55,6 +62,6 @@ class OutOfDeviceMemory(DriverError):
     def locate(self, thread: str, time: float, device: int) -> None:
         """Do nothing: the detail says so already."""
 
-    def __reduce__(self) -> tuple[type[OutOfDeviceMemory], tuple[str, int, int, str, float, int, str]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         where = (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device, self.code)
-        return OutOfDeviceMemory, where
+        return OutOfDeviceMemory, where, {"messages": self.messages}

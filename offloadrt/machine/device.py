@@ -20,6 +20,7 @@ from offloadrt.machine.compute.page_fault import FaultStatistics
 from offloadrt.machine.compute.sharing import shared_contexts
 from offloadrt.machine.compute.time_slicer import SlicerStatistics
 from offloadrt.machine.host.host_memory import HostMemory
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.links.dma_ring import DmaRing, RingSpec, RingStatistics
 from offloadrt.machine.links.link import Link
@@ -104,6 +105,8 @@ class _Shared:
     """The mailbox of who carries out prefetches; None until managed memory is in use."""
     queues: list[HardwareQueue] = attrs.field(factory=list)
     """The hardware queues of all processes."""
+    injector: Injector | None = None
+    """Injects faults; None in a run without."""
 
 
 class Device:
@@ -216,6 +219,16 @@ class Device:
         """Return what became of the program's managed memory, by the name of the object; empty when it has none."""
         return {} if self.managed is None else self.managed.pages.usage
 
+    def inject(self, injector: Injector) -> None:
+        """Let faults strike the device's parts, those included that are made later; call it before a run."""
+        self._shared.injector = self.compute.injector = injector
+        for engines in self.engines.values():
+            engines.injector = injector
+        for ring in self.rings:
+            ring.injector = injector
+        if self.faults is not None:
+            self.faults.injector = injector
+
     def open_stream(self, priority: int = 0) -> Stream:
         """Make a stream, which on an APU holds no HSA queue yet; called by a running actor."""
         self.start()
@@ -245,6 +258,7 @@ class Device:
         for queue in self._shared.queues:
             queue.migrations = migrations
         self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
+        managed.buffer.injector = self._shared.injector
         return managed
 
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
@@ -331,6 +345,7 @@ class Device:
             self._shared.migrations,
             self.relay,
         )
+        queue.injector = self._shared.injector
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
         self._shared.queues.append(queue)
         return queue
@@ -338,6 +353,7 @@ class Device:
     def _make_hsa_queue(self, number: int) -> HsaQueue:
         self.start()
         queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born)
+        queue.injector = self._shared.injector
         self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
         return queue
 

@@ -15,6 +15,7 @@ from offloadrt.machine.device import Device, page_size
 from offloadrt.machine.host.cores import Cores
 from offloadrt.machine.host.host_memory import HostMemory
 from offloadrt.machine.host.host_workers import HostWorkers, HostWorkersSpec
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.links.peers import Peers
 from offloadrt.machine.mig import instance_spec, instances_of
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
@@ -49,7 +50,7 @@ class Machine:
     ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
     has written.  ``peers`` holds the links between discrete devices; None on an APU.  ``processes`` share the machine,
     each with a view of it (``of_process``): an address space and contexts of its own on the same cores, memories and
-    devices.
+    devices.  ``injector`` injects faults; None in a run without.
 
     Raises ProfileError when the profile lacks an entry, or has fewer devices.
     """
@@ -63,6 +64,7 @@ class Machine:
         devices: int = 1,
         fill: int | None = None,
         processes: int = 1,
+        injector: Injector | None = None,
     ) -> None:
         self.sim = sim
         self.process = 0
@@ -72,6 +74,7 @@ class Machine:
         self.spec = spec
         self.trace = trace
         self.calls = calls
+        self.injector = injector
         self.host_time = HostTime()
         """Where the time of the host threads goes: whatever lets time pass in a host thread adds to it."""
         self.cores = Cores(sim, spec.count("cpu.cores"), self.host_time, uncontended=spec.flag("core.uncontended"))
@@ -93,6 +96,9 @@ class Machine:
             self.devices = [
                 Device(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)
             ]
+        if injector is not None:
+            for device in self._instances or self.devices:
+                device.inject(injector)
         self._host_workers: HostWorkers | None = None
         self._jitter = spec.value("jitter")
         self.slowness = _drawn_once(sim, spec.value("noise.run"))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import attrs
 
+from offloadrt.driver import DriverError
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.data_environment import target_data_end
 from offloadrt.runtime.mapping.map_type import ALWAYS, FROM, PRESENT
 from offloadrt.runtime.objects.placing import put_off_data_ended, put_off_target_ended
@@ -29,8 +31,18 @@ def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
 
 
 async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue, over: Signal) -> None:
-    """Finish what an abandoned directive has begun."""
+    """Finish what an abandoned directive has begun; a call of the driver library that fails ends the device."""
     born = device.sim.now
+    try:
+        await _end(device, queue)
+    except DriverError as error:
+        report_failure(device, error)
+        device.ended = device.ended or error
+    device.machine.host_time.lived(device.sim.now - born)
+    over.set()
+
+
+async def _end(device: OffloadDevice, queue: DirectiveQueue) -> None:
     device.sim.current.cause = queue.cause
     items = queue.items
     mapped = [attrs.evolve(item, type=item.type & ~(FROM | ALWAYS | PRESENT)) for item in queue.items[: queue.mapped]]
@@ -45,5 +57,3 @@ async def _bring_to_an_end(device: OffloadDevice, queue: DirectiveQueue, over: S
     await device.settle(queue)
     if queue.private is not None:
         await queue.private()
-    device.machine.host_time.lived(device.sim.now - born)
-    over.set()

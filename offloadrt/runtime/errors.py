@@ -124,4 +124,4 @@ class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
     def __reduce__(self) -> tuple[Any, ...]:
         where = (self.thread, self.time, self.device, self.code)
         failed = OutOfDeviceMemory(self.call, self.nbytes, self.free_bytes, *where)
-        return ArrayOutOfDeviceMemory, (failed, self.array)
+        return ArrayOutOfDeviceMemory, (failed, self.array), {"messages": self.messages}

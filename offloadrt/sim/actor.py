@@ -94,6 +94,7 @@ class Scheduler(Protocol):
     expected: Any
     actors: dict[int, Actor]
     primitives: list[Any]
+    incidents: list[str]
     violation: SimulationError | None
     ending: bool
     turbo: bool

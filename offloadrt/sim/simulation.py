@@ -60,9 +60,9 @@ class Simulation(trio.abc.Clock):
 
     __slots__ = (
         "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
-        "ending", "expected", "gear", "handovers", "heap", "last_advance", "newborn", "next_index", "now", "observer",
-        "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy", "timer_due",
-        "timers_set", "trio_has_work", "turbo", "violation",
+        "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance", "newborn", "next_index", "now",
+        "observer", "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy",
+        "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
 
     def __init__(
@@ -81,8 +81,7 @@ class Simulation(trio.abc.Clock):
         self.gear: Gear = gear
         self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
-        self.seed = seed
-        self.rng = np.random.default_rng(seed)
+        self.seed, self.rng = seed, np.random.default_rng(seed)
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
@@ -99,6 +98,7 @@ class Simulation(trio.abc.Clock):
         self.actors: dict[int, Actor] = {}
         self.primitives: list[Any] = []
         """Every lock, station and mailbox, so that a story can say what an actor holds."""
+        self.incidents: list[str] = []  # what was done to the run from outside; reports of a deadlock tell it
         self.timer_due = False
         """The scheduler let Trio go for one of Trio's own deadlines."""
         self.expected: Any = None
@@ -115,7 +115,7 @@ class Simulation(trio.abc.Clock):
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
         self.violation: SimulationError | None = None
-        """The first thing that must not happen in a run; raised as soon as Trio asks for the time."""
+        """The first thing that must not happen in a run; raised when Trio asks for the time."""
         self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
         self._steps = 0

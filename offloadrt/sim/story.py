@@ -58,6 +58,7 @@ def everybody(sim: Scheduler) -> str:
     lines = [f"  {report(sim, actor)}" for actor in actors[:LISTED]]
     if len(actors) > LISTED:
         lines.append(f"  and {len(actors) - LISTED} more")
+    lines += [f"  after {incident}" for incident in sim.incidents[:LISTED]]
     return "\n".join(lines)
 
 

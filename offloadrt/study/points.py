@@ -23,6 +23,10 @@ from offloadrt.study.scripts.package import PACKAGE
 from offloadrt.study.scripts.parameters import Value
 
 
+def _texts(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(given)
+
+
 @attrs.frozen
 class Options:
     """How a run is made, apart from its scenario and parameters: what the command line's `--` options say."""
@@ -49,6 +53,8 @@ class Options:
     """
     inputs: Mapping[str, str | float] = attrs.field(factory=dict)
     """The same of the program's inputs with a range; those that it does not have are passed over."""
+    faults: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Faults that are injected, each as `--faults` takes it."""
 
     def elsewhere(self, machine: str) -> Options:
         """Return these options on another machine: choices and places in ranges are kept where it has such entries."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from managed_rig import BLOCK, sweep
 
-from offloadrt.driver import ADVICE, Driver, Uvm, share_address_space
+from offloadrt.driver import ADVICE, Driver, Uvm, share_process
 from offloadrt.machine import Stream
 from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.machine.managed.translations import LOCAL
@@ -90,7 +90,7 @@ def peers():
     def make(devices: int = 2, overrides: dict[str, object] | None = None, gear: Any = "turbo") -> Peers:
         sim, machine, trace = hardware("dgx1-v100", overrides, gear, devices)
         drivers = [Driver.of(machine, number) for number in range(devices)]
-        share_address_space(drivers)
+        share_process(drivers)
         drivers[0].manage()
         return Peers(sim, machine, trace, drivers)
 
@@ -306,7 +306,7 @@ def test_records_agree_and_bytes_add_up_whatever_is_done(steps, room, together):
         "dgx1-v100", {"mem.size": f"{room * BLOCK} B", "mem.reserved": 0}, devices=3, record=False
     )
     drivers = [Driver.of(machine, number) for number in range(3)]
-    share_address_space(drivers)
+    share_process(drivers)
     drivers[0].manage()
     rig = Peers(sim, machine, trace, drivers)
 

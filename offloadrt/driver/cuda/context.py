@@ -2,7 +2,8 @@
 
 Its lock, the accounting of calls, submission to streams, and waiting for them.  The lock is why calls of several
 threads queue.  One lock for each context is an assumption: CUDA does not document its locking.  The ablation
-``driver.context.uncontended`` shows how much of a result rests on it.
+``driver.context.uncontended`` shows how much of a result rests on it.  Contexts of one process on several devices also
+share a lock (``process_lock.py``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from offloadrt.driver.cuda.capture import Captures, Violation
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.free_clock import FreeClock
 from offloadrt.driver.cuda.implicit_order import ImplicitOrder
+from offloadrt.driver.cuda.process_lock import ProcessLock
 from offloadrt.driver.cuda.waiting import Waiting
 from offloadrt.driver.errors import DriverError
 from offloadrt.machine import Device, Machine, Stream
@@ -32,17 +34,17 @@ from offloadrt.trace import events
 class Locked:
     """What ``Context.locked`` returns; in ``async with``, its body holds the lock."""
 
-    lock: HostLock
+    context: Context
     dt: float
     """Virtual seconds of work under the lock before the body begins."""
 
     def __aenter__(self) -> Awaitable[None]:
-        return self.lock.enter(self.dt)
+        return self.context.enter(self.dt)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.lock.release()
+        self.context.lock.release()
 
 
 class Context:
@@ -67,6 +69,8 @@ class Context:
             wait_category="driver lock",
             uncontended=machine.spec.flag("driver.context.uncontended"),
         )
+        self.process_lock: ProcessLock | None = None
+        """Shared by the contexts of one process; None while it has one device."""
         self.order = ImplicitOrder()
         """The order between the legacy default stream and blocking streams."""
         self.captures = Captures(self.order)
@@ -80,18 +84,25 @@ class Context:
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
-    def call(self, api: str, stream: Stream | None, cause: int | None) -> DriverCall:
+    def call(self, api: str, stream: Stream | None, cause: int | None, nbytes: int = 0) -> DriverCall:
         """Account for one call, in a stream or none: ``with context.call("cuMemAlloc", None, cause) as call``.
 
-        ``cause`` is the directive that asks for it; None: that of the running actor.
+        ``cause`` is the directive that asks for it; None: that of the running actor.  ``nbytes``: of an allocation of
+        device memory, what it asks for.
         """
-        call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause)
+        call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause, nbytes)
         if self.captures.streams:
             violation = self.captures.violated(api, stream, self.sim.current.name)
             if violation is not None:
                 with call:
                     self.refuse(call, violation)
         return call
+
+    @property
+    def broken(self) -> bool:
+        """Tell whether the context is of no more use: a fault has broken its device."""
+        failing = self._accounts.failing
+        return failing is not None and failing.broken
 
     @cached_property
     def capture_cost(self) -> float:
@@ -106,7 +117,21 @@ class Context:
 
     def locked(self, dt: float = 0.0) -> Locked:
         """Hold the context lock in the body of ``async with``, which begins when ``dt`` of work under it is done."""
-        return Locked(self.lock, dt)
+        return Locked(self, dt)
+
+    def enter(self, dt: float) -> Awaitable[None]:
+        """Take the context lock and work under it for ``dt`` seconds; the caller holds it until its ``release``."""
+        if self.process_lock is None or not dt:
+            return self.lock.enter(dt)
+        return self._enter_both(self.process_lock, dt)
+
+    async def _enter_both(self, process_lock: ProcessLock, dt: float) -> None:
+        await self.lock.enter(0.0)
+        try:
+            await process_lock.work(dt)
+        except BaseException:
+            self.lock.release()
+            raise
 
     def work(self, dt: float) -> Awaitable[None]:
         """Let the calling thread work for ``dt`` seconds on a core."""
@@ -114,7 +139,7 @@ class Context:
 
     async def locked_work(self, dt: float) -> None:
         """Work under the context lock."""
-        await self.lock.enter(dt)
+        await self.enter(dt)
         self.lock.release()
 
     async def submit(self, packet: Packet, dt: float) -> Signal:
@@ -125,7 +150,7 @@ class Context:
         """
         stream = packet.stream
         capture = self.captures.streams.get(stream)
-        await self.lock.enter(dt if capture is None else self.capture_cost)
+        await self.enter(dt if capture is None else self.capture_cost)
         try:
             if capture is not None:
                 if not isinstance(packet, (KernelPacket, CopyPacket, PeerPacket)):

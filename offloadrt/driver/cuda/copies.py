@@ -1,6 +1,7 @@
 """Copies from and to a device: the way that each takes, and how its bytes move.
 
-Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``).  When both ends
+Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``), or its pages are
+locked for the copy, as HIP's library does (``page_locking.py``).  When both ends
 have bytes, these really move, at the copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a
 stream; ``machine/queues/hardware_queue.py`` takes it from there.
 """
@@ -12,6 +13,7 @@ from typing import Protocol
 
 from offloadrt.driver.cuda.capture import UNSUPPORTED
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.page_locking import PageLocking
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import DeviceBytes, Staging
 from offloadrt.driver.errors import INVALID, DriverError
@@ -41,6 +43,7 @@ class Copies:
 
     def __init__(self, context: Context) -> None:
         self.pinned = PinnedRanges()
+        self.locking = PageLocking(context.machine)
         self.wait = context.wait
         self.host_copy = context.machine.host_memory.copy
         self._context = context
@@ -49,6 +52,11 @@ class Copies:
         self._memory = context.device.memory
         self._cost = context.costs.copy_submit
         self._staging: dict[int, tuple[Staging, Staging]] = {}
+
+    @property
+    def broken(self) -> bool:
+        """Tell whether the device moves no bytes any more."""
+        return self._context.broken
 
     def open(self, stream: Stream) -> None:
         """Give a stream its staging memory."""
@@ -66,6 +74,8 @@ class Copies:
         target, source = self.device_bytes(api, dst, nbytes), src.bytes
         if not (pinned or self.pinned.covers(src.address, nbytes)):
             self._check_capture(api, stream)
+            if self.locking.takes(nbytes):
+                return self._locked(stream, "h2d", nbytes, source, target, cause)
             return self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes)
         move = None
         if source is not None and target is not None:
@@ -79,11 +89,27 @@ class Copies:
         source, target = self.device_bytes(api, src, nbytes), dst.bytes
         if not (pinned or self.pinned.covers(dst.address, nbytes)):
             self._check_capture(api, stream)
+            if self.locking.takes(nbytes):
+                return self._locked(stream, "d2h", nbytes, target, source, cause)
             return self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes)
         move = None
         if source is not None and target is not None:
             move = moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause)
+
+    async def _locked(
+        self, stream: Stream, direction: str, nbytes: int, host: Bytes | None, device: DeviceBytes | None, cause: int
+    ) -> None:
+        """Copy piece by piece, each from or to pages that are locked for it."""
+        locking = self.locking
+        for offset in range(0, nbytes, locking.spec.piece):
+            size = min(locking.spec.piece, nbytes - offset)
+            move = None
+            if host is not None and device is not None:
+                move = _moving_piece(direction, host, device, offset, size)
+            await locking.lock(size)
+            await self.wait(stream, await self.submit(stream, direction, size, "pinned", move, cause))
+            await locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
         """Copy within the device."""
@@ -133,5 +159,18 @@ def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Mov
 
     def move() -> None:
         target(0, nbytes)[:] = source()
+
+    return move
+
+
+def _moving_piece(direction: str, host: Bytes, device: DeviceBytes, offset: int, size: int) -> Move:
+    """Return what moves the bytes of one piece of a copy when it completes."""
+
+    def move() -> None:
+        here, there = host[offset : offset + size], device(offset, size)
+        if direction == "h2d":
+            there[:] = here
+        else:
+            here[:] = there
 
     return move

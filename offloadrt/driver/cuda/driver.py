@@ -25,6 +25,7 @@ from offloadrt.driver.cuda.managed_calls import ManagedCalls
 from offloadrt.driver.cuda.memory_calls import MemoryCalls
 from offloadrt.driver.cuda.pinning_calls import PinningCalls
 from offloadrt.driver.cuda.pool_calls import MemPoolCalls
+from offloadrt.driver.cuda.process_lock import ProcessLock
 from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.cuda.waiting import Schedule
@@ -162,11 +163,16 @@ class Driver:
         await self._copying.ctx_enable_peer_access(peer, cause)
         self.kernel_driver.space.enable_peer(self.device.index, peer)
 
-    def share_address_space(self, others: Sequence[Driver]) -> None:
-        """Share managed memory with the other drivers of the process; call it before any of them manages memory.
+    def share_process(self, others: Sequence[Driver]) -> None:
+        """Share the library's lock and managed memory with the other drivers of the process.
 
-        Processes on the same devices do so already, as they have their kernel drivers.
+        Call it before any of them manages memory. Processes on the same devices share managed memory already, as they
+        have their kernel drivers.
         """
+        self._context.process_lock = ProcessLock(self.machine)
+        for other in others:
+            other._context.process_lock = self._context.process_lock
+            other._copies.locking = self._copies.locking
         devices = [self.kernel_driver, *(other.kernel_driver for other in others)]
         for kernel_driver in devices:
             kernel_driver.space, kernel_driver.devices = devices[0].space, devices
@@ -180,8 +186,11 @@ class Driver:
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""
         locks = {self.context.name: self.context.statistics()}
-        if (kernel := self.kernel_driver.lock) is not None:
-            locks[kernel.name] = kernel.statistics()
+        if (library := self._context.process_lock) is not None:
+            locks[library.lock.name] = library.lock.statistics()
+        for lock in (self._copies.locking.kernel, self.kernel_driver.lock):
+            if lock is not None and (lock is self.kernel_driver.lock or lock.statistics().acquired):
+                locks[lock.name] = lock.statistics()
         if self.uvm is not None:
             locks[self.uvm.lock.name] = self.uvm.lock.statistics().combined()
         return locks

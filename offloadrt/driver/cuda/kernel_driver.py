@@ -28,7 +28,7 @@ class KernelDriver:
         self.space = VaSpace(machine)
         """The address space of managed memory."""
         self.devices: Sequence[KernelDriver] = (self,)
-        """The kernel drivers of all devices that share the address space (``share_address_space``)."""
+        """The kernel drivers of all devices that share the address space (``share_process``)."""
         self._machine = machine
         self._device = device
         self.lock: HostLock | None = None

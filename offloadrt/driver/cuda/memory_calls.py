@@ -43,7 +43,7 @@ class MemoryCalls:
 
         Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
         """
-        with self._context.call("cuMemAlloc", None, cause) as call:
+        with self._context.call("cuMemAlloc", None, cause, nbytes) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked():

@@ -102,7 +102,7 @@ class MemPoolCalls:
 
         Raises OutOfDeviceMemory, and DriverError for a size that is not positive and for a pool that is destroyed.
         """
-        with self._context.call("cuMemAllocFromPoolAsync", stream, cause) as call:
+        with self._context.call("cuMemAllocFromPoolAsync", stream, cause, nbytes) as call:
             self._check(call, pool)
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")

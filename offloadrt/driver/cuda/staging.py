@@ -33,6 +33,10 @@ class Steps(Protocol):
     ) -> Awaitable[Signal]:
         """Submit a transfer and return its completion."""
 
+    @property
+    def broken(self) -> bool:
+        """Tell whether the device moves no bytes any more."""
+
     def wait(self, stream: Stream, done: Signal, /) -> Awaitable[None]:
         """Wait for a completion in a stream."""
 
@@ -111,7 +115,7 @@ class Staging:
                 if not done.is_set:
                     await steps.wait(stream, done)
                 await steps.host_copy(size)
-                if target is not None and staged is not None:
+                if target is not None and staged is not None and not steps.broken:
                     target[offset : offset + size] = staged
                 self.used -= size
                 taken -= size

@@ -32,6 +32,8 @@ class PageFaultHandler:
         uncontended: bool = False,
     ) -> None:
         self._sim = machine.sim
+        self._injector = machine.injector
+        self._device = device.index
         self._jitter = machine.jitter
         self._host_pages = machine.host_memory.pages
         self._pages = device.pages
@@ -53,6 +55,8 @@ class PageFaultHandler:
             if not isinstance(fault, PageFault):
                 raise TypeError(f"the page-fault handler does not understand {fault!r}")
             self._workers.took_from_mailbox()
+            if self._injector is not None:
+                self._injector.page_fault(self._device, fault.kernel)
             pages, service_s = await self._serve(fault)
             self._workers.done()
             self._compute.put(FaultServed(fault.kernel, pages, service_s))

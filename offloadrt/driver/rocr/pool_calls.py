@@ -30,7 +30,7 @@ class PoolCalls:
 
         Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
         """
-        with self._calls.call("memory_pool_allocate") as call:
+        with self._calls.call("memory_pool_allocate", nbytes=nbytes) as call:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID_ARGUMENT, f"{nbytes} bytes asked for")
             try:

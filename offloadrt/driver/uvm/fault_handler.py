@@ -128,6 +128,9 @@ class UvmFaultHandler:
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
+        if (injector := blocks.machine.injector) is not None:
+            for fault in fetched:
+                injector.page_fault(blocks.device.index, fault.kernel)
         served, entries_of, different = _merged(fetched)
         stored = page_sets.merged([pages for fault in fetched for pages in fault.stored.items()])
         preprocessed, moved_before = sim.now, counters.bytes_htod

@@ -24,6 +24,7 @@ from offloadrt.machine.compute.memory_traffic import MemoryTraffic
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.machine.compute.resident_kernel import ResidentKernel
 from offloadrt.machine.compute.resident_kernels import ResidentKernels
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.messages import (
@@ -93,6 +94,7 @@ class ComputeUnits:
         self.trace = trace
         self.faults = faults
         self.managed: ManagedKernels | None = None
+        self.injector: Injector | None = None
         self.traffic: MemoryTraffic | None = None
         """Divides the memory's bandwidth between kernels and copies, on an APU."""
         self.ended: Callable[[int, KernelPacket, float, float], None] | None = None
@@ -230,8 +232,10 @@ class ComputeUnits:
                 self._tally.alone_s += resident.alone
             # The body computes all of a kernel's results at its end, on the memory of that moment. Nobody can see a
             # difference, unless the kernel races with something that runs at the same time, or waits for it.
-            if resident.packet.run is not None:
-                resident.packet.run()
+            injector, packet = self.injector, resident.packet
+            alive = injector is None or injector.kernel_ends(self.device, packet.launch.kernel.name)
+            if packet.run is not None and alive:
+                packet.run()
             self._end(resident)
         # A stalled kernel has not ended either: its page comes, and then it runs on. Draining waits for it too.
         if self._draining:

@@ -18,6 +18,7 @@ from typing import Annotated
 import attrs
 
 from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.memory.page_table import PageTable, Ranges
 from offloadrt.machine.messages import FaultServed, KernelPacket, PageFault
@@ -85,6 +86,7 @@ class KernelFaults:
         """Whether kernels are slower in host memory, whose pages are small."""
         self._of_program = mapped
         self.handler = Mailbox(sim, f"device {device} page fault handler")
+        self.injector: Injector | None = None
         self._device = device
         self._faults = self._duplicates = self._mapped = self._violations = 0
         self.serving = LevelOverTime(sim)
@@ -112,7 +114,11 @@ class KernelFaults:
 
     def raise_fault(self, low: int, high: int, packet: KernelPacket) -> int:
         """Ask the handler for a range; returns how many pages of it are missing."""
-        self.handler.put(PageFault(low, high, packet.number, packet.cause))
+        fault, name = PageFault(low, high, packet.number, packet.cause), self.handler.name
+        if self.injector is not None and self.injector.strike("interrupt", name, f"an interrupt of {name} is lost"):
+            self.handler.leave(fault)
+        else:
+            self.handler.put(fault)
         return self.pages.missing_pages(low, high - low)
 
     def served(self, message: FaultServed, stalled_s: float) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.links.link import Link, Shared, Way
 from offloadrt.machine.messages import CopyPacket, ResumeKernels, SuspendKernels
@@ -69,6 +70,7 @@ class CopyEngines:
         self.device = device
         self.spec = spec
         self.trace = trace
+        self.injector: Injector | None = None
         self.mailbox = Mailbox(sim, f"device {device} copy engine {spec.direction}")
         self._compute = compute
         self._copy_name = f"a copy ({spec.direction})"
@@ -182,12 +184,18 @@ class CopyEngines:
                 name = engine.name.removeprefix(f"device {self.device} ")
                 row = number, spec.direction, name, nbytes, memory
                 trace.by(engine.index, events.CopyBegin, self.device, queue, cause, *row)
+            injector = self.injector
+            factor = 1.0 if injector is None else await injector.transfer(spec.direction, engine.name)
             if self._alone and over is None:
                 await sim.sleep(spec.latency + pauses_s + nbytes / spec.bandwidth)
             else:
                 await sim.sleep(spec.latency + pauses_s)
                 await (self._link.serve(nbytes) if over is None else over.serve(nbytes))
-            if move is not None:
+            if factor > 1.0:
+                await sim.sleep((factor - 1.0) * (sim.now - begin))
+            # A migration arrives all the same: the driver's records must agree, and kernels that wait for it must end.
+            alive = injector is None or self.device not in injector.failures or memory == "managed"
+            if move is not None and alive:
                 move()
             if trace is not None:
                 trace.by(engine.index, events.CopyEnd, self.device, queue, cause, *row)

@@ -10,6 +10,7 @@ from typing import Annotated
 import attrs
 
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import DmaPacket
 from offloadrt.machine.servers import Servers, numbered_from_the_second
@@ -58,6 +59,7 @@ class DmaRing:
         self.spec = spec
         self.traffic = traffic
         self.trace = trace
+        self.injector: Injector | None = None
         self.mailbox = Mailbox(sim, f"device {device} dma ring {number}")
         self.moved: dict[str, int] = {}
         """Bytes of the transfers that have ended, by direction."""
@@ -102,6 +104,8 @@ class DmaRing:
             if trace is not None:
                 row = (packet.number, direction, engine, nbytes, packet.memory)
                 trace(events.CopyBegin, self.device, packet.queue, packet.cause, *row)
+            injector = self.injector
+            factor = 1.0 if injector is None else await injector.transfer(direction, self.name)
             alone = spec.occupancy + nbytes / bandwidth
             flow.begin(nbytes, alone)
             await sleep(alone)
@@ -109,7 +113,9 @@ class DmaRing:
                 flow.draw = 0.0
             else:
                 await flow.end(flow.part)
-            if packet.move is not None:
+            if factor > 1.0:
+                await sleep((factor - 1.0) * (sim.now - begin))
+            if packet.move is not None and (injector is None or self.device not in injector.failures):
                 packet.move()
             if trace is not None:
                 trace(events.CopyEnd, self.device, packet.queue, packet.cause, *row)

@@ -5,6 +5,7 @@ All kernels share it.  A message stands for the entries that one kernel left at 
 
 from __future__ import annotations
 
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.messages import ManagedFault
 from offloadrt.sim import Mailbox, Simulation
 
@@ -16,6 +17,7 @@ class FaultBuffer:
         self.mailbox = Mailbox(sim, name)
         self._size = size
         self._entries = 0
+        self.injector: Injector | None = None
 
     def put(self, fault: ManagedFault) -> None:
         """Leave a kernel's entries, as many as there is room for; the next replay makes it report the rest again."""
@@ -24,7 +26,11 @@ class FaultBuffer:
             fault = fault.head(room)
         if fault.entries:
             self._entries += fault.entries
-            self.mailbox.put(fault)
+            name = self.mailbox.name
+            if self.injector is not None and self.injector.strike("interrupt", name, f"an interrupt of {name} is lost"):
+                self.mailbox.leave(fault)
+            else:
+                self.mailbox.put(fault)
 
     def took(self, message: object) -> ManagedFault:
         """Note that the handler has got a message.  Raises TypeError for one that is not of faults."""

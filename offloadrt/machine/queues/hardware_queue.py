@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import attrs
 
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.links.copy_engine import CopyEngines
 from offloadrt.machine.links.peer_relay import PeerRelay
@@ -66,6 +67,9 @@ class HardwareQueue:
         self.migrations = migrations
         """The mailbox of who carries out prefetches; None until managed memory is in use."""
         self._relay = relay
+        self.injector: Injector | None = None
+        self._unseen: list[StreamCommand] = []
+        """Packets whose doorbell was lost: the queue sees them at the next one."""
         self._submitted: deque[float] = deque()
         """When the packets in the mailbox were submitted."""
         self._packets = 0
@@ -78,7 +82,20 @@ class HardwareQueue:
         """Append a packet."""
         self._behind.rise()
         self._submitted.append(self.sim.now)
+        if self.injector is not None and self._is_unseen(self.injector, packet):
+            return
         self.mailbox.put(packet)
+
+    def _is_unseen(self, injector: Injector, packet: StreamCommand) -> bool:
+        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
+        name = self.mailbox.name
+        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
+            self._unseen.append(packet)
+            return True
+        for earlier in self._unseen:
+            self.mailbox.put(earlier)
+        self._unseen.clear()
+        return False
 
     async def run(self) -> None:
         """Dispatch packets in order, for ever (the actor)."""

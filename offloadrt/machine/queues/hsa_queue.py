@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import BarrierPacket, KernelPacket
 from offloadrt.machine.queues.hardware_queue import QueueStatistics
@@ -30,6 +31,9 @@ class HsaQueue:
         self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
         """Brings the actor the barrier at the head whose dependency is not met."""
         self._compute = compute
+        self.injector: Injector | None = None
+        self._unseen: list[KernelPacket | BarrierPacket] = []
+        """Packets whose doorbell was lost: the queue sees them at the next one."""
         self._waits = False
         """Whether there is such a barrier."""
         self._queued: deque[tuple[KernelPacket | BarrierPacket, float]] = deque()
@@ -44,6 +48,17 @@ class HsaQueue:
         """Append a KernelPacket or a BarrierPacket; raises TypeError for others."""
         if not isinstance(packet, (KernelPacket, BarrierPacket)):
             raise TypeError(f"an HSA queue does not understand {packet!r}")
+        if self.injector is not None:
+            name = self.mailbox.name
+            self._unseen.append(packet)
+            if not self.injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
+                unseen, self._unseen = self._unseen, []
+                for earlier in unseen:
+                    self._append(earlier)
+            return
+        self._append(packet)
+
+    def _append(self, packet: KernelPacket | BarrierPacket) -> None:
         if self._waits:
             self._queued.append((packet, self.sim.now))
             self._behind.rise()

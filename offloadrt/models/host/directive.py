@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
+from offloadrt.driver import DriverError
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, DeviceEnded, FreedHostMemory, MappingError
+from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
+from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.program_events import DirectiveBegan, DirectiveLeft
 from offloadrt.trace import events
 
+_FATAL: Final = "omptarget fatal error 1: failure of target construct while offloading is mandatory"
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
 
 
@@ -25,11 +28,13 @@ async def in_directive(
     work: Work,
     unmaps: Sequence[MapItem] = (),
     async_queue: AsyncQueue | None = None,
+    mandatory: bool = True,
 ) -> OffloadDevice:
     """Do `work` as a numbered directive of this name on a device, and drain its queue.
 
     async_queue: the queue that the directive goes behind, which then is not drained.
-    unmaps: items whose mapping ends even if the directive is left before it has begun to do so.
+    unmaps: items whose mapping ends even if the directive is left before it has begun to do so. mandatory: whether a
+    call of the driver library that fails is fatal; of a routine that answers with a code it is not.
 
     Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError with all that LLVM
     would have printed. A construct that fails ends the device, as it ends a real program; one that is left early, as at
@@ -62,12 +67,21 @@ async def in_directive(
         else:
             await async_queue.use(where, queue, work)
     except MappingError as error:
-        where.report(f"{name}: omptarget fatal error 1: failure of target construct while offloading is mandatory")
+        where.report(f"{name}: {_FATAL}")
         error.messages = tuple(where.messages)
         where.ended = failed = error
         raise
-    except (ArrayOutOfDeviceMemory, FreedHostMemory) as error:
+    except FreedHostMemory as error:
         where.ended = failed = error
+        raise
+    except DriverError as error:
+        failed = error
+        if mandatory:
+            report_failure(where, error, f"{name}: {_FATAL}")
+            where.ended = error
+        else:
+            report_failure(where, error)
+            abandon(where, queue, name)
         raise
     except BaseException as error:
         failed = error

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Driver, Rocr, share_address_space
+from offloadrt.driver import Driver, DriverError, Rocr, share_process
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
@@ -76,7 +76,7 @@ class OffloadProgram(ABC, Generic[T]):
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
-        share_address_space(drivers)
+        share_process(drivers)
         self.devices = [
             OffloadDevice(
                 machine,
@@ -247,11 +247,14 @@ class OffloadProgram(ABC, Generic[T]):
     async def shutdown(self) -> None:
         """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit.
 
-        A device that a fatal error has ended keeps both.
+        A device that a fatal error has ended keeps both. A free that fails is reported, and the program ends well.
         """
         begin = self.sim.now
         for device in self.devices:
             if device.ended is None:
-                await device.release_pooled()
-                await device.plugin.unload()
+                try:
+                    await device.release_pooled()
+                    await device.plugin.unload()
+                except DriverError as error:
+                    device.report(f"PluginInterface error: Failure to delete memory: {error}")
         self.machine.host_time.lived(self.sim.now - begin)

@@ -1,6 +1,7 @@
 """Copies between places, as OpenMP's device memory routines make them (`omp_target_memcpy` and its sisters).
 
-Each is a method of `HostThread`. Names and results are OpenMP's.
+Each is a method of `HostThread`. Names and results are OpenMP's. A copy that
+a call of the driver library fails in is no fatal error: the routine says so by its result, as LLVM's does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from offloadrt.driver import DriverError
+from offloadrt.models.host.directive import Work
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.routine_caller import (
     OFFLOAD_FAIL,
@@ -36,7 +39,7 @@ MAX_DIMENSIONS = 2**31 - 1
 async def omp_target_memcpy(
     t: Caller, dst: Place | None, src: Place | None, length: int, dst_offset: int = 0, src_offset: int = 0
 ) -> int:
-    """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer.
+    """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer or a failed copy.
 
     Raises OutsideArray for bytes that an array of the host does not have.
     """
@@ -47,21 +50,19 @@ async def omp_target_memcpy(
     call = "omp_target_memcpy"
     if on_device(dst):
         if on_device(src):
-            await _device_to_device(t, call, dst + dst_offset, src + src_offset, length)
-        else:
-            await _host_to_device(t, call, dst + dst_offset, *_piece(t, call, src, src_offset, length))
-    elif on_device(src):
-        await _device_to_host(t, call, *_piece(t, call, dst, dst_offset, length), src + src_offset)
-    else:
-        into, destination = _piece(t, call, dst, dst_offset, length)
-        out_of, source = _piece(t, call, src, src_offset, length)
-        await _reach(t, out_of, source)
-        await _reach(t, into, destination)
-        await t.program.machine.host_memory.copy(length)
-        if (observer := t.program.observer) is not None:
-            observer.handle(HostUsed(out_of, source.address, length, False))
-            observer.handle(HostUsed(into, destination.address, length, True))
-        _move(destination, source)
+            return await _device_to_device(t, call, dst + dst_offset, src + src_offset, length)
+        return await _host_to_device(t, call, dst + dst_offset, *_piece(t, call, src, src_offset, length))
+    if on_device(src):
+        return await _device_to_host(t, call, *_piece(t, call, dst, dst_offset, length), src + src_offset)
+    into, destination = _piece(t, call, dst, dst_offset, length)
+    out_of, source = _piece(t, call, src, src_offset, length)
+    await _reach(t, out_of, source)
+    await _reach(t, into, destination)
+    await t.program.machine.host_memory.copy(length)
+    if (observer := t.program.observer) is not None:
+        observer.handle(HostUsed(out_of, source.address, length, False))
+        observer.handle(HostUsed(into, destination.address, length, True))
+    _move(destination, source)
     return OFFLOAD_SUCCESS
 
 
@@ -224,31 +225,41 @@ def _piece(t: Caller, call: str, place: Place, offset: int, length: int) -> tupl
     return array, array.span(begin + offset, length)
 
 
-async def _host_to_device(t: Caller, call: str, dst: DevicePointer, array: HostArray | None, source: HostSpan) -> None:
+async def _copied(t: Caller, call: str, device: int, copy: Work) -> int:
+    """Copy in a routine, and return its result."""
+    try:
+        await in_routine(t, call, device, copy, mandatory=False)
+    except DriverError:
+        return OFFLOAD_FAIL
+    return OFFLOAD_SUCCESS
+
+
+def _host_to_device(
+    t: Caller, call: str, dst: DevicePointer, array: HostArray | None, source: HostSpan
+) -> Awaitable[int]:
     def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         return where.submit(queue, dst.address, source, array)
 
-    await in_routine(t, call, dst.device, copy)
+    return _copied(t, call, dst.device, copy)
 
 
-async def _device_to_host(
+def _device_to_host(
     t: Caller, call: str, array: HostArray | None, destination: HostSpan, src: DevicePointer
-) -> None:
+) -> Awaitable[int]:
     def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         return where.retrieve(queue, destination, src.address, array)
 
-    await in_routine(t, call, src.device, copy)
+    return _copied(t, call, src.device, copy)
 
 
-async def _device_to_device(t: Caller, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> None:
+async def _device_to_device(t: Caller, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> int:
     """Copy at once within a device and between devices with a link, otherwise through a buffer on the host."""
     plugin = t.program.device(src.device, call).plugin
     if dst.device != src.device and not plugin.exchanges_with(dst.device):
         ghost = dst.phantom or src.phantom
         buffer = HostSpan(0, length, None if ghost else np.zeros(length, np.uint8))
-        await _device_to_host(t, call, None, buffer, src)
-        await _host_to_device(t, call, dst, None, buffer)
-        return
+        code = await _device_to_host(t, call, None, buffer, src)
+        return code if code != OFFLOAD_SUCCESS else await _host_to_device(t, call, dst, None, buffer)
 
     def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         if (observer := t.program.observer) is not None:
@@ -257,7 +268,7 @@ async def _device_to_device(t: Caller, call: str, dst: DevicePointer, src: Devic
             )
         return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
 
-    await in_routine(t, call, src.device, copy)
+    return await _copied(t, call, src.device, copy)
 
 
 def _product(lengths: Sequence[int]) -> int:

@@ -56,8 +56,11 @@ def initial_device(t: Caller) -> int:
     return len(t.program.devices)
 
 
-def in_routine(t: Caller, name: str, device: int | None, work: Work) -> Awaitable[OffloadDevice]:
-    return in_directive(t.program, name, chosen(t, device), work)
+def in_routine(
+    t: Caller, name: str, device: int | None, work: Work, *, mandatory: bool = True
+) -> Awaitable[OffloadDevice]:
+    """Do the work of a routine on a device; mandatory: whether a driver's call that fails ends the program."""
+    return in_directive(t.program, name, chosen(t, device), work, mandatory=mandatory)
 
 
 def is_host(t: Caller, device: int | None) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 
 import numpy as np
 
-from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.driver import DriverError
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.routine_caller import (
     OFFLOAD_FAIL,
@@ -82,7 +82,7 @@ async def omp_target_alloc(
     async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
         try:
             addresses.append(await where.allocate(nbytes, None, 0, ghost))
-        except OutOfDeviceMemory as error:
+        except DriverError as error:
             where.report(f"omp_target_alloc: {error}")
 
     where = await in_routine(t, "omp_target_alloc", device, allocate)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from offloadrt.driver import NOTHING, Touching
+from offloadrt.driver import NOTHING, DriverError, Touching
 from offloadrt.kernels import Launch
 from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.bindings import bind_arguments, unmapped
@@ -32,6 +33,16 @@ from offloadrt.runtime.mapping.binding import NOWHERE, Binding
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.mapping.map_item import MapItem, MapItems
 from offloadrt.runtime.objects.placing import place_for_target, put_off_target_ended
+
+_BEFORE: Final = (
+    "omptarget error: Call to targetDataBegin failed, abort target.",
+    "omptarget error: Failed to process data before launching the kernel.",
+)
+_AFTER: Final = (
+    "omptarget error: Call to targetDataEnd failed, abort target.",
+    "omptarget error: Failed to process data after launching the kernel.",
+)
+"""What LLVM writes when the data of a region could not be mapped, or unmapped."""
 
 
 async def target(
@@ -53,9 +64,12 @@ async def target(
     try:
         await target_data_begin(device, items, queue, call)
     except MappingError as error:
-        device.report("omptarget error: Call to targetDataBegin failed, abort target.")
-        device.report("omptarget error: Failed to process data before launching the kernel.")
+        for line in _BEFORE:
+            device.report(line)
         error.messages = tuple(device.messages)
+        raise
+    except DriverError as error:
+        report_failure(device, error, *_BEFORE)
         raise
     arrays = _arrays_of(items, arguments)
     bindings: dict[HostArray, Binding] = {}
@@ -76,12 +90,19 @@ async def target(
     if watch is not None:
         run = watch.submitted(run)
     launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching, len(arguments))
-    if (blocks := device.argument_blocks) is None:
-        await launching()
-    else:
-        await blocks.around(queue, len(arguments), launching)
-
-    await target_data_end(device, items, queue, call)
+    try:
+        if (blocks := device.argument_blocks) is None:
+            await launching()
+        else:
+            await blocks.around(queue, len(arguments), launching)
+    except DriverError as error:
+        report_failure(device, error, "omptarget error: Executing target region abort target.")
+        raise
+    try:
+        await target_data_end(device, items, queue, call)
+    except DriverError as error:
+        report_failure(device, error, *_AFTER)
+        raise
     queue.post_processing.append(private.free)
     if device.objects is not None:
         put_off_target_ended(device, device.objects, queue)

@@ -11,10 +11,14 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
+from typing import Final
+
+from offloadrt.driver import DriverError
 from offloadrt.runtime.configurations import Placement
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
+from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import ALWAYS, CLOSE, FROM_MAPPER, IMPLICIT, OMPX_HOLD, PRESENT, TO
 from offloadrt.runtime.mapping.present_table import ABSENT, Entry, Lookup, TargetPointer
@@ -27,6 +31,7 @@ from offloadrt.runtime.mapping.table_visits import (
 )
 from offloadrt.runtime.mapping.unmapping import ending_entries
 
+_NULL: Final = "omptarget error: Call to getTargetPointer returned null pointer ({})."
 DEVICE_COPY, HOST_POINTER = Placement.DEVICE_COPY, Placement.HOST_POINTER
 
 
@@ -91,20 +96,28 @@ async def get_target_pointer(
                     pointer = lookup.pointer
             elif present:
                 _report_absent(device, item, begin, size)
-    except BaseException:
+    except BaseException as error:
         device.release(pointer)
         device.table_lock.release()
+        _report(device, error)
         raise
     if release_table:
         device.table_lock.release()
     try:
         if keeps:
             await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
-    except BaseException:
+    except BaseException as error:
         if not release_table:
             device.table_lock.release()
+        _report(device, error)
         raise
     return pointer
+
+
+def _report(device: OffloadDevice, error: BaseException) -> None:
+    """Write what LLVM writes when a call of the driver library has failed here."""
+    if isinstance(error, DriverError):
+        report_failure(device, error, _NULL.format("device failure or illegal mapping"))
 
 
 def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
@@ -178,7 +191,7 @@ def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) 
 def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
     """Say what LLVM says when `get_target_pointer` has found no address for an item."""
     why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
-    device.report(f"omptarget error: Call to getTargetPointer returned null pointer ({why}).")
+    device.report(_NULL.format(why))
     kind = NotPresent if item.type & PRESENT else MappingError
     return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 

@@ -29,6 +29,8 @@ class ScheduleCase:
     """Entries of the machine with a range, and their places in it; the others are at the mean."""
     jitter: float = 0.0
     """How far each single cost of the host varies, as a fraction; 0 is what the machine says."""
+    faults: tuple[str, ...] = ()
+    """Faults that are injected, besides those of the program's own options."""
 
     @property
     def strategy(self) -> Strategy:
@@ -65,12 +67,13 @@ def packed(case: ScheduleCase) -> list[Any]:
         for one in case.departures
     ]
     costs = [list(pair) for pair in case.costs]
-    return [case.kind, case.seed, case.bound, case.steps, case.length, departures, costs, case.jitter]
+    row = [case.kind, case.seed, case.bound, case.steps, case.length, departures, costs, case.jitter]
+    return [*row, list(case.faults)] if case.faults else row
 
 
 def unpacked(row: Sequence[Any]) -> ScheduleCase:
     """Return the case that `packed` made a list of. Raises ValueError, TypeError or KeyError for another one."""
-    kind, seed, bound, steps, length, departures, costs, jitter = row
+    kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
     case = ScheduleCase(
         str(kind),
         int(seed),
@@ -83,6 +86,7 @@ def unpacked(row: Sequence[Any]) -> ScheduleCase:
         ),
         tuple((str(key), float(place)) for key, place in costs),
         float(jitter),
+        tuple(str(fault) for fault in faults[0]) if faults else (),
     )
     _STRATEGIES[case.kind]
     return case

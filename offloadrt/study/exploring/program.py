@@ -96,6 +96,7 @@ class ScenarioProgram:
             gear=options.gear,
             strategy=strategy,
             hash=hash,
+            faults=(*options.faults, *case.faults),
         )
         reports = [checker(run) for checker in self.checkers]
         try:

@@ -9,6 +9,7 @@ import attrs
 
 from offloadrt.driver import Driver, Rocr, open_driver
 from offloadrt.machine import Machine, MachineSpec
+from offloadrt.machine.injection.injector import Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import OffloadProgram
@@ -44,8 +45,9 @@ def build(
     environment: Mapping[str, str],
     trace: Trace | None,
     calls: Calls,
+    injector: Injector | None = None,
 ) -> Built:
-    """Build machine, drivers and program; API calls are counted in `calls`.
+    """Build machine, drivers and program; API calls are counted in `calls`, faults injected by `injector`.
 
     Raises UserError for options that do not go together, or that the machine has no hardware for.
     """
@@ -53,7 +55,7 @@ def build(
     try:
         options.check()
         devices, processes = options.devices_on(spec), options.num_processes
-        machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices, processes=processes)
+        machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices, processes=processes, injector=injector)
         views = [machine.of_process(rank) for rank in range(processes)]
         drivers = [[open_driver(machine, number) for number in range(devices)]]
         for view in views[1:]:

@@ -93,6 +93,24 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
     return reports
 
 
+def reports_of_a_part(run: Run) -> Callable[[], list[str]]:
+    """Watch a run that has not begun as `reports_mistakes` does, but as a part of a program, which a test is.
+
+    What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with; nor is a program of
+    another model.
+    """
+    checker = Checker(run.sim)
+    run.observe(checker)
+
+    def reports() -> list[str]:
+        if run.options.model != "openmp":
+            return []
+        found = checker.finish(ended=False)
+        return ["\n".join(mistake.lines()) for mistake in found if mistake.kind != "fatal error"]
+
+    return reports
+
+
 def _require_openmp(name: str, run: Run) -> None:
     if run.options.model != "openmp":
         what = f"{name} is a program of {run.options.model}"

@@ -12,6 +12,7 @@ import attrs
 from offloadrt.driver.errors import DriverError
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
+from offloadrt.machine.injection.fault import ThreadDied
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScenarioRefused, UserError
@@ -59,6 +60,7 @@ def execute(
     record: bool = False,
     sinks: Sequence[Any] = (),
     handovers: Handovers | None = None,
+    faults: Sequence[str] = (),
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
 ) -> Result:
@@ -66,8 +68,8 @@ def execute(
 
     Texts among them are read as on the command line; the rest take their defaults. `configuration` is what the program
     gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
-    entries of the machine and inputs of the program are taken in their ranges. `progress` is called with (done,
-    total) as often as the program tells how far it is, `watched` with the run before it begins.
+    entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `progress` is
+    called with (done, total) as often as the program tells how far it is, `watched` with the run before it begins.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
@@ -94,6 +96,7 @@ def execute(
         record=record,
         sinks=sinks,
         handovers=handovers,
+        faults=faults,
         on_progress=progress,
     )
     if watched is not None:
@@ -112,10 +115,11 @@ def execute(
         "configuration": "" if configuration is None or "configuration" in parameters else configuration,
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
+        "faults": " ".join(faults),
     }
     changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
     result = collect.result(run, scenario, parameters, measured)
-    return attrs.evolve(result, options=changed, inputs=taken, warnings=[*doubtful, *_crowded(run)])
+    return attrs.evolve(result, options=changed, inputs=taken, warnings=[*doubtful, *_crowded(run), *_unstruck(run)])
 
 
 def _crowded(run: Run) -> list[str]:
@@ -123,6 +127,12 @@ def _crowded(run: Run) -> list[str]:
     if run.most_threads < 2 or run.most_threads <= (cores := run.spec.count("cpu.cores")):
         return []
     return [f"{run.most_threads} host threads share the {cores} cores of {run.spec.name} (entry cpu.cores)"]
+
+
+def _unstruck(run: Run) -> list[str]:
+    """Say which faults struck nothing."""
+    unstruck = [] if run.injector is None else run.injector.unstruck()
+    return [f"--faults {text}: nothing in this run was struck by it" for text in unstruck]
 
 
 _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
@@ -158,7 +168,7 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
     try:
         with patient_collector(), all_awaited(run.sim):
             return run.sim.run(main)
-    except (Exception, SystemExit, BaseExceptionGroup) as error:
+    except (Exception, SystemExit, ThreadDied, BaseExceptionGroup) as error:
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
@@ -172,7 +182,7 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
             run.trace.close()
 
 
-_OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault)
+_OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault, ThreadDied)
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Device, Machine, MachineSpec
+from offloadrt.machine.injection.fault import BadFault
+from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection.plan import FaultPlan
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
@@ -65,6 +68,16 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
     raise UserError(f"--strategy {text}: it can be {known}")
 
 
+def _plan_of(faults: Sequence[str]) -> FaultPlan:
+    """Read the faults of a run. Raises UserError."""
+    if isinstance(faults, str) or not all(isinstance(text, str) for text in faults):
+        raise UserError(f'--faults {faults!r}: a run takes a list of texts, as ["cuMemAlloc:3"]')
+    try:
+        return FaultPlan.parse(faults)
+    except BadFault as error:
+        raise UserError(f"--faults {error}") from None
+
+
 class _Option(Generic[V]):
     """One of the program's options as an attribute of the run: reads and replaces the field in `run.options`."""
 
@@ -88,8 +101,9 @@ class Run:
     `configuration` names a memory configuration that the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
     object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
-    on. `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy,
-    machine or runtime that does not exist.
+    on. `faults` are injected, each as `--faults` takes it (`machine/injection/fault.py`). `on_progress` is called with
+    (done, total) as a long program advances. Raises UserError for a gear, strategy, fault, machine or runtime that does
+    not exist.
 
     Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
     `trace`, `options`, `machine`, `windows`, `statistics`, the program).
@@ -97,7 +111,7 @@ class Run:
 
     __slots__ = (
         "_built", "_configuration", "_counting", "_environment", "_observer", "_on_progress", "_options", "_spec",
-        "most_threads", "seed", "sim", "trace", "windows",
+        "injector", "most_threads", "seed", "sim", "trace", "windows",
     )  # fmt: skip
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
 
@@ -117,6 +131,7 @@ class Run:
         hash: bool | None = None,
         sinks: Sequence[Any] = (),
         handovers: Handovers | None = None,
+        faults: Sequence[str] = (),
         on_progress: Callable[[int, int], object] | None = None,
     ) -> None:
         if seed < 0:
@@ -140,6 +155,10 @@ class Run:
         self._on_progress = on_progress
         self._observer: ProgramObserver | None = None
         self._counting = Calls()
+        self.injector: Injector | None = None
+        """What injects faults; None in a run without."""
+        if faults:
+            self.injector = Injector(self.sim, _plan_of(faults))
         self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting)
         """The measured windows of the run; `measure` opens one."""
 
@@ -175,7 +194,11 @@ class Run:
     @property
     def _parts(self) -> Built:
         if self._built is None:
-            self._built = build(self.sim, self._spec, self._options, self._environment, self.trace, self._counting)
+            self._built = build(
+                self.sim, self._spec, self._options, self._environment, self.trace, self._counting, self.injector
+            )
+            if self.injector is not None:
+                self.injector.arm()
             self._spec = self._built.spec
             if self._observer is not None:
                 for program in self._built.programs:
