@@ -1,4 +1,4 @@
-"""What many short kernels cost the host: launched one by one, or captured once and launched as a CUDA graph."""
+"""What many short kernels cost the host: launched one by one, or as a CUDA graph that was captured or built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP = Kernel("step", bytes_per_iteration=8.0, threads_per_team=256)
 @scenario(machine="alex-a100", sweep={"launches": ("one_by_one", "graph"), "threads": (1, 2, 4, 8)})
 async def graph_launches(
     run: Run,
-    launches: Literal["one_by_one", "graph"] = "one_by_one",
+    launches: Literal["one_by_one", "graph", "built"] = "one_by_one",
     threads: Annotated[int, Range(1, 1024)] = 1,
     nodes: Annotated[int, Range(1, 100_000)] = 20,
     nbytes: Annotated[int, Range(256, 1 << 36)] = 1 << 16,
@@ -23,7 +23,8 @@ async def graph_launches(
     """Each host thread puts a sequence of kernels into a stream of its own and waits, step after step.
 
     Parameters:
-        launches: one_by_one (cudaLaunchKernel), graph (cudaGraphLaunch of what was captured before)
+        launches: one_by_one (cudaLaunchKernel), graph (cudaGraphLaunch of what was captured before), built (of a graph
+            to which the kernels were added as nodes)
         threads: host threads
         nodes: kernels of a step
         nbytes: of the array that each kernel goes through
@@ -38,12 +39,24 @@ async def graph_launches(
             for _ in range(nodes):
                 await t.launch(STEP, array, grid=-(-nbytes // 2048), block=256, iterations=nbytes // 8, stream=stream)
 
+        async def chain() -> cuda.BuiltGraph:
+            graph = await t.graph_create()
+            last: list[int] = []
+            for _ in range(nodes):
+                node = await t.graph_add_kernel_node(
+                    graph, STEP, array, grid=-(-nbytes // 2048), block=256, iterations=nbytes // 8, after=last
+                )
+                last = [node]
+            return graph
+
         await t.barrier()
         began, graph = t.sim.now, None
         if launches == "graph":
             await t.stream_begin_capture(stream, mode="thread_local")
             await sequence()
             graph = await t.graph_instantiate(await t.stream_end_capture(stream))
+        elif launches == "built":
+            graph = await t.graph_instantiate(await chain())
         await t.barrier()
         begin, submitting = t.sim.now, 0.0
         for _ in range(steps):

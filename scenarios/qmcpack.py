@@ -60,7 +60,7 @@ async def qmcpack(
         copy_growth=copy_growth,
     )
     run.phantom = True
-    experiment = QmcpackExperiment(run.openmp, setup, run.progress)
+    experiment = QmcpackExperiment(run.openmp, setup, run.progress, run.steps)
     await experiment.initialise()
     faults = run.device().fault_statistics()
     async with run.measure():

@@ -70,6 +70,22 @@ Predicated = Annotated[
         negative=(),
     ),
 ]
+Windows = Annotated[
+    bool,
+    Parameter(
+        help="Run a few instances of each repeated phase of a long program or recording, for all of them; the result "
+        "says with which error.",
+        negative=(),
+    ),
+]
+Whole = Annotated[
+    bool,
+    Parameter(
+        help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
+        "--windows`).",
+        negative=(),
+    ),
+]
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]
 
 
@@ -88,6 +104,7 @@ class RunOptions:
     strategy: Strategy = "fifo"
     repeat: Repeat = 1
     hash: Hash = False
+    windows: Windows = False
     faults: Faults = None
 
     def given(self, *, hash: bool = False) -> Options:
@@ -105,6 +122,7 @@ class RunOptions:
             strategy=self.strategy,
             repeat=self.repeat,
             hash=self.hash or hash,
+            windows=self.windows,
             faults=tuple(self.faults or ()),
         )
 

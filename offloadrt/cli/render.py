@@ -99,6 +99,8 @@ def result(run: Result) -> Iterable[RenderableType]:
     if run.trace_hash is not None:
         table.add_row("trace hash", run.trace_hash)
     yield table
+    for phase in run.phases:
+        yield str(phase)
     if run.where_time_went:
         yield where_time_went(run)
     yield from _contended(run)

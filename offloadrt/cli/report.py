@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions
+from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions, Whole
 from offloadrt.cli.terminal import stages
 from offloadrt.cli.why import seconds_of
 
@@ -25,6 +25,7 @@ def report(
     *parameters: str,
     budget: str = "0s",
     window: str = "",
+    whole: Whole = False,
     jobs: Jobs = None,
     options: RunOptions = DEFAULTS,
 ) -> None:
@@ -46,6 +47,8 @@ def report(
     window:
         What to show of a long run, in virtual time, as in 1ms:2.5ms; by default all that is measured.
     """
+    import attrs
+
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.report import write_report
@@ -75,7 +78,7 @@ def report(
                 chosen,
                 chosen.bind(given),
                 pool,
-                options=options.given(),
+                options=attrs.evolve(options.given(), windows=not whole),
                 jobs=workers,
                 budget_s=seconds,
                 stage=advanced,

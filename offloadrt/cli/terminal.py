@@ -40,7 +40,12 @@ def warn(results: Iterable[Result]) -> None:
 
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
-    """Show a bar on a terminal's standard error, elsewhere a line now and then; when interrupted, say what was kept."""
+    """Show a bar on a terminal's standard error, elsewhere a line now and then.
+
+    When the sweep is interrupted, or cannot go on (UserError), the message says how many runs are kept.
+    """
+    from offloadrt.study.errors import UserError
+
     finished = 0
     try:
         with bars() as (progress, shown), _lines(shown) as steps:
@@ -48,16 +53,20 @@ def kept_progress(title: str, total: int) -> Iterator[Any]:
 
             def advanced(outcome: SweepOutcome) -> None:
                 nonlocal finished
-                finished = len(outcome.finished)
+                finished = outcome.done
                 done = finished + len(outcome.failures)
                 progress.update(task, total=len(outcome.points), completed=done)
                 steps.reached(title, done, len(outcome.points))
 
             yield advanced
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted: {finished} of {total} runs are kept; the same command goes on from there"
-        ) from None
+        raise KeyboardInterrupt(f"interrupted: {_kept(finished, total)}") from None
+    except UserError as error:
+        raise (UserError(f"{error}; {_kept(finished, total)}") if finished else error) from None
+
+
+def _kept(finished: int, total: int) -> str:
+    return f"{finished} of {total} runs are kept; the same command goes on from there"
 
 
 @contextlib.contextmanager

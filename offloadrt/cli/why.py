@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from offloadrt.cli import record, running  # noqa: F401  # the other commands are registered as well
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, Jobs, Json, RunOptions
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, RunOptions, Whole
 from offloadrt.cli.terminal import console, stages
 
 __all__ = ["app", "why"]
@@ -35,6 +35,8 @@ def why(
     *parameters: str,
     budget: str = "60s",
     draws: int = 0,
+    sobol: int = 0,
+    whole: Whole = False,
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
     options: RunOptions = DEFAULTS,
@@ -55,10 +57,15 @@ def why(
         Real time for all of it, as in 90s or 5min; 0s tries no changes.
     draws:
         How many places to draw in all ranges of the machine, to see whether the sentence holds there: 64 say much. They
-        take as many runs more, whatever the budget.
+        have a part of the budget, and as long as they need where that is 0s.
+    sobol:
+        Base samples for total-order Sobol indices of the sentence's share over all ranges of the machine: a power of
+        two. Each takes up to 9 runs; they have a part of the budget as well.
     executor:
         A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
+    import attrs
+
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.scripts import registry
@@ -69,9 +76,20 @@ def why(
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    with executor_of(executor, workers if seconds or draws else 1) as pool, stages(f"why {chosen.name}") as advanced:
+    with (
+        executor_of(executor, workers if seconds or draws or sobol else 1) as pool,
+        stages(f"why {chosen.name}") as advanced,
+    ):
         page = explain(
-            chosen, given, pool, options=options.given(), jobs=workers, budget_s=seconds, draws=draws, stage=advanced
+            chosen,
+            given,
+            pool,
+            options=attrs.evolve(options.given(), windows=not whole),
+            jobs=workers,
+            budget_s=seconds,
+            draws=draws,
+            sobol=sobol,
+            stage=advanced,
         )
     if json:
         sys.stdout.buffer.write(page.to_json() + b"\n")
@@ -97,6 +115,7 @@ def printed(page: Page) -> Iterable[RenderableType]:
 
     yield f"[bold]{escape(page.limit.sentence)}[/]"
     yield f"{escape(page.command)}: {seconds(page.elapsed_s)}, {percent(page.waited)} of the critical path is waiting"
+    yield from page.phases
     for title, shares in (
         ("the critical path by resource", page.path_by_resource),
         ("by call", page.path_by_call),
@@ -120,6 +139,8 @@ def printed(page: Page) -> Iterable[RenderableType]:
         yield f"the sentence {escape(str(page.sure))}"
         for other, count in page.sure.others.items():
             yield f"  in {count}: {escape(other)}"
+    if page.indices is not None:
+        yield escape(str(page.indices))
     more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
     yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
 

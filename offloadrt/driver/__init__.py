@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offloadrt.driver.cuda.built_graph import BuiltGraph
 from offloadrt.driver.cuda.call_names import call_name
 from offloadrt.driver.cuda.capture import CapturedGraph, CaptureMode
 from offloadrt.driver.cuda.context import Context
@@ -50,6 +51,7 @@ __all__ = [
     "NOTHING",
     "Advice",
     "AsyncHandler",
+    "BuiltGraph",
     "CaptureMode",
     "CapturedGraph",
     "Context",

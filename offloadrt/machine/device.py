@@ -41,7 +41,7 @@ from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 
 
-def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
+def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
     """Return the specs of the copy engines, one for each direction; p2p only where devices reach one another.
 
     Those for peers are of ``gpu.copy_engines`` as far as one is left for copies within the device; else they come on
@@ -50,7 +50,7 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
     Raises ProfileError when no engine is left for copies within the device.
     """
     h2d, d2h = spec.count("gpu.copy_engines_h2d"), spec.count("gpu.copy_engines_d2h")
-    p2p = spec.count("gpu.copy_engines_p2p") if node_topology(spec).has_peers else 0
+    p2p = spec.count("gpu.copy_engines_p2p") if spec.derived(node_topology).has_peers else 0
     left = spec.count("gpu.copy_engines") - h2d - d2h
     if left < 1:
         reason = f"leaves no engine for copies within the device ({h2d} h2d, {d2h} d2h): set it to {h2d + d2h + 1}"
@@ -62,7 +62,7 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
         "d2d": (within, spec.value("mem.bw") / 2),  # each byte is read and written
         **({"p2p": (p2p, spec.value("nvlink.link_bw"))} if p2p else {}),  # each transfer names its link
     }
-    return [
+    return tuple(
         EngineSpec(
             direction=direction,
             engines=engines,
@@ -73,7 +73,7 @@ def engine_specs(spec: MachineSpec) -> list[EngineSpec]:
             link_uncontended=spec.flag("link.uncontended"),
         )
         for direction, (engines, bandwidth) in rates.items()
-    ]
+    )
 
 
 def page_size(spec: MachineSpec) -> int:
@@ -146,7 +146,9 @@ class Device:
         self.pages = PageTable(page_size(spec))
         huge = self.apu and spec.flag("page.thp")
         self.faults = (
-            KernelFaults(sim, index, self.pages, fault_spec(spec), host_memory.mapped, huge) if self.apu else None
+            KernelFaults(sim, index, self.pages, spec.derived(fault_spec), host_memory.mapped, huge)
+            if self.apu
+            else None
         )
         self._spec = spec
         contexts, self.slicer = None, None
@@ -167,7 +169,7 @@ class Device:
             ]
             queues = spec.count("hsa.queues")
         else:
-            for engines in engine_specs(spec):
+            for engines in spec.derived(engine_specs):
                 self.engines[engines.direction] = CopyEngines(sim, index, engines, self.compute.mailbox, trace)
             connections = min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues"))
         least_used = not self.apu and spec.text("stream.queue_assignment") == "least_used"
@@ -276,7 +278,7 @@ class Device:
         """Spawn the actors of the compute units and of the copy engines or DMA rings, once."""
         if not self._shared.started:
             self._shared.started = True
-            self.sim.spawn(self.compute.run, name=self.compute.mailbox.name, daemon=True)
+            self.sim.spawn_service(self.compute.run, name=self.compute.mailbox.name)
             if self.slicer is not None:
                 self.sim.spawn(self.slicer.run, self.compute.mailbox, name=self.slicer.mailbox.name, daemon=True)
             for engines in self.engines.values():
@@ -346,7 +348,7 @@ class Device:
             self.relay,
         )
         queue.injector = self._shared.injector
-        self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
+        self.sim.spawn_service(queue.run, name=queue.mailbox.name)
         self._shared.queues.append(queue)
         return queue
 
@@ -354,7 +356,7 @@ class Device:
         self.start()
         queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born)
         queue.injector = self._shared.injector
-        self.sim.spawn(queue.run, name=queue.mailbox.name, daemon=True)
+        self.sim.spawn_service(queue.run, name=queue.mailbox.name)
         return queue
 
 

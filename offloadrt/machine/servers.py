@@ -22,9 +22,22 @@ class Servers(Generic[M]):
     before it tells anybody so; ``took_from_mailbox`` when it got one that was not left by ``submit``.
     name: what the actor with a number is called, from 0.
     started: called with each actor that is spawned.
+    service: whether ``serve`` keeps to what `Simulation.spawn_service` asks for.
     """
 
-    __slots__ = ("_grow", "_name", "_serve", "_sim", "_started", "idle", "mailbox", "number", "queue", "queued")
+    __slots__ = (
+        "_grow",
+        "_name",
+        "_serve",
+        "_service",
+        "_sim",
+        "_started",
+        "idle",
+        "mailbox",
+        "number",
+        "queue",
+        "queued",
+    )
 
     def __init__(
         self,
@@ -35,6 +48,7 @@ class Servers(Generic[M]):
         *,
         grow: bool,
         started: Callable[[Actor], None] | None = None,
+        service: bool = False,
     ) -> None:
         self.mailbox = mailbox
         self.number = 0
@@ -50,13 +64,17 @@ class Servers(Generic[M]):
         self._name = name
         self._grow = grow
         self._started = started
+        self._service = service
 
     def start(self) -> None:
         """Spawn one."""
         name = self._name(self.number)
         self.number += 1
         self.idle += 1
-        actor = self._sim.spawn(self._serve, name=name, daemon=True)
+        if self._service:
+            actor = self._sim.spawn_service(self._serve, name=name)
+        else:
+            actor = self._sim.spawn(self._serve, name=name, daemon=True, serves=self.mailbox)
         if self._started is not None:
             self._started(actor)
 

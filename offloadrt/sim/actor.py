@@ -24,7 +24,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim.errors import Expired, ReturnToTrio, SimulationError
+from offloadrt.sim.errors import Expired, ReturnToTrio
 from offloadrt.sim.timers import Timer, bring_forward
 
 GO = outcome.Value(None)
@@ -95,7 +95,7 @@ class Scheduler(Protocol):
     actors: dict[int, Actor]
     primitives: list[Any]
     incidents: list[str]
-    violation: SimulationError | None
+    violation: BaseException | None
     ending: bool
     turbo: bool
     operations_left: int
@@ -104,6 +104,7 @@ class Scheduler(Protocol):
     timer_due: bool
     by_scheduler: bool
     newborn: int
+    caretaker: Any
     observer: Any
     handovers: Any
     next_index: Callable[[], int]
@@ -172,13 +173,13 @@ class Actor:
         self._own_trap = _message(self.abort)
         self.trap = self._own_trap
         """What it yields to park: Trio's message, or None when it is detached: "who is next?" to the trampoline."""
-        self.send: Callable[[Any], Any] = self._not_started
+        self.send: Callable[[Any], Any] = self.not_started
         """Makes its next step: called with ``GO`` when its turn has come."""
 
     def __repr__(self) -> str:
         return f"<actor {self.index} {self.name!r}>"
 
-    def _not_started(self, _: Any) -> Any:
+    def not_started(self, _: Any) -> Any:
         """Let Trio run the first step of the new task, and take the turn after that."""
         self.sim.ready.appendleft(self)
         return return_to_trio

@@ -37,12 +37,13 @@ class ChosenOrder:
         """Whom the strategy holds back, and until when."""
         self._reach = float(getattr(strategy, "reach", 0.0))
         self._delay: Callable[[Actor], float | None] | None = getattr(strategy, "delay", None)
+        self._heap = sim.heap
         self._was_held: set[Actor] = set()
         self._striking: Timer = (-inf, 0, None)
         """The timer of the timeout that was handed out last."""
 
     def __bool__(self) -> bool:
-        return bool(self.first or self.control or self.woken or self.held or self.sim.heap)
+        return bool(self._heap or self.woken or self.first or self.held or self.control)
 
     def __len__(self) -> int:
         return len(self.first) + len(self.control) + len(self.woken) + len(self.held)
@@ -72,22 +73,26 @@ class ChosenOrder:
             if (item := self._timeout()) is not None:
                 return item
             woken, timers = self._candidates()
-            if not woken and not timers:
-                self._advance()
-                continue
-            place = self._chosen([*woken, *(timer[2] for timer in timers)]) if len(woken) + len(timers) > 1 else 0
-            actor = woken[place] if place < len(woken) else self._take(timers[place - len(woken)])
-            if place < len(woken):
-                del self.woken[next(i for i, (_, other) in enumerate(self.woken) if other is actor)]
+            if not woken:
+                if not timers:
+                    self._advance()
+                    continue
+                actor = self._take(timers[self._chosen([timer[2] for timer in timers]) if len(timers) > 1 else 0])
+            elif not timers and woken == 1:
+                actor = self.woken.pop(0)[1]
+            else:
+                among = [entry[1] for entry in self.woken[:woken]] + [timer[2] for timer in timers]
+                place = self._chosen(among)
+                actor = self.woken.pop(place)[1] if place < woken else self._take(timers[place - woken])
             if self._delay is None or not self._held_back(actor, self._delay):
                 return actor
 
     # ------------------------------------------------------------------ who is due
     def _timeout(self) -> Any:
         """Take what is due now and is no choice: a fence, a cancellation or a timeout. None if there is none."""
-        sim, heap = self.sim, self.sim.heap
-        if heap and heap[0][0] <= sim.now:
-            due = [timer for timer in heap if timer[0] <= sim.now and (timer[1] <= 0 or not timer[2].is_actor)]
+        sim, heap = self.sim, self._heap
+        if heap and heap[0][0] <= (now := sim.now):
+            due = [timer for timer in heap if timer[0] <= now and (timer[1] <= 0 or not timer[2].is_actor)]
             if due:
                 self._striking = timer = min(due, key=_order)
                 return self._take(timer)
@@ -104,14 +109,19 @@ class ChosenOrder:
         now = self.sim.now
         return any(timer[2] is actor and timer[0] <= now and timer[:2] <= before for timer in self.sim.heap)
 
-    def _candidates(self) -> tuple[list[Actor], list[Timer]]:
-        """Return who can go on, in order of scheduling: those woken, then those whose time comes within reach."""
-        sim, heap = self.sim, self.sim.heap
-        limit = sim.now
+    def _candidates(self) -> tuple[int, list[Timer]]:
+        """Return who can go on, in order of scheduling.
+
+        They are so many of those woken, which stand in the order of their times, then those whose time comes within
+        reach.
+        """
+        heap, limit = self._heap, self.sim.now
+        woken = len(self.woken)
         if self._reach:
+            sim = self.sim
             earliest = min(heap[0][0] if heap else inf, self.woken[0][0] if self.woken else inf)
             if earliest > sim.now:
-                return [], []
+                return 0, []
             limit = earliest + self._reach
             for timer in heap:  # nobody overtakes a timeout
                 if timer[0] <= limit and (timer[1] <= 0 or not timer[2].is_actor):
@@ -119,18 +129,22 @@ class ChosenOrder:
             if self.held:
                 limit = min(limit, max(min(self.held, key=_since)[0], sim.now))
             limit = max(limit, earliest)
+            while woken and self.woken[woken - 1][0] > limit:
+                woken -= 1
+        if not heap or heap[0][0] > limit:
+            return woken, []
         timers = [timer for timer in heap if timer[0] <= limit]
         if len(timers) > 1:
             timers.sort(key=_order)
-        return [actor for since, actor in self.woken if since <= limit], timers
+        return woken, timers
 
     def _advance(self) -> None:
         """Let time pass until the next timer is due, or the next one who was held back may go on."""
-        sim = self.sim
-        until = min((time for time, _ in self.held), default=inf)
-        if sim.heap:
-            until = min(until, sim.heap[0][0])
-        sim.now = max(sim.now, until)
+        sim, until = self.sim, self._heap[0][0] if self._heap else inf
+        if self.held:
+            until = min(until, min(self.held, key=_since)[0])
+        if until > sim.now:
+            sim.now = until
         if self.held:
             self._let_go(nextafter(sim.now, inf))
 
@@ -143,7 +157,7 @@ class ChosenOrder:
 
     def _take(self, timer: Timer) -> Any:
         """Take a timer off the heap; time goes on to it, if it lies ahead."""
-        sim, heap = self.sim, self.sim.heap
+        sim, heap = self.sim, self._heap
         if timer is heap[0]:
             heappop(heap)
         else:

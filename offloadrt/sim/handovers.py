@@ -37,9 +37,9 @@ class ToldQueue(deque[Any]):
         self._observer = observer
 
     def append(self, item: Any) -> None:
+        super().append(item)  # first, so that an observer's error ends the run and not the actor's chance to go on
         if item.is_actor:
             self._observer.handed_over(self._sim, item)
-        super().append(item)
 
 
 class ToldOrder(ChosenOrder):
@@ -50,9 +50,9 @@ class ToldOrder(ChosenOrder):
         self._observer = observer
 
     def append(self, item: Any) -> None:
+        super().append(item)
         if item.is_actor:
             self._observer.handed_over(self.sim, item)
-        super().append(item)
 
 
 def ready_queue(sim: Scheduler, strategy: Strategy, observer: HandoverObserver | None) -> Any:

@@ -13,6 +13,7 @@ from trio.lowlevel import current_task, disable_ki_protection
 
 from offloadrt.sim import story
 from offloadrt.sim.actor import SELF, Actor, Scheduler, awaitable, uninterrupted
+from offloadrt.sim.daemons import Dormant, ServedBox, service
 from offloadrt.sim.errors import Expired
 
 T = TypeVar("T")
@@ -26,18 +27,71 @@ def start(
     args: tuple[Any, ...],
     name: str | None,
     daemon: bool,
+    serves: ServedBox | None = None,
 ) -> Actor:
-    """Start an actor that runs ``await fn(*args)`` in a Trio nursery; it is ready, after all that are ready already."""
+    """Start an actor that runs ``await fn(*args)`` in a Trio nursery; it is ready, after all that are ready already.
+
+    With ``serves``, a mailbox, the task of a daemon begins when a message lies there (turbo).
+    """
     actor = Actor(sim, sim.next_index(), name or str(getattr(fn, "__name__", repr(fn))), daemon)
+    if serves is None or not sim.turbo:
+        _begin(nursery, actor, fn, args)
+    else:
+
+        def begin() -> Any:
+            sim.caretaker.gave(actor)
+            actor.send = actor.not_started
+            _begin(nursery, actor, fn, args)
+            return actor.send
+
+        _care_for(sim, nursery, actor, Dormant(actor, serves, begin, _unregister).cancel)
+    return _ready(actor)
+
+
+@uninterrupted
+def start_service(
+    sim: Scheduler,
+    nursery: trio.Nursery,
+    fn: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    name: str,
+) -> Actor:
+    """Start a daemon that needs no Trio task in the gear ``turbo``."""
+    if not sim.turbo:
+        return start(sim, nursery, fn, args, name, daemon=True)
+    actor = Actor(sim, sim.next_index(), name, daemon=True)
+    _care_for(sim, nursery, actor, service(actor, fn, args, _unregister))
+    return _ready(actor)
+
+
+def _begin(nursery: trio.Nursery, actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+    """Begin the Trio task of an actor."""
+    _start_soon(actor.sim, nursery, _live, actor, fn, args, name=actor.name)
+
+
+def _start_soon(
+    sim: Scheduler, nursery: trio.Nursery, fn: Callable[..., Awaitable[Any]], *args: Any, name: str
+) -> None:
     sim.by_scheduler = True
     sim.newborn += 1
     try:
-        nursery.start_soon(_live, actor, fn, args, name=actor.name)
+        nursery.start_soon(fn, *args, name=name)
     finally:
         sim.by_scheduler = False
-    # It has its place in the order from now on, though its Trio task has not made a step yet (`Actor.send`).
+
+
+def _care_for(sim: Scheduler, nursery: trio.Nursery, actor: Actor, cancel: Callable[[], None]) -> None:
+    caretaker = sim.caretaker
+    if not caretaker.begun:
+        caretaker.begun = True
+        _start_soon(sim, nursery, caretaker.wait, name="caretaker")
+    caretaker.took(actor, cancel)
+
+
+def _ready(actor: Actor) -> Actor:
+    """Give an actor its place in the order, which it has though its Trio task has not made a step yet."""
     _register(actor)
-    sim.ready.append(actor)
+    actor.sim.ready.append(actor)
     return actor
 
 
@@ -72,6 +126,8 @@ def _unregister(actor: Actor) -> None:
     sim = actor.sim
     actor.finished = True
     del sim.actors[actor.index]
+    if actor.task is None:
+        sim.caretaker.gave(actor)
     if sim.observer is not None:
         sim.observer.actor_finished(actor)
 

@@ -25,12 +25,13 @@ from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
 from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
+from offloadrt.sim.daemons import Caretaker, ServedBox
 from offloadrt.sim.errors import SimulationError, UnregisteredTask
 from offloadrt.sim.handovers import HandoverObserver, ready_queue
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
 from offloadrt.sim.scope import Attached, TimeoutScope
-from offloadrt.sim.sleep import make_sleep
+from offloadrt.sim.sleep import Paused, make_sleep, suspended
 from offloadrt.sim.strategies import Fifo, Strategy
 from offloadrt.sim.timers import Timer, remove
 from offloadrt.sim.trampoline import ADVANCES, SLICE, Fence, Trampoline
@@ -59,10 +60,11 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors", "by_scheduler",
-        "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance", "newborn", "next_index", "now",
-        "observer", "operations_left", "primitives", "ready", "rng", "running", "seed", "sleep", "strategy",
-        "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
+        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
+        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents",
+        "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready",
+        "rng", "running", "seed", "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo",
+        "violation",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +109,7 @@ class Simulation(trio.abc.Clock):
         """The scheduler itself starts or cancels tasks: their wake-ups are its own."""
         self.newborn = 0
         """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
+        self.caretaker = Caretaker(self)
         self.operations_left = SLICE
         """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
         locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed."""
@@ -114,12 +117,12 @@ class Simulation(trio.abc.Clock):
         """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
         self.trio_has_work = False
         """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
-        self.violation: SimulationError | None = None
+        self.violation: BaseException | None = None
         """The first thing that must not happen in a run; raised when Trio asks for the time."""
         self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
         self._steps = 0
-        self._paused = _Paused(self)
+        self._paused = Paused(self)
         self._nursery: trio.Nursery | None = None
         self._service: trio.Nursery | None = None
         self._watchdog = Watchdog(self)
@@ -147,13 +150,31 @@ class Simulation(trio.abc.Clock):
         return Nursery(self)
 
     def spawn(
-        self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False
+        self,
+        fn: Callable[..., Awaitable[Any]],
+        *args: Any,
+        name: str | None = None,
+        daemon: bool = False,
+        serves: ServedBox | None = None,
     ) -> Actor:
-        """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended."""
+        """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
+
+        ``serves``, of a daemon: the mailbox out of which ``fn`` gets a message before it does anything that others can
+        notice. The daemon costs next to nothing until the first message.
+        """
         nursery = self._service if daemon else self._nursery
         if nursery is None:
             raise SimulationError("spawn: the simulation is not running")
-        return life.start(self, nursery, fn, args, name, daemon)
+        return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
+
+    def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str) -> Actor:
+        """Start a daemon whose ``fn`` uses nothing of Trio, no nursery, and waits for nothing in its clean-up.
+
+        So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
+        """
+        if self._service is None:
+            raise SimulationError("spawn_service: the simulation is not running")
+        return life.start_service(self, self._service, fn, args, name)
 
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
@@ -330,7 +351,7 @@ class Simulation(trio.abc.Clock):
 
     def until_due(self, me: Actor, due: float) -> Awaitable[None]:
         """Wait until virtual time ``due``."""
-        return PASSED if self.set_timer(me, due) else _suspended(me)
+        return PASSED if self.set_timer(me, due) else suspended(me)
 
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
         """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
@@ -376,25 +397,3 @@ class Simulation(trio.abc.Clock):
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
         """Raise what ``me`` was resumed for: ``if me.interruption is not None: yield from sim.interrupted(me)``."""
         return me.interrupted()
-
-
-class _Paused:
-    """What an actor waits for that has only stepped aside for a look at Trio: its turn."""
-
-    name = "its turn"
-
-    def __init__(self, sim: Simulation) -> None:
-        self._sim = sim
-
-    def forget(self, actor: Actor) -> bool:
-        self._sim.ready.remove(actor)
-        return True
-
-
-@uninterrupted
-@types.coroutine
-def _suspended(me: Actor) -> Generator[Any, Any, None]:
-    me.sim.running = None  # as in sleep
-    yield me.trap
-    if me.interruption is not None:
-        yield from me.interrupted()

@@ -1,4 +1,4 @@
-"""``sleep``: an actor lets time pass."""
+"""``sleep``: an actor lets time pass. And what it waits for while it is only suspended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from heapq import heappush, heappushpop
 from math import inf
 from typing import Any
 
-from offloadrt.sim.actor import Scheduler, uninterrupted
+from offloadrt.sim.actor import Actor, Scheduler, uninterrupted
 
 
 def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
@@ -49,3 +49,26 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
             yield from me.interrupted()
 
     return sleep
+
+
+@uninterrupted
+@types.coroutine
+def suspended(me: Actor) -> Generator[Any, Any, None]:
+    """Wait for a timer that is set."""
+    me.sim.running = None  # as in sleep
+    yield me.trap
+    if me.interruption is not None:
+        yield from me.interrupted()
+
+
+class Paused:
+    """What an actor waits for that has only stepped aside for a look at Trio: its turn."""
+
+    name = "its turn"
+
+    def __init__(self, sim: Scheduler) -> None:
+        self._sim = sim
+
+    def forget(self, actor: Actor) -> bool:
+        self._sim.ready.remove(actor)
+        return True

@@ -6,8 +6,10 @@ Python callers may catch it.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -43,6 +45,15 @@ class ScenarioRefused(UserError, TypeError):
 
 class ScriptFailed(Exception):
     """The user's script raised. `__cause__` is what it raised; `str(error)` is the script's own traceback."""
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError of the body, which writes to `path`, into a UserError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -11,9 +11,10 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from offloadrt.study.errors import UserError
@@ -34,6 +35,40 @@ class InProcess(Executor):
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+class Processes(Executor):
+    """A pool of processes that is made anew when one of them has died, as ProcessPoolExecutor is not.
+
+    The calls that the old pool had fail with BrokenExecutor.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._jobs, mp_context=spawn, initializer=_live_as_a_worker)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Give a call to one of the processes."""
+        try:
+            return self._pool.submit(fn, *args, **kwargs)
+        except BrokenExecutor:
+            self._pool.shutdown()
+            self._pool = self._new()
+            return self._pool.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def killed_its_workers(error: Exception) -> bool:
+    """Say whether a cluster gave a call up because workers died under it again and again (Dask's KilledWorker)."""
+    distributed = sys.modules.get("distributed.scheduler")
+    return distributed is not None and isinstance(error, distributed.KilledWorker)
 
 
 def processors() -> int:
@@ -83,23 +118,26 @@ def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
 
 
 def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
-    """Join the cluster that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``), or start one on this machine.
+    """Join the cluster that Dask's configuration names, or start one on this machine.
+
+    It is named by ``DASK_SCHEDULER_ADDRESS``, or by ``DASK_SCHEDULER_FILE``, which the scheduler writes.
 
     A worker of the latter has one thread: runs are Python from end to end.
     """
     distributed, config = _library("distributed", "dask"), _library("dask", "dask").config
     if config.get("scheduler-address", None):
-        return cast(contextlib.AbstractContextManager[Any], distributed.Client())
-    return cast(
-        contextlib.AbstractContextManager[Any],
-        distributed.Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None),
-    )
+        client = distributed.Client()
+    elif file := config.get("scheduler-file", None):
+        client = distributed.Client(scheduler_file=file)
+    else:
+        client = distributed.Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+    return cast(contextlib.AbstractContextManager[Any], client)
 
 
 @contextlib.contextmanager
 def _processes(jobs: int) -> Iterator[Executor]:
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_live_as_a_worker)
+    pool = Processes(jobs)
     try:
         with _terminated_in_order():
             yield pool

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import attrs
 import msgspec
 
-from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.points import Point
+from offloadrt.study.dispatch import Dispatcher
+from offloadrt.study.errors import writing
+from offloadrt.study.points import Keys, Point
 from offloadrt.study.reporting.html_tables import html_page, html_table
-from offloadrt.study.reporting.results import Result, to_json
+from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import figure, named, seconds, word
-from offloadrt.study.running.execution import execute_repeatedly
-from offloadrt.study.scripts import registry
 
-_INTERRUPTIBLE_S = 0.5
-"""Longest wait in one call; between two waits Python sees a Ctrl-C, which polars' own handler of SIGINT would hide."""
 _MOST_IN_HTML = 20
 
 
@@ -50,6 +46,8 @@ class SweepOutcome:
     failures: list[Failure] = attrs.field(factory=list)
     kept: int = 0
     """How many points an earlier sweep had finished."""
+    done: int = 0
+    """How many results there are by now, those of an earlier sweep among them."""
 
     @property
     def finished(self) -> list[Result]:
@@ -83,15 +81,6 @@ class SweepOutcome:
         )
 
 
-def run_point(point: Point) -> bytes:
-    """Run one point, in whichever process; return its result as JSON, or `{"error": message, "of_program": bool}`."""
-    try:
-        scenario = registry.find(point.scenario)
-        return to_json(execute_repeatedly(scenario, point.parameters, point.options))
-    except (UserError, ScriptFailed) as error:
-        return msgspec.json.encode({"error": str(error), "of_program": isinstance(error, ScriptFailed)})
-
-
 def finished_points(file: Path) -> dict[str, Result]:
     """Read the results that a file of points holds, by key; a last line that was cut short is ignored."""
     finished = {}
@@ -113,68 +102,30 @@ def sweep(
     file: Path | None = None,
     advanced: Callable[[SweepOutcome], None] | None = None,
 ) -> SweepOutcome:
-    """Run what is missing of `points` on `pool`, at most 2·`jobs` submitted at a time.
+    """Run what is missing of `points` on `pool`, which runs `jobs` at a time.
 
     `file` keeps each result as it comes; `advanced` is called after each. A point that fails does not stop the
     others. When interrupted (KeyboardInterrupt passes through) the file holds everything that had finished.
     """
     known = finished_points(file) if file is not None else {}
-    outcome = SweepOutcome(points, [known.get(point.key) for point in points])
-    outcome.kept = len(outcome.finished)
+    keys = Keys()
+    outcome = SweepOutcome(points, [known.get(keys.of(point)) for point in points])
+    outcome.kept = outcome.done = len(outcome.finished)
     if advanced is not None:
         advanced(outcome)
     missing = [number for number, result in enumerate(outcome.results) if result is None]
-    with _appender(file) as keep:
-        for number, answer in _answers(points, missing, pool, jobs):
+    with _appender(file, keys) as keep:
+        for number, answer in Dispatcher(points, pool, jobs, deque(missing)).answers():
             row = msgspec.json.decode(answer)
             if "error" in row:
                 outcome.failures.append(Failure(points[number], row["error"], row["of_program"]))
             else:
                 outcome.results[number] = msgspec.convert(row, Result)
                 keep(points[number], row)
+                outcome.done += 1
             if advanced is not None:
                 advanced(outcome)
     return outcome
-
-
-def _answers(points: Sequence[Point], missing: Sequence[int], pool: Executor, jobs: int) -> Iterator[tuple[int, bytes]]:
-    """Yield number and answer of each missing point, as they finish."""
-    waiting: dict[Future[bytes], int] = {}
-    ahead = iter(missing)
-    while True:
-        while len(waiting) < 2 * jobs and (number := next(ahead, None)) is not None:
-            waiting[pool.submit(run_point, points[number])] = number
-            if jobs == 1:
-                break
-        if not waiting:
-            return
-        done: set[Future[bytes]] = set()
-        while not done:
-            with _interrupts_put_off():
-                done, _ = wait(waiting, timeout=_INTERRUPTIBLE_S, return_when=FIRST_COMPLETED)
-        for future in sorted(done, key=waiting.__getitem__):
-            yield waiting.pop(future), future.result()
-
-
-@contextlib.contextmanager
-def _interrupts_put_off() -> Iterator[None]:
-    """Let Ctrl-C take effect at the end of the body, which is short.
-
-    `wait` holds the locks of its futures. A KeyboardInterrupt that strikes there can leave one of them locked, and the
-    pool's own thread, which the interpreter joins at its end, would wait for it for ever.
-    """
-    interrupted = []
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda number, frame: interrupted.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted:
-        raise KeyboardInterrupt
 
 
 @attrs.define
@@ -182,29 +133,29 @@ class _appender:
     """Opens the file of points, if there is to be one; calling it writes one line and flushes it."""
 
     path: Path | None
+    keys: Keys
     _file: Any = None
 
     def __enter__(self) -> _appender:
         if self.path is not None:
-            try:
+            with writing(self.path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 cut_short = (
                     self.path.is_file() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size > 0
                 )
                 self._file = self.path.open("ab")
-            except OSError as error:
-                raise UserError(f"{self.path}: cannot be written: {error.strerror or error}") from None
             if cut_short:
                 self._file.write(b"\n")
         return self
 
     def __call__(self, point: Point, result: dict[str, Any]) -> None:
-        if self._file is not None:
-            self._file.write(
-                msgspec.json.encode({"key": point.key, "point": attrs.asdict(point), "result": result}) + b"\n"
-            )
-            self._file.flush()
+        if self.path is not None:
+            row = {"key": self.keys.of(point), "point": attrs.asdict(point), "result": result}
+            with writing(self.path):
+                self._file.write(msgspec.json.encode(row) + b"\n")
+                self._file.flush()
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # a full disk, of which the last line has told already
+                self._file.close()

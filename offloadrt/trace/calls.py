@@ -70,6 +70,24 @@ class Calls:
                 mine.min_s = min(mine.min_s, tally.min_s)
                 mine.max_s = max(mine.max_s, tally.max_s)
 
+    def since(self, earlier: Calls) -> Calls:
+        """Return what was counted after `earlier`; the extremes are those of both."""
+        later = Calls()
+        for api, tally in self._tallies.items():
+            before = earlier._tallies.get(api, _Tally(0, 0.0, 0.0, 0.0))
+            if tally.count > before.count:
+                count, total_s = tally.count - before.count, tally.total_s - before.total_s
+                later._tallies[api] = _Tally(count, total_s, tally.min_s, tally.max_s)
+        return later
+
+    def times(self, factor: float) -> Calls:
+        """Return what as much would be, `factor` times, in whole calls."""
+        more = Calls()
+        for api, tally in self._tallies.items():
+            if count := round(tally.count * factor):
+                more._tallies[api] = _Tally(count, tally.total_s * factor, tally.min_s, tally.max_s)
+        return more
+
     def count(self, api: str) -> int:
         """Return how many calls of `api` there were."""
         tally = self._tallies.get(api)

@@ -198,7 +198,7 @@ ILLEGAL, INVALID = "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_INVALID_VALUE"
         (frees_what_is_no_allocation, rf"cuMemFree failed with {INVALID}: no block begins at"),
         (frees_memory_of_another_device, rf"cuMemFree failed with {INVALID}: 0x7f0000000000 is memory of device 0"),
         (kernel_on_another_device, rf"cuLaunchKernel failed with {ILLEGAL}: .* is memory of device 0"),
-        (kernel_on_host_memory, rf"cuLaunchKernel failed with {ILLEGAL}: .*array 'a', is memory of the host"),
+        (kernel_on_host_memory, rf"cuLaunchKernel failed with {ILLEGAL}: .*array 'a', is pageable memory of the host"),
         (copies_too_much, rf"cudaMemcpy failed with {INVALID}: the source has 9 bytes, its destination 8"),
         (pins_twice, "cuMemHostRegister failed with CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"),
         (unpins_what_is_not_pinned, "cuMemHostUnregister failed with CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"),

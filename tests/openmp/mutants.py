@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import inspect
+import sys
 import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ from offloadrt import openmp as omp
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.openmp import memory_manager
 from offloadrt.runtime.allocators import llvm
-from offloadrt.runtime.mapping import data_environment, target_pointer, unmapping
+from offloadrt.runtime.launch import target
+from offloadrt.runtime.mapping import present_table, target_pointer, unmapping
 from offloadrt.sim import Signal
 from offloadrt.study.exploring.tested import ExploredTest
 
@@ -36,8 +38,8 @@ def patched(owner: Any, name: str, *changes: tuple[str, str]) -> Callable[[pytes
         scope = dict(inspect.unwrap(function).__globals__)
         exec(compile(source, f"<mutant of {name}>", "exec", dont_inherit=True, flags=_ANNOTATIONS), scope)
         monkeypatch.setattr(owner, name, scope[name])
-        for module in (data_environment, target_pointer, unmapping):  # they import functions by name
-            if getattr(module, name, None) is function:
+        for module in [module for key, module in sys.modules.items() if key.startswith("offloadrt.")]:
+            if vars(module).get(name) is function:  # they import functions by name
                 monkeypatch.setattr(module, name, scope[name])
 
     return apply
@@ -79,6 +81,23 @@ async def sharing(run: Run) -> None:
     await run.parallel(body, num_threads=threads)
     assert (shared["a"].data == rounds).all()
     assert not len(run.openmp.device(0).table)
+
+
+async def taking_over(run: Run) -> None:
+    """A thread maps an array and runs a kernel; another one, which comes later, finds it mapped and runs one, too."""
+    a: dict[str, omp.HostArray] = {}
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 0:
+            a["a"] = t.array("a", 2, fill=0.0)
+        await t.barrier()
+        await t.compute(t.number * 2e-3)
+        async with t.target_data(omp.map(tofrom=a["a"])):
+            await t.target(increment, a["a"], t.number, iterations=1)
+            await t.compute(3e-3)
+
+    await run.parallel(body, num_threads=2)
+    assert (a["a"].data == 1.0).all()
 
 
 async def pooled(run: Run) -> None:
@@ -131,6 +150,54 @@ async def allocating(run: Run) -> None:
             pointer = await t.omp_target_alloc(64)
             assert pointer is not None
             await t.omp_target_free(pointer)
+
+    await run.parallel(body, num_threads=2)
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def keep(values: Any, own: Any) -> None:
+    values[:] = own
+
+
+async def privatizing(run: Run) -> None:
+    """Threads run kernels with firstprivate arrays, whose blocks LLVM's memory manager pools."""
+
+    async def body(t: omp.HostThread) -> None:
+        await t.compute(t.number * 800e-6)
+        values, own = t.array("values", 8, fill=0.0), t.array("own", 8, fill=1.0 + t.number)
+        for _ in range(2):
+            async with t.target_data(omp.map(tofrom=values)):
+                await t.target(keep, values, own, firstprivate=own, iterations=10_000_000)
+            assert (values.data == 1.0 + t.number).all()
+
+    await run.parallel(body, num_threads=2)
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def double(rows: Any) -> None:
+    rows[0] *= 2.0
+
+
+async def attaching(run: Run) -> None:
+    """A thread maps the pointee of a mapped pointer again and again, while another one allocates and frees."""
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number:
+            await t.compute(400e-6)
+            pointer = await t.omp_target_alloc(64)
+            assert pointer is not None
+            await t.compute(5e-3)
+            await t.omp_target_free(pointer)
+            return
+        row, table = t.array("row", 8, fill=1.0), t.array("table", 1, np.dtype([("row", "u8")]))
+        table["row"] = row.address
+        await t.target_enter_data(omp.map(to=table))
+        for _ in range(3):
+            await t.target_enter_data(omp.map(to=omp.pointee(table, "row", row, 0)))
+            await t.target(double, omp.pointees(table, 8, np.float64, member="row"), iterations=1)
+            await t.target_exit_data(omp.map(from_=omp.pointee(table, "row", row, 0)))
+        await t.target_exit_data(omp.map(delete=table))
+        assert (row.data == 8.0).all()
 
     await run.parallel(body, num_threads=2)
 
@@ -256,6 +323,42 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
         ),
         sharing,
     ),
+    "a lock released too early": (
+        patched(
+            target_pointer,
+            "_create",
+            (
+                "    return TargetPointer(address, entry, is_locked=True, is_new=True)\n",
+                (
+                    "    device.release(TargetPointer(address, entry, is_locked=True, is_new=True))\n"
+                    "    return TargetPointer(address, entry, is_new=True)\n"
+                ),
+            ),
+        ),
+        taking_over,
+    ),
+    "a stale shadow pointer": (
+        patched(
+            present_table.Entry,
+            "attach",
+            (
+                (
+                    "    return known is None or (known.device_value, known.descriptor) != "
+                    "(shadow.device_value, shadow.descriptor)\n"
+                ),
+                "    return known is None\n",
+            ),
+        ),
+        attaching,
+    ),
+    "a callback after free": (
+        patched(
+            target,
+            "target",
+            ("    queue.post_processing.append(private.free)\n", "    await private.free()\n"),
+        ),
+        privatizing,
+    ),
     "an event recorded before the copy": (
         patched(
             target_pointer,
@@ -291,9 +394,12 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
 }
 SOUND: dict[str, Main] = {
     "sharing": sharing,
+    "taking over": taking_over,
     "pooled": pooled,
     "evicting": evicting,
     "allocating": allocating,
     "exchanging": neighbours(),
     "meeting": meeting,
+    "attaching": attaching,
+    "privatizing": privatizing,
 }

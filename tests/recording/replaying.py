@@ -30,17 +30,22 @@ class Replayed:
 
 
 def replayed(
-    recording: Path | Recording, *, machine: str = "alex-a100", gear: str = "turbo", **options: Any
+    recording: Path | Recording,
+    *,
+    machine: str = "alex-a100",
+    gear: str = "turbo",
+    windows: bool = False,
+    **options: Any,
 ) -> Replayed:
     """Replay the only run of a recording; options: those of the program, and of `replay`."""
     found = only(recording) if isinstance(recording, Path) else recording
     of_replay = {name: options.pop(name) for name in ("host_time", "declared") if name in options}
-    run = Run(machine=machine, gear=gear, record=True)
+    run = Run(machine=machine, gear=gear, record=True, windows=windows)
     run.configure(**{"phantom": True, "allocator": "malloc", "num_devices": found.devices_used, **options})
     outcomes: list[Outcome] = []
 
     async def main() -> None:
-        outcomes.append(await replay(found, run.openmp, **of_replay))
+        outcomes.append(await replay(found, run.openmp, phases=run.windows.phases, **of_replay))
         await run.finish()
 
     run.sim.run(main)

@@ -52,6 +52,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"nodes": 5, "steps": 3},
         {"nodes": 5, "steps": 3, "launches": "graph"},
         {"nodes": 5, "steps": 2, "launches": "graph", "threads": 3},
+        {"nodes": 5, "steps": 2, "launches": "built"},
     ],
     "jacc": [
         {"benchmark": "Himeno", "size": "test", "gpus": 2, "phantom": False},
@@ -73,6 +74,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "link_copies": [
         {"nbytes": 1 << 20, "repeats": 2},
         {"nbytes": 1 << 22, "repeats": 2, "direction": "d2h", "memory": "pageable", "threads": 2},
+    ],
+    "pinned_in_place": [
+        {"nbytes": 1 << 16, "uses": 2, "phantom": False},
+        {"nbytes": 1 << 16, "uses": 2, "how": "copied"},
+        {"nbytes": 1 << 18, "threads": 2},
     ],
     "mutex": [{"sharing": 1, "milliseconds": 0.02}, {"sharing": 8, "milliseconds": 0.1}],
     "one_warp": [{}, {"prefetch": True}],

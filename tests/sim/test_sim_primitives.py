@@ -8,6 +8,7 @@ from acting import run_all
 from offloadrt.sim import (
     TIMED_OUT,
     Lock,
+    LockStatistics,
     Mailbox,
     MailboxStatistics,
     RWLock,
@@ -327,3 +328,57 @@ def test_every_primitive_waits_through_park(sim, monkeypatch, name, wait):
 
     sim.run(main)
     assert parked == [("main", name)]
+
+
+def test_a_message_that_is_left_waits_until_its_owner_is_woken(sim):
+    box, log = Mailbox(sim, "box"), []
+
+    async def owner():
+        log.append((await box.next_put(), sim.now, list(box.items)))
+        box.items.clear()
+        log.append((await box.next_put(), sim.now))
+
+    async def sender():
+        await sim.sleep(1)
+        box.leave("quiet")
+        await sim.sleep(1)
+        box.wake()
+        await sim.sleep(1)
+        box.put("loud")
+        box.wake()  # nobody waits any more
+
+    run_all(sim, owner, sender)
+    assert log == [(None, 2.0, ["quiet"]), ("loud", 3.0)]
+
+
+def test_a_callback_of_a_signal_runs_after_its_waiters_were_resumed_or_at_once(sim):
+    signal, log = Signal(sim, "done"), []
+
+    async def setter():
+        signal.set_callback(lambda: log.append(("callback", sim.now, signal.value)))
+        with pytest.raises(RuntimeError, match="'done' has a callback already"):
+            signal.set_callback(print)
+        await sim.sleep(1)
+        signal.set(7)
+        late = Signal(sim, "late")
+        late.set()
+        late.set_callback(lambda: log.append(("at once", sim.now)))
+
+    run_all(sim, setter)
+    assert log == [("callback", 1.0, 7), ("at once", 1.0)]
+
+
+def test_statistics_of_several_locks_add_up(sim):
+    locks = [Lock(sim, f"shard {i}") for i in range(3)]
+
+    def user(lock, dt):
+        async def body():
+            async with lock:
+                await sim.sleep(dt)
+
+        return body
+
+    run_all(sim, *[user(lock, dt) for lock in locks for dt in (1, 2)])
+    total = LockStatistics.total(lock.statistics() for lock in locks)
+    assert (total.acquired, total.contended, total.wait_s, total.hold_s) == (6, 3, 3.0, 9.0)
+    assert (total.tasks_waiting, total.owner) == (0, None)

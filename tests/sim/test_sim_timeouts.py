@@ -5,6 +5,7 @@ import trio
 
 from offloadrt.sim import (
     Lock,
+    RWLock,
     SimTimeout,
     Simulation,
 )
@@ -207,3 +208,55 @@ def test_a_raw_wait_is_timed_out_in_the_native_gear_without_attached():
         return scope.timed_out, sim.now
 
     assert sim.run(main) == (True, 1.0)
+
+
+@pytest.mark.parametrize("dt", [-1.0, float("nan")])
+def test_a_timeout_is_not_negative(sim, dt):
+    async def main():
+        with sim.move_on_after(dt):
+            pass
+
+    with pytest.raises(ValueError, match=r"a timeout of .* must not be negative"):
+        sim.run(main)
+
+
+def test_a_reader_at_the_instant_of_its_hand_over_keeps_the_lock_or_gives_it_back(sim):
+    table = RWLock(sim, "table")
+    outcomes = []
+
+    async def writer():
+        await table.acquire_write()
+        await sim.sleep(2)
+        table.release()
+
+    async def reader():
+        await sim.sleep(1)
+        with sim.move_on_after(1) as scope:  # it strikes when the writer releases
+            await table.acquire_read()
+            table.release()
+        outcomes.append((scope.timed_out, sim.now))
+
+    async def main():
+        sim.spawn(writer)
+        sim.spawn(reader)
+
+    sim.run(main)
+    assert outcomes[0][1] == 2.0
+    assert (table.holders(), len(table.waiters)) == ([], 0)
+
+
+def test_errors_of_others_pass_through_a_timeout_that_strikes_around_a_nursery(sim):
+    async def failing():
+        try:
+            await sim.sleep(9)
+        finally:
+            raise ValueError("while it is cancelled")
+
+    async def main():
+        with sim.move_on_after(1):
+            async with sim.open_nursery() as nursery:
+                nursery.spawn(failing)
+                await sim.sleep(9)
+
+    with pytest.raises(ValueError, match="while it is cancelled"):
+        sim.run(main)

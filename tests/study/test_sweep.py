@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from offloadrt.cli import main
 from offloadrt.study import ParameterError, UserError, find_scenario
 from offloadrt.study.executors import InProcess, executor
 from offloadrt.study.points import Options, grid
@@ -250,3 +251,64 @@ def test_a_pool_that_is_terminated_leaves_nothing_behind(tmp_path: Path) -> None
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "")
+
+
+MORTAL = """
+import os
+import signal
+from pathlib import Path
+
+from offloadrt import Run, scenario
+
+
+@scenario
+async def mortal(run: Run, number: int = 0, deadly: int = -1, deaths: int = 1) -> None:
+    died = list(Path(__file__).parent.glob("died *"))
+    if number == deadly and len(died) < deaths:
+        Path(__file__).with_name(f"died {len(died)}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    await run.sim.sleep(1.0 + number)
+"""
+
+
+def test_a_run_whose_worker_was_killed_is_made_again(tmp_path: Path) -> None:
+    script = tmp_path / "mortal.py"
+    script.write_text(MORTAL)
+    points = grid(find_scenario(str(script)), {"number": range(6), "deadly": [3]}, Options())
+    with executor(jobs=2) as pool:
+        outcome = sweep(points, pool, jobs=2, file=tmp_path / "points.jsonl")
+    assert [result.elapsed_s for result in outcome.finished] == [1, 2, 3, 4, 5, 6]
+    assert not outcome.failures
+
+
+def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
+    script = tmp_path / "mortal.py"
+    script.write_text(MORTAL)
+    points = grid(find_scenario(str(script)), {"number": range(6), "deadly": [3], "deaths": [99]}, Options())
+    with executor(jobs=2) as pool:
+        outcome = sweep(points, pool, jobs=2)
+    assert [result.elapsed_s for result in outcome.finished] == [1, 2, 3, 5, 6]
+    (failure,) = outcome.failures
+    assert failure.point.parameters["number"] == 3 and "worker process died each time" in failure.message
+
+
+FULL_DISK = """
+import resource
+import sys
+
+from offloadrt.cli import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))  # no file may get longer, as on a full disk
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_full_disk_loses_no_finished_run(tmp_path: Path) -> None:
+    command = ["sweep", f"{TOYS}:queueing", "threads=1,2,4", "policy=fair,rude", "--jobs", "1", "--out", str(tmp_path)]
+    full = subprocess.run([sys.executable, "-c", FULL_DISK, *command], capture_output=True, text=True)
+    assert full.returncode == 2
+    assert "points.jsonl: cannot be written" in full.stderr and "of 6 runs are kept" in full.stderr
+    kept = len(finished_points(tmp_path / "points.jsonl"))
+    assert 0 < kept < 6
+    assert main(command) == 0
+    assert len(finished_points(tmp_path / "points.jsonl")) == 6

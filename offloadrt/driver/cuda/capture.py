@@ -8,7 +8,7 @@ was recorded in the capture.  Events become edges.  What cannot be captured is r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -81,6 +81,8 @@ class CapturedGraph:
     """The places of the nodes after which the graph is complete."""
     priorities: tuple[int, ...]
     """Of the streams from which it was captured, by lane."""
+    uses: tuple[tuple[str, Any], ...] = ()
+    """Memory that its nodes use, and what it is to them: it may be freed before a launch."""
 
 
 @attrs.define(eq=False)
@@ -94,6 +96,8 @@ class Capture:
     tails: dict[Stream, tuple[int, ...]]
     """The streams of the capture in the order in which they joined, and what the next node of each comes after."""
     nodes: list[GraphNode] = attrs.field(factory=list)
+    uses: list[tuple[str, Any]] = attrs.field(factory=list)
+    """As in `CapturedGraph`."""
     broken: str | None = None
     """What invalidated it."""
     ended: bool = False

@@ -8,8 +8,8 @@ stream; ``machine/queues/hardware_queue.py`` takes it from there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 from offloadrt.driver.cuda.capture import UNSUPPORTED
 from offloadrt.driver.cuda.context import Context
@@ -18,6 +18,7 @@ from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import DeviceBytes, Staging
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
+from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.machine.messages import CopyPacket, Move
 from offloadrt.sim import Signal
@@ -52,6 +53,8 @@ class Copies:
         self._memory = context.device.memory
         self._cost = context.costs.copy_submit
         self._staging: dict[int, tuple[Staging, Staging]] = {}
+        self.buffer: HostLock | None = None
+        """The device's pinned buffer, in which one copy at a time is staged; None: copies do not exclude others."""
 
     @property
     def broken(self) -> bool:
@@ -62,6 +65,19 @@ class Copies:
         """Give a stream its staging memory."""
         chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
         self._staging[stream.index] = (Staging(chunk, chunk * buffers), Staging(chunk, chunk * buffers))
+
+    def share_buffer(self) -> None:
+        """Have one copy of pageable memory at a time staged, whatever its stream, as in one pinned buffer."""
+        machine = self._context.machine
+        self.buffer = HostLock(
+            machine,
+            machine.named("pinned buffer", self._context.device.index),
+            lock_policy(machine.spec.text("table.handoff")),
+            machine.spec.value("table.handover"),
+            category="runtime",
+            wait_category="driver lock",
+            uncontended=machine.spec.flag("acc.pinned_buffer.uncontended"),
+        )
 
     def close(self, stream: Stream) -> None:
         """Take the staging memory of a stream away."""
@@ -76,7 +92,7 @@ class Copies:
             self._check_capture(api, stream)
             if self.locking.takes(nbytes):
                 return self._locked(stream, "h2d", nbytes, source, target, cause)
-            return self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes)
+            return self._alone(self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes))
         move = None
         if source is not None and target is not None:
             move = moving(lambda: source[:nbytes], target, nbytes)
@@ -91,11 +107,17 @@ class Copies:
             self._check_capture(api, stream)
             if self.locking.takes(nbytes):
                 return self._locked(stream, "d2h", nbytes, target, source, cause)
-            return self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes)
+            return self._alone(self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes))
         move = None
         if source is not None and target is not None:
             move = moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause)
+
+    def _alone(self, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Stage a copy while no other thread stages one, where they share a buffer."""
+        # Pieces that are still under way leave the buffer's lock to the next copy: their memory is that of the stream,
+        # so that a thread alone copies as it would without the buffer.
+        return staging if self.buffer is None else _holding(self.buffer, staging)
 
     async def _locked(
         self, stream: Stream, direction: str, nbytes: int, host: Bytes | None, device: DeviceBytes | None, cause: int
@@ -123,11 +145,44 @@ class Copies:
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
     ) -> Awaitable[Signal]:
         """Submit one transfer and return its completion."""
+        return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause), self._cost)
+
+    def packet(
+        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
+    ) -> CopyPacket:
+        """Return the packet of one transfer."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
-        return self._context.submit(
-            CopyPacket(number, stream, cause, direction, nbytes, memory, move, done), self._cost
-        )
+        return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done)
+
+    def of_node(
+        self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
+    ) -> CopyPacket:
+        """Return the packet of a copy from or to pinned memory, or within the device; an address is the device's.
+
+        Raises DriverError for pageable memory, and when a range of the device lies in no block.
+        """
+        there = None if not isinstance(to, int) else self.device_bytes(api, to, nbytes)
+        here = None if not isinstance(begin, int) else self.device_bytes(api, begin, nbytes)
+        for end in (to, begin):
+            if not isinstance(end, int) and not self.pinned.covers(end.address, nbytes):
+                raise DriverError(
+                    api, UNSUPPORTED, "its host memory is pageable, whose staging is not emulated in graphs"
+                )
+        if isinstance(to, int) and isinstance(begin, int):
+            move = None if here is None or there is None else moving(lambda: here(0, nbytes), there, nbytes)
+            return self.packet(stream, "d2d", nbytes, "device", move, cause)
+        move = None
+        if isinstance(begin, int):
+            assert not isinstance(to, int)
+            target = to.bytes
+            if here is not None and target is not None:
+                move = moving(lambda: here(0, nbytes), lambda _, size: target[:size], nbytes)
+            return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
+        source = begin.bytes
+        if there is not None and source is not None:
+            move = moving(lambda: source[:nbytes], there, nbytes)
+        return self.packet(stream, "h2d", nbytes, "pinned", move, cause)
 
     def _check_capture(self, api: str, stream: Stream) -> None:
         if (capture := self._context.captures.streams.get(stream)) is not None:
@@ -152,6 +207,19 @@ class Copies:
         if nbytes < 0 or address + nbytes > block.address + block.size:
             raise DriverError(api, INVALID, f"{nbytes} bytes at {address:#x} reach beyond their block")
         return None if block.phantom else lambda offset, size: memory.view(address + offset, size)
+
+
+async def _holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:
+    """Do work that is to be awaited while holding a lock."""
+    try:
+        await lock.enter(0.0)
+    except BaseException:
+        work.close()
+        raise
+    try:
+        await work
+    finally:
+        lock.release()
 
 
 def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:

@@ -80,8 +80,6 @@ class Driver:
         self.event_synchronize = streams.event_synchronize
         self.events = EventCalls(context)
         """The calls for events that a program makes itself."""
-        self.graphs = GraphCalls(context, streams)
-        """The calls for stream capture and graphs."""
 
         copying = CopyCalls(context, copies)
         self.memcpy_htod_async = copying.memcpy_htod_async
@@ -93,6 +91,8 @@ class Driver:
         kernels = KernelCalls(context, copies)
         self.launch_kernel = kernels.launch_kernel
         self.memset = kernels.memset
+        self.graphs = GraphCalls(context, streams, kernels, copies)
+        """The calls for stream capture and graphs."""
 
         self._managed = managed = ManagedCalls(context, self.kernel_driver)
         self.manage = managed.manage
@@ -117,6 +117,10 @@ class Driver:
     def share_pinned(self, other: Driver) -> None:
         """Let copies of both contexts find what either has pinned, as CUDA does under unified addressing."""
         self._copies.pinned = other._copies.pinned
+
+    def share_buffer(self) -> None:
+        """Have one copy of pageable memory at a time staged, whatever its stream; call it before any copy."""
+        self._copies.share_buffer()
 
     def is_pinned(self, address: int, nbytes: int) -> bool:
         """Tell whether copies reach a range of host memory without staging."""
@@ -186,6 +190,8 @@ class Driver:
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks, by name."""
         locks = {self.context.name: self.context.statistics()}
+        if (buffer := self._copies.buffer) is not None:
+            locks[buffer.name] = buffer.statistics()
         if (library := self._context.process_lock) is not None:
             locks[library.lock.name] = library.lock.statistics()
         for lock in (self._copies.locking.kernel, self.kernel_driver.lock):

@@ -1,4 +1,4 @@
-"""The calls of CUDA's driver library for graphs: capture, instantiation, launch.
+"""The calls of CUDA's driver library for graphs: capture, construction node by node, instantiation, launch.
 
 A launch holds the context lock once.  It puts the packets of all nodes into the stream and, for each further stream of
 the capture, into a stream of the executable graph's own; the edges between them become waits in the hardware queues,
@@ -7,12 +7,15 @@ so that the host has no part in what follows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Annotated, get_args
 
 import attrs
+import msgspec
 
 from offloadrt.driver.calls import DriverCall
+from offloadrt.driver.cuda.built_graph import BuiltGraph
 from offloadrt.driver.cuda.capture import (
     UNJOINED,
     UNMATCHED,
@@ -23,10 +26,15 @@ from offloadrt.driver.cuda.capture import (
     CaptureMode,
     GraphNode,
     HostNode,
+    NodeWork,
 )
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.copies import Copies, HostRange
+from offloadrt.driver.cuda.kernel_calls import DeviceArguments, KernelCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.errors import INVALID, DriverError
+from offloadrt.driver.touching import NOTHING, Touching
+from offloadrt.kernels import Launch
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, WaitPacket
 from offloadrt.sim import Signal
@@ -43,6 +51,8 @@ class GraphCosts:
     instantiate: Annotated[float, "graph.instantiate"]
     instantiate_node: Annotated[float, "graph.instantiate_node"]
     """Added for each node."""
+    add_node: Annotated[float, "graph.add_node"]
+    """A node that a program adds itself."""
     launch: Annotated[float, "graph.launch"]
     """Under the context lock."""
     launch_node: Annotated[float, "graph.node"]
@@ -64,9 +74,11 @@ class GraphExec:
 class GraphCalls:
     """The graphs of one context.  Entries of the profile are read at the first use."""
 
-    def __init__(self, context: Context, streams: StreamCalls) -> None:
+    def __init__(self, context: Context, streams: StreamCalls, kernels: KernelCalls, copies: Copies) -> None:
         self._context = context
         self._streams = streams
+        self._kernels = kernels
+        self._copies = copies
         self._sim = context.sim
         self._made = 0
 
@@ -111,11 +123,109 @@ class GraphCalls:
         """Tell whether a stream is capturing (cuStreamIsCapturing)."""
         return stream in self._context.captures.streams
 
-    async def graph_instantiate(self, graph: CapturedGraph, cause: int | None = None) -> GraphExec:
-        """Make an executable graph (cuGraphInstantiate). Raises DriverError for a graph of another device."""
+    def capture_of(self, stream: Stream) -> Capture | None:
+        """Return the capture that a stream belongs to; None when it is not capturing."""
+        return self._context.captures.streams.get(stream)
+
+    # construction; graphs have no lock in CUDA, so that these calls take none
+
+    async def graph_create(self, cause: int | None = None) -> BuiltGraph:
+        """Make a graph without nodes (cuGraphCreate)."""
+        with self._context.call("cuGraphCreate", None, cause):
+            await self._context.work(self._costs.add_node)
+            self._made += 1
+            return BuiltGraph(self._made - 1, self._context.device.index)
+
+    async def graph_add_kernel_node(
+        self,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        launch: Launch,
+        device_args: DeviceArguments,
+        cause: int | None = None,
+        touching: Touching = NOTHING,
+    ) -> int:
+        """Add a launch (cuGraphAddKernelNode); returns its node. Raises what ``launch_kernel`` does."""
+
+        def work(api: str, cause: int) -> NodeWork:
+            return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
+
+        return await self._add("cuGraphAddKernelNode", graph, after, work, cause)
+
+    async def graph_add_memset_node(
+        self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int, cause: int | None = None
+    ) -> int:
+        """Add a memset (cuGraphAddMemsetNode); returns its node. Raises what ``memset`` does."""
+
+        def work(api: str, cause: int) -> NodeWork:
+            return self._kernels.filling(api, dst, value, nbytes, self._template, cause)
+
+        return await self._add("cuGraphAddMemsetNode", graph, after, work, cause)
+
+    async def graph_add_memcpy_node(
+        self,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        destination: HostRange | int,
+        source: HostRange | int,
+        nbytes: int,
+        cause: int | None = None,
+    ) -> int:
+        """Add a copy (cuGraphAddMemcpyNode) between addresses of the device and pinned memory; returns its node.
+
+        Raises DriverError for pageable memory, and when a range of the device lies in no block.
+        """
+
+        def work(api: str, cause: int) -> NodeWork:
+            return self._copies.of_node(api, destination, source, nbytes, self._template, cause)
+
+        return await self._add("cuGraphAddMemcpyNode", graph, after, work, cause)
+
+    async def graph_add_host_node(
+        self,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        function: Callable[[], object] | None,
+        seconds: float,
+        cause: int | None = None,
+    ) -> int:
+        """Add a function of the host (cuGraphAddHostNode); returns its node."""
+        return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds), cause)
+
+    @property
+    def _template(self) -> Stream:
+        """Return what stands in a template for the stream of a launch."""
+        stream = self._context.order.legacy
+        assert stream is not None, "a program that builds graphs has a default stream"
+        return stream
+
+    async def _add(
+        self,
+        api: str,
+        graph: BuiltGraph,
+        after: Sequence[int],
+        work: Callable[[str, int], NodeWork],
+        cause: int | None,
+    ) -> int:
+        with self._context.call(api, None, cause) as call:
+            if graph.device != self._context.device.index:
+                raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")
+            for place in after:
+                if not isinstance(place, int) or not 0 <= place < len(graph.nodes):
+                    raise DriverError(call.api, INVALID, f"{place!r} is no node of graph {graph.number}")
+            await self._context.work(self._costs.add_node)
+            return graph.add(work(call.api, call.cause), after)
+
+    async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph, cause: int | None = None) -> GraphExec:
+        """Make an executable graph (cuGraphInstantiate) of a graph as it is now.
+
+        Raises DriverError for a graph of another device.
+        """
         with self._context.call("cuGraphInstantiate", None, cause) as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")
+            if isinstance(graph, BuiltGraph):
+                graph = graph.finished()
             size, costs = len(graph.nodes), self._costs
             async with self._context.locked(costs.instantiate + costs.instantiate_node * size):
                 return GraphExec(graph, [self._context.device.open_stream(one) for one in graph.priorities[1:]])
@@ -162,7 +272,9 @@ class GraphCalls:
         self._made += 1
         priorities = tuple(stream.priority for stream in capture.tails)
         tail = capture.tails[capture.origin]
-        return CapturedGraph(self._made - 1, self._context.device.index, tuple(capture.nodes), tail, priorities)
+        return CapturedGraph(
+            self._made - 1, self._context.device.index, tuple(capture.nodes), tail, priorities, tuple(capture.uses)
+        )
 
     def _check(self, call: DriverCall, executable: GraphExec) -> None:
         number, device = executable.graph.number, executable.graph.device
@@ -205,15 +317,15 @@ class GraphCalls:
         if isinstance(work, KernelPacket):
             number, name = machine.next_number(), work.launch.kernel.name
             done = Signal(self._sim, f"kernel {number} ({name})")
-            packet = attrs.evolve(work, number=number, stream=stream, cause=cause, done=done)
+            packet = msgspec.structs.replace(work, number=number, stream=stream, cause=cause, done=done)
             if (trace := machine.trace) is not None:
                 trace(events.KernelSubmit, self._context.device.index, stream.queue.number, cause, number, name)
         elif isinstance(work, CopyPacket):
             number = machine.next_number()
             done = Signal(self._sim, f"copy {number} ({work.direction})")
-            packet = attrs.evolve(work, number=number, stream=stream, cause=cause, done=done)
+            packet = msgspec.structs.replace(work, number=number, stream=stream, cause=cause, done=done)
         else:
             done = Signal(self._sim, work.done.name)
-            packet = attrs.evolve(work, stream=stream, cause=cause, done=done)
+            packet = msgspec.structs.replace(work, stream=stream, cause=cause, done=done)
         stream.submit(packet)
         return done

@@ -46,11 +46,24 @@ class KernelCalls:
         Raises DriverError when no team of the launch fits on an SM.
         """
         with self._context.call("cuLaunchKernel", stream, cause) as call:
-            try:
-                self._device.compute.spec.demand(launch)
-            except LaunchOutOfResources as error:
-                raise DriverError(call.api, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", str(error)) from None
-            await self._submit(launch, self._body(launch.kernel, device_args), stream, call.cause, touching)
+            packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
+            await self._submit(packet)
+
+    def launching(
+        self,
+        api: str,
+        launch: Launch,
+        device_args: DeviceArguments,
+        stream: Stream,
+        cause: int,
+        touching: Touching = NOTHING,
+    ) -> KernelPacket:
+        """Return the packet of a launch by the call ``api``; raises what `launch_kernel` does."""
+        try:
+            self._device.compute.spec.demand(launch)
+        except LaunchOutOfResources as error:
+            raise DriverError(api, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", str(error)) from None
+        return self._packet(launch, self._body(launch.kernel, device_args), stream, cause, touching)
 
     async def memset(self, dst: int, value: int, nbytes: int, stream: Stream, cause: int | None = None) -> None:
         """Write ``nbytes`` bytes of ``value`` by a kernel of the driver (cuMemsetD8Async).
@@ -59,11 +72,15 @@ class KernelCalls:
         """
         with self._context.call("cuMemsetD8Async", stream, cause) as call:
             call.takes(bytes=nbytes, address=dst)
-            target = self._copies.device_bytes(call.api, dst, nbytes)
-            run = None if target is None else lambda: target(0, nbytes).fill(value)
-            writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
-            teams = max(1, -(-nbytes // (_MEMSET_THREADS * _MEMSET_BYTES_PER_THREAD)))
-            await self._submit(writing.launch(teams, iterations=nbytes), run, stream, call.cause)
+            await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
+
+    def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
+        """Return the packet of a memset by the call ``api``; raises what `memset` does."""
+        target = self._copies.device_bytes(api, dst, nbytes)
+        run = None if target is None else lambda: target(0, nbytes).fill(value)
+        writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
+        teams = max(1, -(-nbytes // (_MEMSET_THREADS * _MEMSET_BYTES_PER_THREAD)))
+        return self._packet(writing.launch(teams, iterations=nbytes), run, stream, cause, NOTHING)
 
     def _body(self, kernel: Kernel, device_args: DeviceArguments) -> Move | None:
         """Return what computes the kernel's result at its end; None when there is nothing to compute."""
@@ -79,14 +96,15 @@ class KernelCalls:
             *(memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args)
         )
 
-    async def _submit(
-        self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching = NOTHING
-    ) -> None:
-        """Put the packet of a kernel into its stream."""
+    def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:
         number = self._machine.next_number()
         done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
-        packet = KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
+        return KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
+
+    async def _submit(self, packet: KernelPacket) -> None:
+        """Put the packet of a kernel into its stream."""
+        stream = packet.stream
         await self._context.submit(packet, self._context.costs.launch)
         if (trace := self._machine.trace) is not None and stream not in self._context.captures.streams:
-            queue, name = stream.queue.number, launch.kernel.name
-            trace(events.KernelSubmit, self._device.index, queue, cause, number, name)
+            queue, name = stream.queue.number, packet.launch.kernel.name
+            trace(events.KernelSubmit, self._device.index, queue, packet.cause, packet.number, name)

@@ -64,7 +64,9 @@ class DmaRing:
         self.moved: dict[str, int] = {}
         """Bytes of the transfers that have ended, by direction."""
         names = numbered_from_the_second(self.name, "server")
-        self._servers: Servers[DmaPacket] = Servers(sim, self.mailbox, self._run, names, grow=spec.uncontended)
+        self._servers: Servers[DmaPacket] = Servers(
+            sim, self.mailbox, self._run, names, grow=spec.uncontended, service=True
+        )
         self.start = self._servers.start
         """Spawn the ring's actor."""
         self.submit = self._servers.submit

@@ -64,7 +64,7 @@ class PeerRelay:
         self._next_number = next_number
         self._channel = internal_channel()
         names = numbered(self.mailbox.name)
-        self._servers: Servers[PeerPacket] = Servers(sim, self.mailbox, self._run, names, grow=True)
+        self._servers: Servers[PeerPacket] = Servers(sim, self.mailbox, self._run, names, grow=True, service=True)
         self.submit = self._servers.submit
         """Take a copy that its stream has come to."""
 

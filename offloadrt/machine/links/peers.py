@@ -37,7 +37,7 @@ class Peers:
     def __init__(
         self, sim: Simulation, spec: MachineSpec, devices: Sequence[Device], next_number: Callable[[], int]
     ) -> None:
-        self.node = node_topology(spec)
+        self.node = spec.derived(node_topology)
         self.topology = self.node.links
         if len(devices) > (most := spec.count("gpu.devices")):
             raise ProfileError(spec.path, "gpu.devices", f"is {most}, but the run asks for {len(devices)} devices")

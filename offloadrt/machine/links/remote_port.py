@@ -28,7 +28,7 @@ class RemotePort:
         self._bandwidth = bandwidth
         self._compute = compute
         names = numbered(self.mailbox.name)
-        self._servers: Servers[RemoteAccess] = Servers(sim, self.mailbox, self._run, names, grow=True)
+        self._servers: Servers[RemoteAccess] = Servers(sim, self.mailbox, self._run, names, grow=True, service=True)
         self.submit = self._servers.submit
         """A kernel's step reaches over the link; the compute units get a ``RemoteDone``."""
 

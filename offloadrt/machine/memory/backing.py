@@ -6,6 +6,8 @@ when a block is freed: as on a real machine, a new block holds the bytes that we
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import numpy.typing as npt
 from sortedcontainers import SortedDict
@@ -41,7 +43,7 @@ class Backing:
 
         What an older array holds before or behind the region stays where it is, as an array of its own.
         """
-        array = np.full(size, self._fill, dtype=np.uint8) if self._fill else np.zeros(size, dtype=np.uint8)
+        array = np.full(size, self._fill, dtype=np.uint8) if self._fill else _zeros(size)
         first = max(self._arrays.bisect_right(base) - 1, 0)
         old = [(start, self._arrays[start]) for start in self._arrays.islice(first) if start < base + size]
         for start, piece in old:
@@ -57,3 +59,14 @@ class Backing:
                 self._arrays[base + size] = piece[base + size - start :]
         self._arrays[base] = array
         return array
+
+
+_PAGED = 1 << 18
+"""From so many bytes on, zeros are asked of the operating system, which gives a page when it is first touched.
+
+NumPy asks the C library, which clears memory that it already has: all 2 MiB of a segment of which a kernel uses a line.
+"""
+
+
+def _zeros(size: int) -> Bytes:
+    return np.zeros(size, dtype=np.uint8) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8)

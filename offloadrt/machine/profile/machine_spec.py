@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 import attrs
 
@@ -73,6 +73,8 @@ class MachineSpec:
     """The name of the offloading runtime whose entries it has; empty for none."""
     alone: bool = False
     """Whether it is a user's file without a base, which has to hold every entry that is asked for."""
+    _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
+    """What has been derived from the entries: `read` and `derived` look here first, because every run asks again."""
 
     @cached_property
     def digest(self) -> str:
@@ -145,13 +147,15 @@ class MachineSpec:
 
         A field says, for instance, ``free: Annotated[float, "alloc.cudaFree"]``.  Fields of type float, int, bool and
         str hold what ``value``, ``count``, ``flag`` and ``text`` return; a field whose type is such a class is read in
-        the same way.
+        the same way.  The class is frozen: each later call returns the same object.
 
         Raises ProfileError.
         """
         readers: dict[object, Callable[[str], Any]] = {
             float: self.value, int: self.count, bool: self.flag, str: self.text,
         }  # fmt: skip
+        if (read := self._derived.get(cls)) is not None:
+            return cast(T, read)
         fields: dict[str, Any] = {}
         for name, hint in _hints(cls):  # type: ignore[arg-type]  # a class is hashable
             if attrs.has(hint):
@@ -159,7 +163,17 @@ class MachineSpec:
             else:
                 kind, key = get_args(hint)
                 fields[name] = readers[kind](key)
-        return cls(**fields)
+        read = self._derived[cls] = cls(**fields)
+        return read
+
+    def derived(self, make: Callable[[MachineSpec], T]) -> T:
+        """Return ``make(self)``, which is called once for each profile: its result must not change.
+
+        Raises what ``make`` raises.
+        """
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return cast(T, self._derived[make])
 
     def ranges(self) -> list[str]:
         """Return the keys of all entries that are given as a range and are no references."""
@@ -198,7 +212,7 @@ class MachineSpec:
 
 @cache
 def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
-    """Return the fields of an attrs class with their annotations; cached, because every run reads a dozen classes."""
+    """Return the fields of an attrs class with their annotations; cached, as every profile reads a dozen classes."""
     return tuple(get_type_hints(cls, include_extras=True).items())
 
 

@@ -16,13 +16,12 @@
 
 A thread's calls have the names of the CUDA runtime API without their prefix. ``memory_routines.py`` has those for
 memory and copies, ``pool_routines.py`` those for stream-ordered memory, ``stream_routines.py`` those for streams and
-events, ``graph_routines.py`` those for graphs, ``host_thread.py`` launches. What the threads of a program share is in
-``program.py`` and ``calling_thread.py``. On a machine of AMD's the calls have HIP's names in reports. Kernels are those
-of
-`offloadrt.kernels`.
+events, ``graph_routines.py`` those for graphs; launches are in ``host_thread.py`` and ``launch_routines.py``. What the
+threads of a program share is in ``program.py`` and ``calling_thread.py``. On a machine of AMD's the calls have HIP's
+names in reports. Kernels are those of `offloadrt.kernels`.
 """
 
-from offloadrt.driver import CapturedGraph, GraphExec, MemPool, TimedEvent
+from offloadrt.driver import BuiltGraph, CapturedGraph, GraphExec, MemPool, TimedEvent
 from offloadrt.machine import DeviceArray
 from offloadrt.models.cuda.calling_thread import STREAM_LEGACY, STREAM_PER_THREAD
 from offloadrt.models.cuda.host_thread import HostThread
@@ -33,6 +32,7 @@ __all__ = [
     "CUDA",
     "STREAM_LEGACY",
     "STREAM_PER_THREAD",
+    "BuiltGraph",
     "CUDAOptions",
     "CapturedGraph",
     "DeviceArray",

@@ -58,15 +58,15 @@ class Allocations:
             raise driver.refusal(call, INVALID, why)
 
     def check_use(self, driver: Driver, call: DriverCall, what: str, argument: Any, *, anywhere: bool = False) -> None:
-        """Raise DriverError for device memory that is freed, foreign or another device's, and for memory of the host.
+        """Raise DriverError for device memory that is freed, foreign or another device's, and for pageable memory.
 
         anywhere: memory of other devices is allowed.
         """
         if isinstance(argument, HostArray):
             if argument.freed:
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, was freed")
-            if not argument.managed:
-                why = "is memory of the host: a kernel has managed or device memory here, to which the host copies"
+            if not argument.managed and not driver.is_pinned(argument.address, argument.nbytes):
+                why = "is pageable memory of the host: a kernel has managed, pinned or device memory here"
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, {why}")
         elif isinstance(argument, DeviceArray) and (error := self._misuse(driver, argument, anywhere)) is not None:
             raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, {argument.address:#x}, {error}")

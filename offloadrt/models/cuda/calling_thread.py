@@ -11,6 +11,7 @@ from offloadrt.driver import Driver
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.allocations import Allocations
+from offloadrt.models.cuda.mapped_memory import MappedMemory
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.plugins.plugin import DevicePlugin
@@ -40,6 +41,7 @@ class ProgramState:
     """What the threads of a CUDA program share besides the machine."""
 
     allocations: Allocations
+    mapped: MappedMemory
     own_default_streams: bool
     """Whether a call without a stream means the thread's own (nvcc --default-stream per-thread)."""
     devices: dict[Stream, int] = attrs.field(factory=dict)

@@ -91,8 +91,8 @@ class MemoryRoutines(CallingThread):
     ) -> HostArray:
         """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc).
 
-        Copies from and to it need no staging, on all devices. Its pages exist from the beginning. Free it by
-        `free_host`.
+        Copies from and to it need no staging, on all devices, and kernels use it in place, over the link. Its pages
+        exist from the beginning. Free it by `free_host`.
         """
         array = self._made(name, shape, dtype, fill)
         array.address = await self.malloc_host(array.nbytes)
@@ -109,6 +109,7 @@ class MemoryRoutines(CallingThread):
         """
         address = memory.address if isinstance(memory, HostArray) else memory
         await (await self._context()).driver.mem_free_host(address)
+        self._state.mapped.end(address)
         if isinstance(memory, HostArray):
             self.program.arrays.forget(memory)
 
@@ -123,6 +124,7 @@ class MemoryRoutines(CallingThread):
     async def host_unregister(self, array: HostArray) -> None:
         """Unpin an array (cudaHostUnregister). Raises DriverError when it is not pinned."""
         await (await self._context()).driver.mem_host_unregister(array.address)
+        self._state.mapped.end(array.address)
 
     # copies
 
@@ -164,6 +166,8 @@ class MemoryRoutines(CallingThread):
         chosen = await self._stream(context, stream, "cuMemsetD8Async")
         driver = context.driver
         self._state.allocations.check_use(driver, driver.call("cuMemsetD8Async"), "its destination", array)
+        if (capture := driver.graphs.capture_of(chosen)) is not None:
+            capture.uses.append(("the destination of a memset", array))
         await driver.memset(array.address, value, array.nbytes, chosen)
 
     async def device_enable_peer_access(self, peer: int) -> None:
@@ -227,7 +231,10 @@ class MemoryRoutines(CallingThread):
             why = f"the source has {nbytes} bytes, its destination {room}"
             raise driver.refusal(driver.call(call), INVALID, why)
         between = isinstance(source, DeviceArray) and isinstance(destination, DeviceArray)
+        capture = driver.graphs.capture_of(stream)
         for what, place in {"its source": source, "its destination": destination}.items():
+            if capture is not None:
+                capture.uses.append((f"the {what[4:]} of a copy", place))
             if isinstance(place, DeviceArray):
                 self._state.allocations.check_use(driver, driver.call(call), what, place, anywhere=between)
             else:

@@ -11,6 +11,7 @@ from offloadrt.machine import Machine
 from offloadrt.models.cuda.allocations import Allocations
 from offloadrt.models.cuda.calling_thread import PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
+from offloadrt.models.cuda.mapped_memory import MappedMemory
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
@@ -41,7 +42,7 @@ class CUDA(OffloadProgram[HostThread]):
             other.share_pinned(self.driver)
         self._drivers = libraries
         self._contexts: dict[int, PrimaryContext] = {}
-        self._state = ProgramState(Allocations(machine.sim), options.default_stream == "per-thread")
+        self._state = ProgramState(Allocations(machine.sim), MappedMemory(), options.default_stream == "per-thread")
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Callable
 from typing import get_args
 
 from offloadrt.driver import Schedule, TimedEvent
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream
+from offloadrt.models.cuda.host_functions import check_host_function
 
 CREATE, DESTROY = "cuStreamCreate", "cuStreamDestroy"
 
@@ -85,10 +84,7 @@ class StreamRoutines(CallingThread):
         ``seconds`` on a core; what comes behind it waits. As in CUDA, it makes no calls: it gets no ``t``. TypeError
         for a coroutine function, ValueError for a time that is negative or not finite.
         """
-        if inspect.iscoroutinefunction(function) or not (function is None or callable(function)):
-            raise TypeError(f"cudaLaunchHostFunc: {function!r} is no plain function; a host function makes no calls")
-        if not 0.0 <= seconds < math.inf:
-            raise ValueError(f"cudaLaunchHostFunc: seconds is {seconds!r}, but must be finite and not negative")
+        check_host_function("cudaLaunchHostFunc", function, seconds)
         driver, chosen = await self._at_stream(stream, "cuLaunchHostFunc")
         await driver.launch_host_func(chosen, function, seconds)
 

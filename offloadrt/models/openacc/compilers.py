@@ -23,16 +23,18 @@ class CompilerModel:
     """One run-time library.
 
     allocator: the name of the allocator of the program's data. arguments: where the blocks for the arguments of
-    launches come from; None where launches need none.
+    launches come from; None where launches need none. one_buffer: pageable memory is staged in one pinned buffer of
+    each device (``NVCOMPILER_ACC_BUFFERSIZE``), one copy at a time, instead of by the driver for each stream.
     """
 
     name: str
     allocator: str
     arguments: type[DeviceAllocator] | None = None
+    one_buffer: bool = False
 
 
 COMPILERS: Final = {
-    "pgi": CompilerModel("pgi", "pool"),
+    "pgi": CompilerModel("pgi", "pool", one_buffer=True),
     "gcc": CompilerModel("gcc", "direct", Direct),
 }
 GCC_WITH_POOLS: Final = CompilerModel("gcc", "pool", InternalPool)

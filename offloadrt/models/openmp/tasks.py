@@ -136,7 +136,7 @@ class HiddenHelpers:
 
     def start(self) -> None:
         for number in range(self.count):
-            self.sim.spawn(self._serve, name=f"hidden helper thread {number}", daemon=True)
+            self.sim.spawn(self._serve, name=f"hidden helper thread {number}", daemon=True, serves=self._ready)
 
     async def _serve(self) -> None:
         while True:

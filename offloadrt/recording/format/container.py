@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
-from offloadrt.recording.format.recording import COLUMNS, Column, Dictionaries, Recording
+from offloadrt.recording.format.recording import COLUMNS, LATER, Column, Dictionaries, Recording, with_later_columns
 from offloadrt.recording.format.tables import narrowed
 
 FORMAT: Final = "offloadrt recording"
@@ -95,13 +95,18 @@ class RecordingFile:
                 text = members.read(f"{run.folder}/dictionaries.json")
                 found = _decoded(self.path, f"{run.folder}/dictionaries.json", text, Dictionaries)
                 for name, kind in COLUMNS.items():
-                    data = io.BytesIO(members.read(f"{run.folder}/columns/{name}.npy"))
+                    try:
+                        data = io.BytesIO(members.read(f"{run.folder}/columns/{name}.npy"))
+                    except (KeyError, FileNotFoundError):
+                        if name in LATER:
+                            continue
+                        raise
                     columns[name] = np.load(data, allow_pickle=False).astype(kind, copy=False)
             except (KeyError, FileNotFoundError) as error:
                 raise RecordingDamaged(f"{self.path}: a part is missing: {error}") from None
             except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError) as error:
                 raise RecordingDamaged(f"{self.path}: a part is damaged: {error}") from None
-        recording = Recording(f"{self.path}:{run.folder}", found, columns)
+        recording = Recording(f"{self.path}:{run.folder}", found, with_later_columns(columns))
         recording.check()
         return recording
 

@@ -7,7 +7,7 @@ runs, and on which thread of its team, is up to the replay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Protocol
 
 import attrs
@@ -17,6 +17,7 @@ from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.recording.format.recording import Recording, Step, TaskKind
 from offloadrt.recording.format.roots import TaskTree
+from offloadrt.recording.replay.repeats import RepeatFinder
 from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
 from offloadrt.runtime.program_events import Awaited, Signalled
 from offloadrt.sim import Lock
@@ -42,6 +43,16 @@ class ReplayedDirectives(Protocol):
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
 
 
+class ChoosesInstances(Protocol):
+    """What a walk asks of whoever chooses the instances of repeated phases that are run."""
+
+    @property
+    def wanted(self) -> bool: ...
+    @property
+    def sampled(self) -> int: ...
+    def steps(self, count: int, key: Hashable = None, typical: int = 0) -> Iterator[int]: ...
+
+
 @attrs.define(eq=False)
 class _Running:
     """A task while it runs: the thread that runs it, its team, and what it has made."""
@@ -56,7 +67,7 @@ class _Running:
 class TaskWalk:
     """Walks the tasks of a recording."""
 
-    def __init__(self, program: ReplayedDirectives) -> None:
+    def __init__(self, program: ReplayedDirectives, phases: ChoosesInstances | None = None) -> None:
         self._program = program
         self._recording = program.recording
         self._sim = program.openmp.sim
@@ -67,6 +78,10 @@ class TaskWalk:
         self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == _ORDERED}
         self._exclusions = [_EXCLUSIONS.get(kind, "lock") for kind in kinds]
         self._tree = TaskTree(self._columns)
+        self._repeats: RepeatFinder | None = None
+        if phases is not None and phases.wanted:
+            self._steps = phases.steps
+            self._repeats = RepeatFinder(self._recording, self._tree, phases.sampled)
 
     def roots(self) -> list[int]:
         """Return the initial tasks that do something of the program's."""
@@ -85,11 +100,23 @@ class TaskWalk:
         """Yield the records of a task, some of them at a time as Python's numbers."""
         columns = self._columns
         names = ("step", "subject", "detail", "cpu", "launch", "operations", "touches")
-        first = int(columns["task.first"][task])
-        end = first + int(columns["task.count"][task])
-        for begin in range(first, end, _CHUNK):
-            rows = slice(begin, min(end, begin + _CHUNK))
-            yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in names), strict=True)
+        for first, end in self._stretches(task):
+            for begin in range(first, end, _CHUNK):
+                rows = slice(begin, min(end, begin + _CHUNK))
+                yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in names), strict=True)
+
+    def _stretches(self, task: int) -> Iterator[tuple[int, int]]:
+        """Yield first record and end of what is walked: all of a task, or less of its repeated phases."""
+        first = int(self._columns["task.first"][task])
+        end = first + int(self._columns["task.count"][task])
+        if self._repeats is not None:
+            for repeat in self._repeats.of_task(task):
+                yield first, repeat.first
+                for instance in self._steps(repeat.instances, repeat.key, repeat.typical):
+                    begin = repeat.first + instance * repeat.period
+                    yield begin, begin + repeat.period
+                first = repeat.end
+        yield first, end
 
     async def _walk(self, running: _Running, task: int) -> None:
         program, t, scale = self._program, running.t, self._program.host_time * 1e-9

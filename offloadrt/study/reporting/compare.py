@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean
+from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.html_tables import html_page, html_table
@@ -242,7 +242,7 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
         for place, variant in runs
         for name, call in variant.calls.items()
     ]
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for path, head, rows in (
             (ratios, [*places, *heads], lines),
@@ -250,8 +250,6 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
         ):
             with path.open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file, lineterminator="\n").writerows([head, *rows])
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from None
     return [ratios, calls]
 
 

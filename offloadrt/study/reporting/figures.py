@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import UserError, writing
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.table import Cell, library, row
 from offloadrt.study.scripts.definition import Figure
@@ -107,8 +107,9 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
     if figure.title:
         canvas.suptitle(figure.title, wrap=True)
     paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
-    canvas.savefig(paths[0], dpi=160)
-    canvas.savefig(paths[1], metadata={"Date": None})
+    with writing(folder):
+        canvas.savefig(paths[0], dpi=160)
+        canvas.savefig(paths[1], metadata={"Date": None})
     return paths
 
 

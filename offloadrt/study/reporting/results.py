@@ -110,6 +110,29 @@ class TimeShare:
 
 
 @attrs.frozen
+class SampledPhase:
+    """A repeated phase of a long program of which a few instances were run."""
+
+    threads: int
+    """That ran it at the same time."""
+    instances: int
+    skipped: int
+    """How many of the instances were not run."""
+    skipped_s: float
+    """What they take of the run's time, by the mean of those that were."""
+    error_s: float
+    """The standard error of that."""
+
+    def __str__(self) -> str:
+        threads = "" if self.threads == 1 else f" on each of {self.threads} threads"
+        run = self.instances - self.skipped
+        return (
+            f"{run} of {self.instances} instances of a repeated phase were run{threads}; the others take "
+            f"{seconds(self.skipped_s)} by estimate, with a standard error of {seconds(self.error_s)}"
+        )
+
+
+@attrs.frozen
 class Result:
     """One run. `measured` is what the scenario returned.
 
@@ -139,7 +162,7 @@ class Result:
     where_time_went: dict[str, TimeShare]
     options: dict[str, str | dict[str, str | float]] = attrs.field(factory=dict)
     """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
-    `range_end` of entries, places of `inputs`, `gear` and `strategy`.
+    `range_end` of entries, places of `inputs`, `windows`, `gear` and `strategy`.
     """
     inputs: dict[str, float] = attrs.field(factory=dict)
     """The values that the program took of inputs with a range."""
@@ -155,6 +178,8 @@ class Result:
     """
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
+    phases: list[SampledPhase] = attrs.field(factory=list)
+    """The repeated phases of which instances were left out; they are in all figures by estimate."""
     warnings: list[str] = attrs.field(factory=list)
     """What is likely to be a mistake: an override far outside of its entry's range, more host threads than cores."""
     repeats: list[RepeatedRun] = attrs.field(factory=list)
@@ -229,7 +254,7 @@ class Spread:
 
 _LEFT_OUT_WHEN_EMPTY = (
     "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "placements", "otm", "managed",
-    "algorithms",
+    "algorithms", "phases",
 )  # fmt: skip
 
 
@@ -237,7 +262,7 @@ def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
     `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`,
-    `placements`, `otm`, `managed` and `algorithms` when there are none.
+    `placements`, `otm`, `managed`, `algorithms` and `phases` when there are none.
     """
     record = attrs.asdict(result)
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import UserError, writing
 from offloadrt.study.reporting.results import Result, builtins
 
 if TYPE_CHECKING:
@@ -75,11 +76,17 @@ def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
 
 
 def write(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:
-    """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths."""
+    """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths.
+
+    Raises UserError when they cannot be written.
+    """
     table = to_polars(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
-    table.write_parquet(parquet)
-    table.write_csv(csv)
+    for path, write_to in (parquet, table.write_parquet), (csv, table.write_csv):
+        in_memory = BytesIO()  # polars has errors of its own for a file that cannot be written
+        write_to(in_memory)
+        with writing(path):
+            path.write_bytes(in_memory.getvalue())
     return [parquet, csv]
 
 

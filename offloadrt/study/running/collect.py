@@ -13,6 +13,7 @@ from offloadrt.study.reporting.results import (
     ManagedFigures,
     PlacementFigures,
     Result,
+    SampledPhase,
     TimeShare,
 )
 from offloadrt.study.running.ledger import Ledger
@@ -57,6 +58,10 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         placements=_placements(run),
         otm=dict(run.statistics.objects),
         algorithms={name: int(count) for name, count in ledger.algorithms.items()},
+        phases=[
+            SampledPhase(phase.threads, phase.instances, phase.skipped, phase.seconds, phase.error_s)
+            for phase in run.windows.skipped
+        ],
     )
 
 

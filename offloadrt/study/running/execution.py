@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Protocol
 
 import attrs
 
@@ -63,6 +63,7 @@ def execute(
     faults: Sequence[str] = (),
     progress: Progress | None = None,
     watched: Callable[[Run], object] | None = None,
+    windows: bool = False,
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
@@ -70,6 +71,7 @@ def execute(
     gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
     entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `progress` is
     called with (done, total) as often as the program tells how far it is, `watched` with the run before it begins.
+    With `windows`, a few instances of repeated phases stand for all.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
@@ -98,6 +100,7 @@ def execute(
         handovers=handovers,
         faults=faults,
         on_progress=progress,
+        windows=windows,
     )
     if watched is not None:
         watched(run)
@@ -113,6 +116,7 @@ def execute(
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
         "configuration": "" if configuration is None or "configuration" in parameters else configuration,
+        "windows": "sampled" if run.windows.skipped else "",
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
         "faults": " ".join(faults),
@@ -138,6 +142,13 @@ def _unstruck(run: Run) -> list[str]:
 _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
 
 
+class Overseer(Protocol):
+    """Looks after a run from within, in the first actor."""
+
+    def around(self, run: Run) -> AbstractAsyncContextManager[object]:
+        """Return a context in which the program is run to its end."""
+
+
 def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], *, machine: str | None, runtime: str | None, **options: Any
 ) -> Run:
@@ -154,25 +165,38 @@ def run_of(
     return run
 
 
-def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]) -> Any:
-    """Run the scenario's function as the first actor, and return what it returned.
+def run_to_the_end(
+    run: Run,
+    scenario: Scenario,
+    parameters: Mapping[str, Value],
+    overseer: Overseer | None = None,
+    *,
+    measure: bool = True,
+) -> Any:
+    """Run the scenario's function as the first actor, and return what it returned; the overseer sees it begin and end.
 
-    The trace is closed whatever happens. Raises UserError and ScriptFailed as `execute` does.
+    `measure` is that of `Run.finish`. The trace is closed whatever happens.
+
+    Raises UserError and ScriptFailed as `execute` does.
     """
 
     async def main() -> Any:
         returned = await scenario(run, **parameters)
-        await run.finish()
+        await run.finish(measure=measure)
         return returned
+
+    async def overseen(overseer: Overseer) -> Any:
+        async with overseer.around(run):
+            return await main()
 
     try:
         with patient_collector(), all_awaited(run.sim):
-            return run.sim.run(main)
+            return run.sim.run(main) if overseer is None else run.sim.run(overseen, overseer)
     except (Exception, SystemExit, ThreadDied, BaseExceptionGroup) as error:
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
-        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, OF_THE_PROGRAM)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -182,7 +206,7 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
             run.trace.close()
 
 
-_OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault, ThreadDied)
+OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault, ThreadDied)
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """

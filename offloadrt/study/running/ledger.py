@@ -58,6 +58,10 @@ class Ledger:
     def __sub__(self, earlier: Ledger) -> Ledger:
         return self._with(earlier, _subtract)
 
+    def times(self, factor: float) -> Ledger:
+        """Return what as much would be, `factor` times; without calls."""
+        return self._with(self, lambda figure, _: figure * factor)
+
     def _parts(self, names: Iterable[str]) -> Figures:
         """Return the engines of these names; one that came into use later was idle in all of this stretch."""
         idle = {"busy_s": 0.0, "idle_s": self.elapsed_s, "wait_s": 0.0}

@@ -8,7 +8,7 @@ run counts, `Windows` the part of it that is measured.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -102,8 +102,8 @@ class Run:
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
     object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
     on. `faults` are injected, each as `--faults` takes it (`machine/injection/fault.py`). `on_progress` is called with
-    (done, total) as a long program advances. Raises UserError for a gear, strategy, fault, machine or runtime that does
-    not exist.
+    (done, total) as a long program advances. With `windows`, a few instances of repeated phases stand for all.
+    Raises UserError for a gear, strategy, fault, machine or runtime that does not exist.
 
     Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
     `trace`, `options`, `machine`, `windows`, `statistics`, the program).
@@ -133,6 +133,7 @@ class Run:
         handovers: Handovers | None = None,
         faults: Sequence[str] = (),
         on_progress: Callable[[int, int], object] | None = None,
+        windows: bool = False,
     ) -> None:
         if seed < 0:
             raise UserError(f"--seed {seed}: it cannot be negative")
@@ -159,7 +160,7 @@ class Run:
         """What injects faults; None in a run without."""
         if faults:
             self.injector = Injector(self.sim, _plan_of(faults))
-        self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting)
+        self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, windows)
         """The measured windows of the run; `measure` opens one."""
 
     # ------------------------------------------------------------------ the machine
@@ -309,17 +310,19 @@ class Run:
         self.most_threads = sum(process.most_threads for process in self.processes)
         return results
 
-    async def finish(self) -> None:
+    async def finish(self, *, measure: bool = True) -> None:
         """End the program, as at its exit.
 
         Deferred tasks, async queues and what directives that were left early have begun complete, then the runtime
-        gives pooled memory back. What nobody measured in windows is measured up to the exit.
+        gives pooled memory back. What nobody measured in windows is measured up to the exit, unless `measure` is False
+        because nobody will ask.
         """
         if self._built is None:
             return
         first, *others = self._built.programs
         await first.end_tasks()
-        self.windows.finish()
+        if measure:
+            self.windows.finish()
         if not others:
             await first.shutdown()
             return
@@ -331,6 +334,14 @@ class Run:
         """Report that `done` of a long program's `total` steps are over. Nothing in the run depends on it."""
         if self._on_progress is not None:
             self._on_progress(done, total)
+
+    def steps(self, count: int) -> Iterator[int]:
+        """Yield the numbers of a loop's steps, as `range(count)` does: `for step in run.steps(100):`.
+
+        In a run with `windows`, a long loop of many steps runs a few of them only, which stand for the others
+        (`study/running/phases.py`). So a step has to leave the program as it found it, but for its results.
+        """
+        return self.windows.phases.steps(count)
 
     # ------------------------------------------------------------------ what is measured and counted
     @asynccontextmanager

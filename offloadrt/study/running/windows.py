@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import attrs
@@ -9,17 +10,20 @@ import attrs
 from offloadrt.sim import Actor, Simulation
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.ledger import Ledger
+from offloadrt.study.running.phases import PhaseEstimate, RepeatedPhases
 from offloadrt.trace import Calls
 
 
 class Windows:
     """The measured windows; several add up. Until the first one is opened, everything from the run's start is measured.
 
-    `ledger` gives what the run has counted up to now; `calls` is where the machine counts API calls.
+    `ledger` gives what the run has counted up to now; `calls` is where the machine counts API calls. What the program's
+    `phases` leave out of a window is in all figures, by estimate; `spans` are as the run was.
     """
 
-    def __init__(self, sim: Simulation, ledger: Callable[[], Ledger], calls: Calls) -> None:
+    def __init__(self, sim: Simulation, ledger: Callable[[], Ledger], calls: Calls, leave_out: bool = False) -> None:
         self._sim = sim
+        self.phases = RepeatedPhases(sim, leave_out, lambda: attrs.evolve(ledger(), calls=self.calls))
         self._ledger_now = ledger
         self._counting = calls
         self._outside = Calls()
@@ -54,24 +58,41 @@ class Windows:
             self._close(self._open)
 
     def _close(self, opened: float) -> None:
-        self._closed_s += self._sim.now - opened
+        self._closed_s += self._since(opened)
         self.spans.append((opened, self._sim.now, self._sim.current))
         self._open = None
-        self._closed += self._ledger_now() - self._at_start
+        self._closed += self._counted_since(opened)
         self._inside.include(self._counting.cut())
+        for phase in self.phases.estimates(opened, self._sim.now):
+            self._inside.include(phase.more.calls)
+
+    def _since(self, opened: float) -> float:
+        skipped = math.fsum(phase.seconds for phase in self.phases.estimates(opened, self._sim.now))
+        return self._sim.now - opened + skipped
+
+    def _counted_since(self, opened: float) -> Ledger:
+        counted = self._ledger_now() - self._at_start
+        for phase in self.phases.estimates(opened, self._sim.now):
+            counted += phase.more
+        return counted
 
     @property
     def elapsed(self) -> float:
         """Return the virtual seconds in the windows so far."""
-        running = 0.0 if self._open is None else self._sim.now - self._open
+        running = 0.0 if self._open is None else self._since(self._open)
         return self._closed_s + running
 
     @property
     def measured(self) -> Ledger:
         """Return what was counted in the windows so far."""
-        figures = self._closed if self._open is None else self._closed + (self._ledger_now() - self._at_start)
+        figures = self._closed if self._open is None else self._closed + self._counted_since(self._open)
         calls = _together(self._inside, self._counting) if self._open is not None else _together(self._inside)
         return attrs.evolve(figures, calls=calls)
+
+    @property
+    def skipped(self) -> list[PhaseEstimate]:
+        """Return the phases of which instances were left out of windows that are over."""
+        return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property
     def calls_outside(self) -> Calls:

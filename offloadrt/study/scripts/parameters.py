@@ -10,6 +10,7 @@ An argument whose type is an attrs class stands for several parameters, the fiel
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
@@ -172,12 +173,22 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a scenario's function: values that are fields of a class of parameters become one."""
-    hints, arguments = typing.get_type_hints(function), dict(values)
-    for name, argument in inspect.signature(function).parameters.items():
-        if attrs.has(kind := hints.get(name, object)):
-            given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
-            arguments.setdefault(name, attrs.evolve(_group(argument, kind), **given))
+    arguments = dict(values)
+    for argument, kind in _groups(function):
+        given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
+        arguments.setdefault(argument.name, attrs.evolve(_group(argument, kind), **given))
     return arguments
+
+
+@functools.lru_cache(maxsize=256)
+def _groups(function: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, type], ...]:
+    """Return the arguments of a function that are classes of parameters, with these classes."""
+    hints = typing.get_type_hints(function)
+    return tuple(
+        (argument, kind)
+        for name, argument in inspect.signature(function).parameters.items()
+        if attrs.has(kind := hints.get(name, object))
+    )
 
 
 def check_fields(values: Any) -> None:

@@ -82,6 +82,7 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
         host_time=host_compute,
         declared=read_declared(Path(costs)) if costs else None,
         progress=run.progress,
+        phases=run.windows.phases,
     )
     return _measured(recording, outcome)
 

@@ -12,7 +12,7 @@ start, through its page faults, and from there to its submission.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
@@ -39,10 +39,14 @@ class PathPart:
     place: str
     waited_for: str
     """What the path's later actor waited for its turn at meanwhile: a lock, a core, an engine; empty for nothing."""
+    times: float = 1.0
+    """How many times over it counts: more than once in a repeated phase that stands for others."""
 
     @property
     def ps(self) -> int:
-        return self.end_ps - self.begin_ps
+        """Return the time that it stands for."""
+        own = self.end_ps - self.begin_ps
+        return own if self.times == 1.0 else round(own * self.times)
 
     @property
     def blame(self) -> str:
@@ -64,6 +68,21 @@ def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> l
     The parts add up to `end_ps - begin_ps`.
     """
     return _Walk(history, begin_ps).back_from(actor, end_ps)
+
+
+def counted_over(path: Iterable[PathPart], phases: Sequence[tuple[int, int, float]]) -> Iterator[PathPart]:
+    """Let the parts in repeated phases stand for those that were left out; a phase is begin, end and how many times."""
+    for part in path:
+        begin = part.begin_ps
+        for since, until, times in phases:
+            first, last = max(begin, since), min(part.end_ps, until)
+            if first < last:
+                if begin < first:
+                    yield attrs.evolve(part, begin_ps=begin, end_ps=first)
+                yield attrs.evolve(part, begin_ps=first, end_ps=last, times=times)
+                begin = last
+        if begin < part.end_ps:
+            yield attrs.evolve(part, begin_ps=begin)
 
 
 class _Walk:

@@ -7,6 +7,7 @@ page.limit.sentence
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -15,12 +16,14 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.points import Options
+from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import percent, seconds
+from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.why.indices import Indices, groups_of, total_order
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.resources import ResourceUse
@@ -28,13 +31,19 @@ from offloadrt.study.why.sentence import Limit, PathShare, by_call, by_line, by_
 from offloadrt.study.why.sureness import Sureness, how_sure
 from offloadrt.study.why.what_if import Trials, Tried, command_of, merit_of
 
+_DRAWS = 16
+"""Draws that choose the entries of Sobol indices where nobody asked for more."""
+
 Stage = Callable[[str, int, int], object]
 """Called with the stage, the runs done and the runs asked for."""
 
 
 @attrs.frozen
 class Page:
-    """All that `why` says of a run; times of the critical path are integer picoseconds."""
+    """All that `why` says of a run; times of the critical path are integer picoseconds.
+
+    Wide because it has one field for each part of the page, by the name that it has in the JSON object.
+    """
 
     scenario: str
     parameters: dict[str, Value]
@@ -44,6 +53,8 @@ class Page:
     elapsed_s: float
     elapsed_ps: int
     """What the parts of the path add up to."""
+    phases: tuple[str, ...]
+    """What was left out of a long program's repeated phases, and with which error it is estimated."""
     limit: Limit
     waited: float
     """The share of the path in which somebody waited for a turn."""
@@ -54,6 +65,8 @@ class Page:
     tried: Tried
     sure: Sureness | None
     """None when nothing was drawn."""
+    indices: Indices | None
+    """On which entries of the machine the sentence's share depends; None when nobody asked."""
 
     def to_json(self) -> bytes:
         """Encode the page as one JSON object on one line."""
@@ -102,17 +115,23 @@ def explain(
     jobs: int = 1,
     budget_s: float = 60.0,
     draws: int = 0,
+    sobol: int = 0,
     stage: Stage = lambda name, done, asked: None,
     watched: Callable[[Observed], object] = lambda observed: None,
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    draws: places in the machine's ranges at which it is looked whether the sentence holds; the budget is not for them.
+    draws: places in the machine's ranges at which it is looked whether the sentence holds. sobol: base samples for the
+    Sobol indices of its share. What-ifs, draws and base samples have equal parts of the budget; where it is 0, draws
+    and base samples take as long as they need.
     watched: called with the run that is explained.
 
     Raises as `execute`.
     """
-    deadline = time.monotonic() + budget_s
+    begun = time.monotonic()
+    draws = draws or (_DRAWS if sobol else 0)
+    part_s = budget_s / (1 + bool(draws) + bool(sobol))
+    deadline = begun + part_s
     options = options or Options()
     parameters = scenario.bind(given)
     trials = Trials(scenario, parameters, options, pool, jobs, deadline)
@@ -131,7 +150,7 @@ def explain(
         lambda done, asked: stage("what if", done, asked),
     )
     limit = limit_of(observed)
-    sure = how_sure(
+    drawn = how_sure(
         limit,
         scenario,
         parameters,
@@ -139,16 +158,31 @@ def explain(
         observed.spec,
         pool,
         draws,
+        jobs,
+        begun + 2.0 * part_s if budget_s else math.inf,
         lambda done, asked: stage("draws", done, asked),
     )
+    indices = None
+    if sobol and drawn is not None:
+        indices = total_order(
+            limit.resource,
+            Point(registry.reference(scenario), parameters, options),
+            groups_of(drawn.places, drawn.shares),
+            sobol,
+            pool,
+            jobs,
+            begun + budget_s if budget_s else math.inf,
+            lambda done, asked: stage("Sobol", done, asked),
+        )
     return Page(
         scenario=scenario.name,
         parameters=dict(parameters),
         machine=observed.result.machine,
         runtime=observed.result.runtime,
-        command=command_of(scenario, parameters, options, {}),
+        command=command_of(scenario, parameters, options, {}, sampled=bool(observed.result.phases)),
         elapsed_s=observed.result.elapsed_s,
         elapsed_ps=observed.elapsed_ps,
+        phases=tuple(str(phase) for phase in observed.result.phases),
         limit=limit,
         waited=_waited(grouped(observed.path, by_resource)),
         path_by_resource=tuple(grouped(observed.path, by_resource)),
@@ -156,7 +190,8 @@ def explain(
         path_by_line=tuple(grouped(observed.path, by_line)),
         resources=observed.resources,
         tried=tried,
-        sure=sure,
+        sure=None if drawn is None else drawn.sureness,
+        indices=indices,
     )
 
 

@@ -14,7 +14,7 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.execution import Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
-from offloadrt.study.why.critical_path import PathPart, critical_path
+from offloadrt.study.why.critical_path import PathPart, counted_over, critical_path
 from offloadrt.study.why.history import History, history_of
 from offloadrt.study.why.resources import ResourceUse, Window, lock_uses, part_uses
 from offloadrt.trace import Handovers, Row
@@ -40,8 +40,8 @@ class Observed:
 
     @property
     def elapsed_ps(self) -> int:
-        """Return the measured time, of which the path's parts are the sum."""
-        return sum(end - begin for begin, end in self.windows)
+        """Return the measured time: the sum of the path's parts, with what was left out of repeated phases."""
+        return sum(part.ps for part in self.path)
 
 
 def observe(
@@ -74,5 +74,11 @@ def observe(
         spans = [(0, round(run.sim.now * PS_PER_S), _MAIN)]
     path = [part for begin, end, actor in spans for part in critical_path(history, begin, end, actor)]
     windows: Sequence[Window] = [(begin, end) for begin, end, _ in spans]
-    uses = lock_uses(history, windows) + part_uses(result.devices, result.elapsed_s)
+    phases = [
+        (round(phase.begin_s * PS_PER_S), round(phase.end_s * PS_PER_S), phase.weight) for phase in run.windows.skipped
+    ]
+    path = list(counted_over(path, phases))
+    uses = lock_uses(history, [(begin, end) for begin, end, _ in phases] or windows) + part_uses(
+        result.devices, result.elapsed_s
+    )
     return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, handovers)

@@ -15,13 +15,13 @@ import attrs
 import msgspec
 
 from offloadrt.machine import MachineSpec
+from offloadrt.study.dispatch import run_point
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.sweep import run_point
 from offloadrt.study.why.proposals import Proposal, half
 
 _WORTH = 1.01
@@ -95,7 +95,7 @@ class Trials:
                     ahead.insert(0, smaller)
             advanced(len(self._answered), len(self._answered) + len(self._waiting) + len(ahead))
         what_ifs = [
-            WhatIf(change, result.elapsed_s, _ratio(known, self._merit_of(result)), self._command(change))
+            WhatIf(change, result.elapsed_s, _ratio(known, self._merit_of(result)), self._command(change, result))
             for change, result in self._answered
         ]
         what_ifs.sort(key=lambda tried: (-tried.gain, tried.change.name))
@@ -130,8 +130,10 @@ class Trials:
         value = result.measured.get(self.merit, result.elapsed_s)
         return float(value) if isinstance(value, int | float) else result.elapsed_s
 
-    def _command(self, change: Proposal) -> str:
-        return command_of(self.scenario, {**self.given, **change.parameters}, self.options, change.overrides)
+    def _command(self, change: Proposal, result: Result) -> str:
+        parameters = {**self.given, **change.parameters}
+        sampled = bool(result.phases)
+        return command_of(self.scenario, parameters, self.options, change.overrides, sampled=sampled)
 
 
 def merit_of(scenario: Scenario, base: Result) -> str:
@@ -140,8 +142,18 @@ def merit_of(scenario: Scenario, base: Result) -> str:
     return name if name.endswith("_s") and isinstance(base.measured.get(name), float) else "elapsed_s"
 
 
-def command_of(scenario: Scenario, parameters: Mapping[str, Value], options: Options, more: Mapping[str, str]) -> str:
-    """Return the command line of a run; parameters at their defaults are left out."""
+def command_of(
+    scenario: Scenario,
+    parameters: Mapping[str, Value],
+    options: Options,
+    more: Mapping[str, str],
+    *,
+    sampled: bool = False,
+) -> str:
+    """Return the command line of a run; parameters at their defaults are left out.
+
+    more: entries of the machine that are set besides. sampled: whether instances of repeated phases were left out.
+    """
     words = ["offloadrt run", _called(scenario)]
     for name, value in parameters.items():
         if scenario.parameters[name].required or value != scenario.parameters[name].default:
@@ -152,6 +164,7 @@ def command_of(scenario: Scenario, parameters: Mapping[str, Value], options: Opt
     words += [f"--configuration {options.configuration}"] if options.configuration else []
     words += [f"--seed {options.seed}"] if options.seed else []
     words += [f"--strategy {options.strategy}"] if options.strategy != "fifo" else []
+    words += ["--windows"] if sampled else []
     words += [f"--env {name}={value}" for name, value in options.environment.items()]
     words += [f"--set {key}={value}" for key, value in {**options.overrides, **more}.items()]
     return " ".join(words)

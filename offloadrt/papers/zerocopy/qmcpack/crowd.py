@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -61,6 +61,8 @@ class Crowd:
     shared: Arrays
     on_moves: Callable[[int], object] = lambda moves: None
     """Called with the number of moves done since the last call."""
+    steps: Callable[[int], Iterable[int]] = range
+    """Gives the numbers of the steps that are run, of so many."""
     arrays: Arrays = attrs.field(factory=dict)
     _moves: list[Move] = attrs.field(init=False)
     _jobs: list[list[omp.Construct]] = attrs.field(init=False)
@@ -225,8 +227,8 @@ class Crowd:
         """Make all steps: each electron moves once, then pseudopotential and walkers' matrices are evaluated."""
         for _ in range(self.plan.extra_kernels):
             await t.run(self._moves[0].distances)
-        for step in self.plan.steps:
-            await self._step(t, step)
+        for number in self.steps(len(self.plan.steps)):
+            await self._step(t, self.plan.steps[number])
 
     async def _step(self, t: omp.HostThread, step: MonteCarloStep) -> None:
         run, updates = t.run, self._updates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 import numpy as np
@@ -85,12 +85,14 @@ class QmcpackSetup:
 class QmcpackExperiment:
     """A `QmcpackSetup` on an OpenMP program, whose generator gives the numbers by which kernels vary.
 
-    `progress` is called now and then with the moves done and all moves of the measured part.
+    `progress` is called now and then with the moves done and all moves of the measured part; `steps` gives the numbers
+    of a crowd's steps that are run.
     """
 
     program: omp.OpenMP
     setup: QmcpackSetup
     progress: Callable[[int, int], object] | None = None
+    steps: Callable[[int], Iterable[int]] = range
     _done: int = 0
     shared: Arrays = attrs.field(factory=dict)
     crowds: list[Crowd] = attrs.field(init=False)
@@ -98,7 +100,9 @@ class QmcpackExperiment:
     def __attrs_post_init__(self) -> None:
         setup = self.setup
         self.crowds = [
-            Crowd(setup.size, crowd, setup.inputs, np.random.default_rng(seed), self.shared, self._count_moves)
+            Crowd(
+                setup.size, crowd, setup.inputs, np.random.default_rng(seed), self.shared, self._count_moves, self.steps
+            )
             for crowd, seed in zip(
                 setup.plan.crowds, self.program.sim.rng.integers(0, 2**32, setup.threads).tolist(), strict=True
             )
