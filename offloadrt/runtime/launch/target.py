@@ -15,7 +15,7 @@ from offloadrt.driver import NOTHING, DriverError, Touching
 from offloadrt.kernels import Launch
 from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedKernel
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.freed import check_alive
@@ -89,6 +89,12 @@ async def target(
         device.tool.target_submit(device.number, launch.kernel.name)
     if watch is not None:
         run = watch.submitted(run)
+    if queue.prepared is not None:
+        kernel = attrs.evolve(launch.kernel, body=run)
+        queue.prepared.append(PreparedKernel(attrs.evolve(launch, kernel=kernel), touching))
+        await target_data_end(device, items, queue, call)
+        queue.post_processing.append(private.free)
+        return
     launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching, len(arguments))
     try:
         if (blocks := device.argument_blocks) is None:
