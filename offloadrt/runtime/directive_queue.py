@@ -5,7 +5,6 @@ The stream is taken at first use.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -43,7 +42,7 @@ class DirectiveQueue:
     cause: int
     stream: Any = None
     post_processing: list[PostProcessing] = attrs.field(factory=list)
-    ending: deque[Any] = attrs.field(factory=deque)
+    ending: list[Any] = attrs.field(factory=list)
     kernel_error: Exception | None = None
     lasts: bool = False
     items: Sequence[MapItem] = ()
