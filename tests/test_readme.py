@@ -86,7 +86,7 @@ def test_its_mistakes_are_found_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     program = next(block for block in BLOCKS if "async def doubled" in block)
-    (tmp_path / "mistakes.py").write_text(program.replace('print("the sum is", a.data.sum())', "a.data.sum()"))
+    (tmp_path / "mistakes.py").write_text(program)
     (printed,) = (block for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL) if "offloadrt check" in block)
     told = re.split(r"\$ uv run offloadrt (.*)\n", printed)[1:]
     for command, expected in zip(told[::2], told[1::2], strict=True):
