@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from bench.engine import rate
 from offloadrt.study.exploring.case import ScheduleCase
@@ -86,7 +87,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=9, metavar="N", help="default 9")
     options = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for text, rounds in measure(options.rounds).items():
         events = median(seconds * simpy for seconds, simpy in rounds)
         rows.append({"strategy": text, "simpy_events": events, "per_cpu_s": 1 / median(s for s, _ in rounds)})
@@ -96,7 +97,7 @@ def main() -> int:
         print(f"{'strategy':10} {'SimPy events a schedule':>24} {'schedules a CPU second':>23}")
         for row in rows:
             print(f"{row['strategy']:10} {row['simpy_events']:24.0f} {row['per_cpu_s']:23.0f}")
-    missed = [row for row in rows if float(row["simpy_events"]) > LIMIT * options.slack]
+    missed = [row for row in rows if row["simpy_events"] > LIMIT * options.slack]
     for row in missed:
         print(f"{row['strategy']}: {row['simpy_events']:.0f} events of SimPy, at most {LIMIT:.0f}", file=sys.stderr)
     return 1 if options.check and missed else 0
