@@ -23,7 +23,9 @@ may be parametrized. It needs pytest-trio.
 scheduling; `--offload-explore pct:3` and `--offload-runs` do so for all tests with `offload`. A failure has a note with
 the schedule, made smaller, and a token; `--offload-replay TOKEN` runs that test under that schedule again. Each run has
 a new `offload`; the test's other fixtures are made once, so none of them may be made of `offload` or be asynchronous.
-With `check=True` in the mark, what `offloadrt check` reports about one of these runs is a failure too.
+With `check=True` in the mark, what `offloadrt check` reports about one of these runs is a failure too. With
+`faults="everywhere"` the test is run once for each of its awaits, in which that call of the driver fails or that thread
+dies: a run that hangs, leaves something behind, fails an assertion or raises an error without a name is a failure.
 
 A test with `offload` runs under the checker of `offloadrt check`: a race, stale data or a wrong map of its program
 fails it with the report. A test is part of a program: what it leaves mapped is judged with `check=True` only. So are
@@ -36,7 +38,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -66,8 +68,20 @@ _OF_THE_RUN = (
     "sinks", "faults",
 )  # fmt: skip
 _EXPLORING = ("explore", "runs", "check")
+
+
+class _Exploring(NamedTuple):
+    """What a test's mark says of exploring it."""
+
+    strategy: str | None
+    runs: int | None
+    check: bool
+    everywhere: bool
+    """Whether a fault strikes each of its awaits, one in each run."""
+
+
 _MAKES: pytest.StashKey[MakeRun] = pytest.StashKey()
-_EXPLORED: pytest.StashKey[tuple[str | None, int, bool]] = pytest.StashKey()
+_EXPLORED: pytest.StashKey[_Exploring] = pytest.StashKey()
 _REPORTS: pytest.StashKey[Callable[[], list[str]]] = pytest.StashKey()
 _TOKEN: pytest.StashKey[Token] = pytest.StashKey()
 
@@ -148,8 +162,12 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     if unknown := [name for name in options if name not in known]:
         raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
 
+    everywhere = options.get("faults") == "everywhere"
+    by_plan = () if everywhere else tuple(options.get("faults", ()))
+
     def make(**changes: Any) -> ClockedRun:
         changes["overrides"] = {**options.get("overrides", {}), **changes.get("overrides", {})}
+        changes["faults"] = (*by_plan, *changes.get("faults", ()))
         changed = {**options, **changes}
         run = ClockedRun(**{name: value for name, value in changed.items() if name in _OF_THE_RUN})
         run.options = options_for(options.get("model", "openmp"))()
@@ -158,7 +176,8 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
         return run
 
     request.node.stash[_MAKES] = make
-    request.node.stash[_EXPLORED] = options.get("explore"), options.get("runs", 100), options.get("check") is True
+    checked = options.get("check") is True
+    request.node.stash[_EXPLORED] = _Exploring(options.get("explore"), options.get("runs"), checked, everywhere)
     try:
         run = make()
     except UserError as error:
@@ -210,20 +229,19 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
 
     Returns what a run raised.
     """
-    strategy, runs, checked = item.stash[_EXPLORED]
-    asked = strategy is not None or token is not None
-    strategy = strategy or item.config.getoption("--offload-explore")
-    if strategy is None and token is None:
+    asked = item.stash[_EXPLORED]
+    checked, strategy = asked.check, asked.strategy or item.config.getoption("--offload-explore")
+    if strategy is None and token is None and not asked.everywhere:
         return None
     if stale := _made_once(item):
-        if asked:
+        if asked.strategy is not None or token is not None or asked.everywhere:
             raise pytest.UsageError(
                 f"explore: the fixture {stale!r} is made of `offload` or asynchronous, and would be made only once; "
                 "make what it gives in the test itself"
             )
         return None
     from offloadrt.study.errors import UserError
-    from offloadrt.study.exploring.tested import ExploredTest, explore_test, replay_test
+    from offloadrt.study.exploring.tested import ExploredTest, explore_test, fail_everywhere, replay_test
     from offloadrt.study.exploring.token import CHECKED
     from offloadrt.study.running.checked import reports_mistakes
 
@@ -242,8 +260,11 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
     )
     if token is not None:
         return replay_test(explored, token)
+    runs = item.config.getoption("--offload-runs") or asked.runs
     try:
-        return explore_test(explored, str(strategy), item.config.getoption("--offload-runs") or runs)
+        if asked.everywhere and (error := fail_everywhere(explored, runs or 1000)) is not None:
+            return error
+        return None if strategy is None else explore_test(explored, strategy, runs or 100)
     except UserError as error:
         raise pytest.UsageError(f"explore: {str(error).removeprefix('--strategy ')}") from None
 

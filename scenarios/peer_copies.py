@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from offloadrt import Range, Run, scenario
 from offloadrt import openmp as omp
+from offloadrt.study import ParameterError
 from offloadrt.study.scripts.parameters import Value
 
 LISTED_AS = "single mechanisms"
@@ -46,7 +47,8 @@ async def peer_copies(
         source, destination = copies[t.number]
         there = await t.omp_target_alloc(nbytes, device=source, phantom=True)
         here = await t.omp_target_alloc(nbytes, device=destination, phantom=True)
-        assert there is not None and here is not None
+        if there is None or here is None:
+            raise ParameterError("nbytes", f"{nbytes} bytes: omp_target_alloc returned no memory")
         await t.omp_target_memcpy(here, there, nbytes)
         await t.barrier()
         begin = run.sim.now

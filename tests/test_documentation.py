@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from offloadrt.cli import main
 from offloadrt.study import execute, find_scenario
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -32,6 +33,21 @@ def test_the_tutorials_program_finds_what_the_tutorial_says(jacobi: str) -> None
     )
     assert each.elapsed_s > 2 * once.elapsed_s
     assert each.calls["cuMemFree"].count == 5 * once.calls["cuMemFree"].count
+
+
+def test_the_faults_page_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = DOCS / "how-to" / "faults.md"
+    (program,) = code(page, "python")
+    (tmp_path / "halo.py").write_text(program, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for block in code(page, "console"):
+        command, *lines = block.splitlines()
+        main([*command.removeprefix("$ uv run offloadrt ").split(), *(["--jobs", "1"] if "explore" in command else [])])
+        printed = capfd.readouterr()
+        told = (printed.out + printed.err).splitlines()
+        assert [line for line in lines if line not in told] == []
 
 
 def test_the_notebooks_page_works_as_it_stands() -> None:

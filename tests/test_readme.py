@@ -46,7 +46,7 @@ def test_its_race_is_found_and_its_token_replays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (program,) = (block for block in BLOCKS if "async def race" in block)
-    (shown,) = re.findall(r"\$ uv run offloadrt (explore .*)\n((?:.*\n)*?)```", TEXT)
+    (shown,) = re.findall(r"\$ uv run offloadrt (explore race.*)\n((?:.*\n)*?)```", TEXT)
     monkeypatch.chdir(tmp_path)
     Path("race.py").write_text(program)
     assert main([*shown[0].split(), "--jobs", "1"]) == 1

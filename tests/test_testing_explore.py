@@ -11,6 +11,7 @@ pytest_plugins = ["pytester"]
 
 for module in (
     "numpy.random",
+    "pint",
     "offloadrt.models.openmp",
     "offloadrt.study.exploring.tested",
     "offloadrt.study.running.clock",
@@ -133,3 +134,40 @@ def test_what_the_checker_reports_fails_a_test_that_asks_for_it(pytester: pytest
     again = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--offload-replay={token}")
     again.assert_outcomes(failed=1, deselected=2)
     again.stdout.fnmatch_lines(["*AssertionError: missing unmap: a*"])
+
+
+FAULTS = """
+    import pytest
+    from offloadrt import openmp as omp
+
+    @pytest.mark.offload(faults=["cuMemAlloc:1+"])
+    async def test_no_memory(offload):
+        async def body(t):
+            return await t.omp_target_alloc(1 << 20)
+
+        assert await offload.parallel(body) == [None]
+
+    @pytest.mark.offload(faults="everywhere")
+    async def test_ready(offload):
+        async def body(t):
+            await t.omp_target_free(await t.omp_target_alloc(1 << 20))
+
+        await offload.parallel(body)
+
+    @pytest.mark.offload(faults="everywhere")
+    async def test_not_ready(offload):
+        async def body(t):
+            assert await t.omp_target_alloc(1 << 20) is not None
+
+        await offload.parallel(body)
+"""
+
+
+def test_a_mark_injects_faults_by_plan_and_everywhere(pytester: pytest.Pytester) -> None:
+    path = pytester.makepyfile(FAULTS)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*assert await t.omp_target_alloc*", "*fault cuMemAlloc:1+: AssertionError*"])
+    (token,) = re.findall(r"--offload-replay (\S+)", result.stdout.str())
+    again = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--offload-replay", token, path)
+    again.assert_outcomes(failed=1, deselected=2)

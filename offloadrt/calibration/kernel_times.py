@@ -6,7 +6,6 @@ from machine to machine, so kernels are matched by function and line.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -18,6 +17,7 @@ from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import ComputeSpec, LaunchOutOfResources, MachineSpec
 from offloadrt.recording.format import Recording
 from offloadrt.recording.format.summary import KernelSummary, kernels_of
+from offloadrt.trace.kernel_names import plain_kernel
 
 
 @attrs.frozen
@@ -41,20 +41,17 @@ def compare(traces: Sequence[DeviceTrace], recording: Recording, machine: Machin
     for trace in traces:
         for command in trace.commands:
             if command.kind == "kernel":
-                times[_plain(command.name)].append(command.seconds)
+                times[plain_kernel(command.name)].append(command.seconds)
     compute = machine.read(ComputeSpec)
     found = []
     for kernel in kernels_of(recording):
-        seconds = times.get(_plain(kernel.name))
+        seconds = times.get(plain_kernel(kernel.name))
         if seconds and (counted := _counted(kernel, compute)) is not None:
             low, median, high = np.quantile(seconds, [0.1, 0.5, 0.9]).tolist()
-            found.append((sum(seconds), ComparedKernel(_plain(kernel.name), len(seconds), median, low, high, counted)))
+            found.append(
+                (sum(seconds), ComparedKernel(plain_kernel(kernel.name), len(seconds), median, low, high, counted))
+            )
     return [kernel for _, kernel in sorted(found, key=lambda one: -one[0])]
-
-
-def _plain(name: str) -> str:
-    """Shorten a compiler's name of a kernel to function and line."""
-    return re.sub(r"__omp_offloading_[0-9a-f]+_[0-9a-f]+_(.*)_l(\d+)(_debug__)?$", r"\1:\2", name)
 
 
 def _counted(kernel: KernelSummary, compute: ComputeSpec) -> float | None:

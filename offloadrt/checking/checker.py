@@ -11,6 +11,7 @@ from offloadrt.checking.mappings import Mappings
 from offloadrt.checking.memories import Memories
 from offloadrt.checking.mistakes import Mistake, Mistakes, Story, Waste
 from offloadrt.checking.races import Races
+from offloadrt.checking.recorded_faults import RecordedFaults
 from offloadrt.checking.sources import program_line
 from offloadrt.checking.strands import Strand, Strands
 from offloadrt.checking.tasks import Tasks
@@ -36,6 +37,7 @@ class Checker:
         self._races = Races(self._strands, self._found)
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
+        recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._memories = Memories()
@@ -65,6 +67,9 @@ class Checker:
             ev.UpdateMissed: self._update_missed,
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
+            ev.KernelRaced: recorded.raced,
+            ev.KernelStrayed: recorded.strayed,
+            ev.MapStrayed: recorded.map_strayed,
         }
 
     def handle(self, event: ProgramEvent) -> None:
@@ -176,24 +181,24 @@ class Checker:
     def _host_access(
         self, array: HostArray, begin: int, nbytes: int, writes: bool | None, exact: bool, did: str, judged: bool = True
     ) -> None:
-        strand = self._strands.current()
         if not nbytes:
             return
-        where = self._line(strand)
-        if where and not self._has_lines:
+        if (where := self._line(strand := self._strands.current())) and not self._has_lines:
             where = f"after {where}"  # a recording says which directive came before
         access = Access(
-            HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did,
-            where, self.sim.now, array.name,
-        )  # fmt: skip
-        self._races.access(access)
-        if judged:
-            self._wastes.host_used(begin, begin + nbytes, writes, exact)
-        if judged and writes is not None:
-            if writes:
-                self._versions.host_written(access)
-            else:
-                self._versions.host_read(access, self._memories.is_mapped(begin))
+            HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did, where, self.sim.now, array.name
+        )
+        if writes is not None or exact:  # else it is not known whether anything is done to it
+            self._races.access(access)
+        if not judged:
+            return
+        self._wastes.host_used(begin, begin + nbytes, writes, exact)
+        if writes is None:
+            self._versions.host_maybe_written(begin, begin + nbytes)
+        elif writes:
+            self._versions.host_written(access)
+        else:
+            self._versions.host_read(access, self._memories.is_mapped(begin))
 
     # the memory of devices
 

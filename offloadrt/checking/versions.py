@@ -89,6 +89,11 @@ class Versions:
             cell.version = cell.newest = self._last
             cell.writer, cell.extent = access, extent
 
+    def host_maybe_written(self, begin: int, end: int) -> None:
+        """Take the host's copy for the newest: what is done to it is not known."""
+        for cell in self._host.cut(begin, end):
+            cell.version = cell.newest
+
     def device_written(self, access: Access, entry: Entry | None) -> None:
         self._last += 1
         self._device(access.memory).replace(access.begin, access.end).version = self._last

@@ -13,6 +13,7 @@ from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import (
     Configuration,
     Environment,
+    Faults,
     Gear,
     Jobs,
     Machine,
@@ -24,10 +25,14 @@ from offloadrt.cli.options import (
 from offloadrt.cli.terminal import bars, console
 
 if TYPE_CHECKING:
+    from offloadrt.study.exploring.everywhere import Everywhere
     from offloadrt.study.exploring.explore import Counted, Exploration
+    from offloadrt.study.exploring.program import ScenarioProgram
     from offloadrt.study.exploring.replay import Replayed
 
 _TOLD_EVERY_S = 10.0
+EVERYWHERE = "everywhere"
+"""The text of `--faults` that asks for a fault at each await."""
 
 
 @app.command
@@ -47,10 +52,13 @@ def explore(
     seed: Seed = 0,
     set_: Overrides = None,
     env: Environment = None,
+    faults: Faults = None,
 ) -> int:
     """Run a program under many schedules; any error, failed assertion or differing result is shown with a token.
 
-    The exit code is 1 when a schedule fails.
+    With `--faults everywhere`, run it once for each of its awaits instead, each call of the driver and each wait of a
+    thread, in which that call fails or the thread dies; a run that hangs, leaves something behind or ends in an error
+    without a name is shown. The exit code is 1 when a schedule or a fault fails.
 
     Parameters
     ----------
@@ -61,7 +69,7 @@ def explore(
     strategy:
         random, pct:DEPTH[:LENGTH], delay:BOUND[:LENGTH], dfs:BOUND[:LENGTH], costs[:JITTER]; see README.
     runs:
-        How many schedules.
+        How many schedules, or how many faults everywhere, which are then chosen evenly.
     keep_going:
         Go on after the first failure.
     check:
@@ -83,7 +91,10 @@ def explore(
 
     if runs < 1:
         raise UserError(f"--runs {runs}: at least one")
-    options = RunOptions(machine=machine, runtime=runtime, configuration=configuration, set_=set_, env=env, seed=seed)
+    by_plan = [fault for fault in faults or () if fault != EVERYWHERE]
+    options = RunOptions(
+        machine=machine, runtime=runtime, configuration=configuration, set_=set_, env=env, seed=seed, faults=by_plan
+    )
     chosen = registry.find(program)
     explored = ScenarioProgram(
         registry.reference(chosen),
@@ -92,6 +103,8 @@ def explore(
         tuple(result or ()),
         (reports_mistakes,) if check else (),
     )
+    if len(by_plan) < len(faults or ()):
+        return _everywhere(explored, runs, jobs)
     plan = SchedulePlan.parse(strategy, seed)
     workers = jobs if jobs is not None else processors()
     if runs <= 100:
@@ -122,6 +135,37 @@ def explore(
         screen.print(f"every schedule with at most {plan.bound} departures from the order of scheduling was run")
     for counted in found.failures:
         _tell(found, counted)
+    return NEGATIVE if found.failures else 0
+
+
+def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None) -> int:
+    """Run a program with a fault at each of its awaits, and print what came out."""
+    from offloadrt.study.executors import executor, processors
+    from offloadrt.study.exploring.everywhere import everywhere
+    from offloadrt.study.exploring.replay import token_of
+
+    workers = jobs if jobs is not None else processors()
+    with executor("process", workers) as pool, bars() as (progress, _):
+        task = progress.add_task(program.scenario.name, total=None)
+
+        def advanced(so_far: Everywhere) -> None:
+            progress.update(task, completed=so_far.runs, total=len(so_far.cases))
+
+        found = everywhere(program, runs, pool, jobs=workers, advanced=advanced)
+    screen, awaits = console(), found.calls + found.waits
+    screen.print(
+        f"{program.label}: {found.runs} of {awaits} awaits failed, one in each run: {found.calls} calls of the driver, "
+        f"{found.waits} waits of threads",
+        soft_wrap=True,
+    )
+    for counted in sorted(found.outcomes.values(), key=lambda counted: -counted.runs):
+        bad = " FAILS" if counted in found.failures else ""
+        screen.print(f"{counted.runs:8}  {counted.outcome.text}{bad}", soft_wrap=True, markup=False)
+    for counted in found.failures:
+        print(f"\n{program.label}, fault {' '.join(counted.case.faults) or 'none'}: {counted.outcome.text}")
+        if counted.outcome.detail:
+            print(counted.outcome.detail)
+        print(f"offloadrt replay {token_of(program, counted.case).encode()}")
     return NEGATIVE if found.failures else 0
 
 

@@ -79,6 +79,7 @@ def record(
     output: Annotated[Path, Parameter(name=["--output", "-o"])],
     threads: str | None = None,
     samples: int = 1,
+    check: Annotated[bool, Parameter(negative=())] = False,
     stop_after: str | None = None,
     host_touches: bool = True,
     keep_raw: Annotated[bool, Parameter(negative=())] = False,
@@ -93,6 +94,9 @@ def record(
         The recording to write.
     threads:
         Record once for each of these values of OMP_NUM_THREADS, as in 1,4,16.
+    check:
+        Record all that `offloadrt check` can judge: every launch is traced, and each byte that the host touches is told
+        apart. It takes longer, and the host's recorded work has that in it.
     samples:
         Trace so many launches of each kernel and shape; the others are counted only.
     stop_after:
@@ -112,7 +116,7 @@ def record(
     try:
         counts = _numbers(threads)
         directives, seconds = (None, None) if stop_after is None else recorder.stop_wish(stop_after)
-        wishes = recorder.Wishes(samples, host_touches, directives, seconds)
+        wishes = recorder.Wishes(samples, host_touches, check, directives, seconds)
         raw = output.with_name(output.name + ".raw")
         runs = recorder.record(command, raw, counts, wishes, _progress)
         convert(raw, output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from offloadrt.cli.render import table_of
 from offloadrt.recording.format import Recording, RecordingError, RecordingFile, summary
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import seconds, size
+from offloadrt.trace.kernel_names import plain_kernel
 
 _ENDED = {"exit": "", "stopped": "stopped by --stop-after", "cut": "cut off: the program crashed or was killed"}
 _MOST_KERNELS = 3
@@ -90,7 +90,7 @@ def _kernels(run: Recording) -> RenderableType:
     for kernel in summary.kernels_of(run):
         intensity = kernel.intensity
         shown.add_row(
-            escape(_short(kernel.name)),
+            escape(plain_kernel(kernel.name)),
             f"{kernel.launches:,}",
             str(kernel.traced),
             f"{kernel.teams} x {kernel.threads}",
@@ -104,15 +104,10 @@ def _kernels(run: Recording) -> RenderableType:
     return shown
 
 
-def _short(kernel: str) -> str:
-    """Shorten LLVM's name of a kernel to function and line: `main:16`."""
-    return re.sub(r"__omp_offloading_[0-9a-f]+_[0-9a-f]+_(.*)_l(\d+)", r"\1:\2", kernel)
-
-
 def _arrays(run: Recording) -> RenderableType:
     shown = table_of("\narrays", "array", "size", "arrays", "origin", "items", "host", "kernels", right=(1, 2, 4))
     for array in summary.arrays_of(run):
-        users = ", ".join(map(_short, array.kernels[:_MOST_KERNELS]))
+        users = ", ".join(map(plain_kernel, array.kernels[:_MOST_KERNELS]))
         more = len(array.kernels) - _MOST_KERNELS
         shown.add_row(
             escape(array.name),

@@ -35,6 +35,7 @@ def why(
     *parameters: str,
     budget: str = "60s",
     draws: int = 0,
+    sobol: int = 0,
     whole: Whole = False,
     jobs: Jobs = None,
     executor: Literal["process", "dask", "mpi"] = "process",
@@ -56,7 +57,10 @@ def why(
         Real time for all of it, as in 90s or 5min; 0s tries no changes.
     draws:
         How many places to draw in all ranges of the machine, to see whether the sentence holds there: 64 say much. They
-        take half of the budget at most, and as long as they need where that is 0s.
+        have a part of the budget, and as long as they need where that is 0s.
+    sobol:
+        Base samples for total-order Sobol indices of the sentence's share over all ranges of the machine: a power of
+        two. Each takes up to 9 runs; they have a part of the budget as well.
     executor:
         A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
@@ -72,7 +76,10 @@ def why(
     given = chosen.bind(split_assignments(parameters))
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
-    with executor_of(executor, workers if seconds or draws else 1) as pool, stages(f"why {chosen.name}") as advanced:
+    with (
+        executor_of(executor, workers if seconds or draws or sobol else 1) as pool,
+        stages(f"why {chosen.name}") as advanced,
+    ):
         page = explain(
             chosen,
             given,
@@ -81,6 +88,7 @@ def why(
             jobs=workers,
             budget_s=seconds,
             draws=draws,
+            sobol=sobol,
             stage=advanced,
         )
     if json:
@@ -131,6 +139,8 @@ def printed(page: Page) -> Iterable[RenderableType]:
         yield f"the sentence {escape(str(page.sure))}"
         for other, count in page.sure.others.items():
             yield f"  in {count}: {escape(other)}"
+    if page.indices is not None:
+        yield escape(str(page.indices))
     more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
     yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
 

@@ -11,6 +11,7 @@ Open ``machine.py`` first, then ``device.py``: they build all parts from a profi
 ``links``      copy engines, DMA rings, links between devices
 ``compute``    compute units: how long kernels take, alone and together
 ``managed``    pages of managed memory, and how kernels meet them
+``injection``  faults that are injected into a run on purpose
 =============  =====================================================================================================
 
 The parts that queue for something are actors; they exchange the messages of ``messages.py``, each in its mailbox, as

@@ -5,19 +5,22 @@ dispatches it in order: a copy to a copy engine, a kernel to the compute units, 
 copy between devices without a link to the peer relay.  On an APU kernels and barriers go to an HSA queue and copies to
 a DMA ring.  ``done`` is set at the completion; its value is (``copies`` or ``kernels``, begin, end) in virtual seconds,
 or None.  Page faults go to the page-fault handler; where the other messages go, their docstrings say.
+
+Nothing is made more often than a message: a frozen ``Struct`` of ten fields takes a thirtieth of the time of a frozen
+attrs class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import attrs
+import msgspec
 
 from offloadrt.kernels import Launch
 from offloadrt.machine.compute.page_fault import AccessFault
 from offloadrt.machine.links.link import Link
 from offloadrt.machine.managed.access import Accesses
-from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, up_to
+from offloadrt.machine.managed.page_sets import PageSets, begun, how_many, merged, up_to
 from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Signal
 
@@ -25,8 +28,7 @@ Move = Callable[[], None]
 """Moves the bytes of a copy, or computes the result of a kernel, at its completion in virtual time."""
 
 
-@attrs.frozen(eq=False)
-class CopyPacket:
+class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     """Transfer ``nbytes``; to a copy engine of its direction (h2d, d2h, d2d, p2p)."""
 
     number: int
@@ -48,8 +50,7 @@ class CopyPacket:
     """Seconds that the engine spends between the pieces of which it consists."""
 
 
-@attrs.frozen(eq=False)
-class PeerPacket:
+class PeerPacket(msgspec.Struct, frozen=True, eq=False):
     """Transfer ``nbytes`` from one device to another, between which there is no direct way; to the peer relay."""
 
     stream: Stream
@@ -64,8 +65,7 @@ class PeerPacket:
     done: Signal
 
 
-@attrs.frozen
-class BlitCopy:
+class BlitCopy(msgspec.Struct, frozen=True):
     """What a kernel of the driver library copies; traces and statistics count it as a copy."""
 
     direction: str
@@ -74,8 +74,7 @@ class BlitCopy:
     """What the other end is, as in a CopyPacket."""
 
 
-@attrs.frozen(eq=False)
-class KernelPacket:
+class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     """Run a kernel; to the compute units."""
 
     number: int
@@ -100,8 +99,7 @@ class KernelPacket:
     """The copy that the kernel makes, if it is one of the driver library and not of the program."""
 
 
-@attrs.frozen(eq=False)
-class WaitPacket:
+class WaitPacket(msgspec.Struct, frozen=True, eq=False):
     """Let nothing that comes after it in its stream start before ``event`` is set."""
 
     stream: Stream
@@ -109,8 +107,7 @@ class WaitPacket:
     done: Signal
 
 
-@attrs.frozen(eq=False)
-class PrefetchPacket:
+class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
     """Migrate a range of managed memory; to the migration worker, once what is before it in its stream has ended."""
 
     stream: Stream
@@ -121,8 +118,7 @@ class PrefetchPacket:
     done: Signal
 
 
-@attrs.frozen(eq=False)
-class BarrierPacket:
+class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
     """Let nothing that comes after it in its HSA queue start before ``depends`` is set; to an HSA queue."""
 
     cause: int
@@ -131,8 +127,7 @@ class BarrierPacket:
     """Its own completion, for copies that come after it in its stream."""
 
 
-@attrs.frozen(eq=False)
-class DmaPacket:
+class DmaPacket(msgspec.Struct, frozen=True, eq=False):
     """Transfer ``nbytes`` when ``depends`` is set; to a DMA ring, in which it waits for that."""
 
     number: int
@@ -155,8 +150,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 """The packets that a hardware queue understands."""
 
 
-@attrs.frozen
-class DrainKernels:
+class DrainKernels(msgspec.Struct, frozen=True):
     """Start no new kernel of a process until ResumeKernels; the reply comes when none of it is running.
 
     To the compute units.
@@ -167,8 +161,7 @@ class DrainKernels:
     process: int = 0
 
 
-@attrs.frozen
-class SuspendKernels:
+class SuspendKernels(msgspec.Struct, frozen=True):
     """Stop all kernels, of whatever process, and start no new one until ResumeKernels.
 
     The reply comes when they have stopped.  To the compute units.
@@ -178,8 +171,7 @@ class SuspendKernels:
     cause: int = 0
 
 
-@attrs.frozen
-class ResumeKernels:
+class ResumeKernels(msgspec.Struct, frozen=True):
     """Take back one DrainKernels (``suspended=False``) or one SuspendKernels; to the compute units."""
 
     reason: str
@@ -188,16 +180,14 @@ class ResumeKernels:
     process: int = 0
 
 
-@attrs.frozen
-class ContextHasWork:
+class ContextHasWork(msgspec.Struct, frozen=True):
     """A process has launched a kernel and had none before, or its last one has ended; to the time slicer."""
 
     process: int
     has_work: bool
 
 
-@attrs.frozen
-class RunContexts:
+class RunContexts(msgspec.Struct, frozen=True):
     """Let only kernels of these processes run: those of others stop where they are.
 
     The reply comes when they have stopped.  To the compute units.
@@ -206,8 +196,7 @@ class RunContexts:
     processes: tuple[int, ...]
 
 
-@attrs.frozen
-class PageFault:
+class PageFault(msgspec.Struct, frozen=True):
     """A kernel has met pages of [low, high) that the GPU cannot translate; to the page-fault handler."""
 
     low: int
@@ -216,8 +205,7 @@ class PageFault:
     cause: int
 
 
-@attrs.frozen
-class FaultServed:
+class FaultServed(msgspec.Struct, frozen=True):
     """The pages are there: ``pages`` of them were mapped in ``service_s`` virtual seconds; to the compute units."""
 
     kernel: int
@@ -225,8 +213,7 @@ class FaultServed:
     service_s: float
 
 
-@attrs.frozen
-class ManagedFault:
+class ManagedFault(msgspec.Struct, frozen=True):
     """Pages of managed memory that a kernel has met without translation at one time; to the fault buffer."""
 
     pages: PageSets
@@ -237,13 +224,12 @@ class ManagedFault:
     cause: int
     time: float
     """When the faults were raised, in virtual seconds."""
-    stored: Mapping[int, int] = attrs.field(factory=dict)
+    stored: Mapping[int, int] = msgspec.field(default_factory=dict)
     """Pages that stores have met, by block, where these are told apart from loads; it may name more than ``pages``."""
 
     def head(self, entries: int) -> ManagedFault:
         """Return its first pages, as many as so many entries have begun to report."""
-        total = how_many(self.pages)
-        pages = up_to(self.pages, -(-total * entries // self.entries))
+        pages = begun(self.pages, self.entries, entries)
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored)
 
     def tail(self, entries: int) -> ManagedFault:
@@ -253,8 +239,7 @@ class ManagedFault:
         return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time, self.stored)
 
 
-@attrs.frozen
-class AccessNotification:
+class AccessNotification(msgspec.Struct, frozen=True):
     """Kernels have reached a region of host memory so often that its counter is full; to the access-counter worker."""
 
     block: int
@@ -265,8 +250,7 @@ class AccessNotification:
     """When it was raised, in virtual seconds."""
 
 
-@attrs.frozen
-class ReplayFaults:
+class ReplayFaults(msgspec.Struct, frozen=True):
     """A batch of faults has been served: kernels that wait for pages try again; to the compute units."""
 
     kernels: tuple[int, ...] | None
@@ -275,31 +259,27 @@ class ReplayFaults:
     """Pages that the batch served, by block; other pages that the kernels asked for were dropped."""
 
 
-@attrs.frozen
-class Unmapped:
+class Unmapped(msgspec.Struct, frozen=True):
     """The GPU has lost its translations of some of the pages [low, high); to the compute units."""
 
     low: int
     high: int
 
 
-@attrs.frozen
-class RemoteAccess:
+class RemoteAccess(msgspec.Struct, frozen=True):
     """A step of a kernel moves ``nbytes`` bytes of host memory over the link; to a remote port."""
 
     kernel: int
     nbytes: float
 
 
-@attrs.frozen
-class RemoteDone:
+class RemoteDone(msgspec.Struct, frozen=True):
     """The bytes of a RemoteAccess have gone over the link; to the compute units."""
 
     kernel: int
 
 
-@attrs.frozen
-class TrafficChanged:
+class TrafficChanged(msgspec.Struct, frozen=True):
     """The kernels' share of the memory bandwidth has changed; to the compute units.
 
     A DMA ring sends it when the bytes of a transfer begin or cease to flow.

@@ -23,6 +23,7 @@ import operator
 from collections.abc import Awaitable, Callable
 
 import attrs
+import msgspec
 
 from offloadrt.sim import Mailbox, Simulation
 
@@ -34,8 +35,7 @@ Without this tolerance the user would set another timer, of less than the clock 
 """
 
 
-@attrs.define(eq=False)
-class Ticket:
+class Ticket(msgspec.Struct, eq=False):
     """One user of a shared resource, from its arrival to its departure."""
 
     group: _Class
@@ -105,7 +105,9 @@ class FairShare:
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
-        if now > self._now:
+        if not self.users:
+            self._now = now
+        elif now > self._now:
             self.advance(now)
         if order is None:
             self._arrivals = order = self._arrivals + 1
@@ -204,8 +206,9 @@ class FairShare:
         """Tell whether a user has got all it needed by now, or by the last call: up to the resolution of the clock."""
         if now > self._now:
             self.advance(now)
-        group = ticket.group
-        return _is_nothing(ticket.mark - group.clock, ticket.mark, group.rate, self._now)
+        # What it lacks is nothing when times and marks cannot resolve it.
+        group, mark = ticket.group, ticket.mark
+        return mark - group.clock <= _RESOLUTION * (self._now * group.rate + mark)
 
     def _divide(self) -> None:
         """Fill the users up: those with small caps are content first, the others share equally what is left."""
@@ -228,11 +231,6 @@ def _fair_rate(left: float, users: int, cap: float) -> float:
     """Return what a user gets of what is left: an equal share, or its cap if that is less."""
     rate = left / users if left > 0.0 else 0.0
     return cap if cap < rate else rate
-
-
-def _is_nothing(lacking: float, mark: float, rate: float, now: float) -> bool:
-    """Tell whether what a user lacks is less than times and marks can resolve."""
-    return lacking <= _RESOLUTION * (now * rate + mark)
 
 
 def _bad_request(amount: float, cap: float) -> ValueError:
@@ -273,7 +271,7 @@ class SharedPool:
             raise _bad_request(amount, cap)
         if self._uncontended:
             return self._sim.sleep(amount / _fair_rate(self.share.capacity, 1, cap))
-        return self.finish(self.enter(amount, cap), came=True)
+        return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
         """Let somebody come who need not wait yet; it calls ``finish``, before it could be through, or ``leave``."""

@@ -27,6 +27,8 @@ RAW_VERSION = 1
 _CALL = 2
 _SLOT = 64
 _TOLD_EVERY_S = 0.5
+_ALL = 1 << 30
+"""More launches than are made."""
 
 
 @frozen
@@ -34,11 +36,13 @@ class Wishes:
     """What the user wants of a recording.
 
     `samples` launches of each kernel and shape are traced; `stop_after` ends the program after so many directives or
-    seconds; `host_touches` asks for the pages that host code touches.
+    seconds; `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch
+    is traced, and each byte that host code touches is told apart.
     """
 
     samples: int = 1
     host_touches: bool = True
+    check: bool = False
     stop_directives: int | None = None
     stop_seconds: float | None = None
 
@@ -123,8 +127,8 @@ def _environment(library: Path, folder: Path, threads: int | None, wishes: Wishe
         **os.environ,
         "LD_PRELOAD": ":".join(preloaded),
         "OFFLOADRT_RECORDING": str(folder.resolve()),
-        "OFFLOADRT_SAMPLES": str(wishes.samples),
-        "OFFLOADRT_HOST_TOUCHES": "1" if wishes.host_touches else "0",
+        "OFFLOADRT_SAMPLES": str(_ALL if wishes.check else wishes.samples),
+        "OFFLOADRT_HOST_TOUCHES": "2" if wishes.check else "1" if wishes.host_touches else "0",
     }
     if wishes.stop_directives is not None:
         environment["OFFLOADRT_STOP_AFTER"] = str(wishes.stop_directives)

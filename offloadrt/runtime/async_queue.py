@@ -85,8 +85,11 @@ class AsyncQueue:
             self._left[:0] = left
 
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
-        """Drain it, and give its stream back to the pool."""
+        """Drain it, and give its stream back to the pool; it keeps the stream when this is left early or fails."""
         await self.drain(device, cause)
         queue = DirectiveQueue(cause, self.stream)
         self.stream = None
-        await device.plugin.synchronize(queue)
+        try:
+            await device.plugin.synchronize(queue)
+        finally:
+            self.stream = queue.stream

@@ -128,6 +128,8 @@ class OffloadDevice:
         self.place = functools.lru_cache(4096)(self._place)
         """Asks the memory configuration, which is a pure function, about a section of which nothing is mapped."""
         self._blocks: dict[int, int] = {}
+        self.requested: set[int] = set()
+        """The blocks that the program itself has asked for, by a routine."""
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
 
@@ -166,6 +168,8 @@ class OffloadDevice:
 
     async def free(self, address: int, array: HostArray | None, host_address: int) -> None:
         nbytes = self._blocks.pop(address, 0)
+        requested = address in self.requested
+        self.requested.discard(address)
         if self.tool is not None:
             self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
         if self.observer is not None:
@@ -175,6 +179,8 @@ class OffloadDevice:
         except BaseException:
             if nbytes and self.memory.begins(address):
                 self._blocks[address] = nbytes  # left early
+                if requested:
+                    self.requested.add(address)
             raise
 
     def submit(
@@ -286,6 +292,11 @@ class OffloadDevice:
     def block_size(self, address: int) -> int | None:
         """Return the bytes of the block that the runtime allocated at this device address."""
         return self._blocks.get(address)
+
+    @property
+    def blocks(self) -> set[int]:
+        """Return the addresses of the blocks that the runtime has allocated and not freed."""
+        return {*self._blocks}
 
     @property
     def live_blocks(self) -> int:

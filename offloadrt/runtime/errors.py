@@ -84,6 +84,10 @@ class InvalidDevice(OffloadError):
     """A device number that does not exist."""
 
 
+class CopyFailed(OffloadError):
+    """A copy that `omp_target_memcpy` did not make, for a caller that does not go on without it."""
+
+
 class OutsideArray(OffloadError):
     """A copy that a routine was asked for reaches outside an array of the host.
 

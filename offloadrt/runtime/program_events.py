@@ -238,10 +238,52 @@ class KernelRan:
     uses: tuple[MemoryUse, ...]
 
 
+@attrs.frozen
+class KernelAccess:
+    """One of the accesses by which threads of a recorded kernel race, or by which it leaves its arrays."""
+
+    thread: int
+    team: int
+    writes: bool
+    atomic: bool
+    where: str
+    """The line of the kernel's source; empty where none is known."""
+
+
+@attrs.frozen
+class KernelRaced:
+    """Two threads of the kernel that the running strand comes to use the same bytes, and nothing orders them."""
+
+    kernel: str
+    device: int
+    name: str
+    accesses: tuple[KernelAccess, KernelAccess]
+
+
+@attrs.frozen
+class KernelStrayed:
+    """The kernel that the running strand comes to leaves the memory that it may use. name: of the array, or ""."""
+
+    kernel: str
+    name: str
+    access: KernelAccess
+    how: str
+    """Where it leads to, as ``12 bytes behind the end of its mapping``."""
+
+
+@attrs.frozen
+class MapStrayed:
+    """The running strand maps `nbytes` bytes of an array of the host, of which there are only `there`."""
+
+    name: str
+    nbytes: int
+    there: int
+
+
 ProgramEvent = (
     Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | DirectiveBegan | SourceNamed | DirectiveLeft
     | ArrayMade | ArrayFreed | HostUsed | BlockAllocated | BlockFreed | DataCopied | EntryEntered | EntryLeft
-    | ItemEnded | UpdateMissed | KernelSubmitted | KernelRan
+    | ItemEnded | UpdateMissed | KernelSubmitted | KernelRan | KernelRaced | KernelStrayed | MapStrayed
 )  # fmt: skip
 
 

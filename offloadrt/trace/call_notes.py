@@ -8,6 +8,7 @@ import attrs
 
 from offloadrt.trace import events
 from offloadrt.trace.event import Event
+from offloadrt.trace.kernel_names import plain_kernel
 
 MOST_NAMES = 16
 """A directive with more mapped variables names these, and how many more there are."""
@@ -56,7 +57,7 @@ class CallNotes:
             case events.Allocate() | events.Free():
                 self._memory(event)
             case events.KernelSubmit():
-                self.tell(event.actor, event.device, {"kernel": event.name})
+                self.tell(event.actor, event.device, {"kernel": plain_kernel(event.name)})
             case events.MapLookup():
                 self._maps.setdefault(event.cause, {}).setdefault(event.array)
                 if event.found:

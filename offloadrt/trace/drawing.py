@@ -18,6 +18,7 @@ from offloadrt.trace.aside_tracks import AsideTracks
 from offloadrt.trace.call_notes import CallNotes
 from offloadrt.trace.event import NONE, Event, Row, decode, lock_family
 from offloadrt.trace.handovers import Handovers
+from offloadrt.trace.kernel_names import plain_kernel
 from offloadrt.trace.lock_waits import LockWaits
 from offloadrt.trace.tracks import Canvas, CounterTracks, Lanes, Notes, ThreadTracks
 
@@ -133,7 +134,9 @@ class Drawing:
                     )
                 self._lanes.end(now, ("copy in queue", event.copy))
             case events.KernelSubmit():
-                self._canvas.instant(self._threads.track(actor), now, f"submit {event.name}", {"kernel": event.kernel})
+                self._canvas.instant(
+                    self._threads.track(actor), now, f"submit {plain_kernel(event.name)}", {"kernel": event.kernel}
+                )
             case events.KernelStart():
                 self._kernel(event)
             case events.KernelEnd():
@@ -239,7 +242,7 @@ class Drawing:
             self._lanes.begin(group, _queue(event), now, ("copy in queue", event.copy), name, (), notes)
 
     def _kernel(self, event: events.KernelStart) -> None:
-        group, now, name = _group(event.device), event.time_ps, event.name
+        group, now, name = _group(event.device), event.time_ps, plain_kernel(event.name)
         notes: Notes = {"kernel": event.kernel, "teams": event.teams, "directive": event.cause}
         self._lanes.begin(group, "compute units", now, ("kernel", event.kernel), name, self._flows(event.cause), notes)
         self._counters.add(group, "resident kernels", "count", now, 1)

@@ -10,6 +10,7 @@ import attrs
 from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.machine import Machine
+from offloadrt.runtime.invariants import violations
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, Trace
 
@@ -46,11 +47,9 @@ class Rig:
     def assert_clean(self) -> None:
         """Nothing is mapped, allocated or locked any more."""
         for device in self.program.devices:
+            assert violations(device) == []
             assert [entry for entry in device.table if entry.owned] == []
             assert device.live_blocks == 0
-            for name, lock in device.locks().items():
-                assert lock.owner is None, name
-                assert lock.tasks_waiting == 0, name
 
 
 MakeRig = Callable[..., Rig]

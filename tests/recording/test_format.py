@@ -166,7 +166,7 @@ def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
     ("member", "data", "message"),
     [
         ("record.cpu.npy", None, "a part is missing"),
-        ("record.cpu.npy", b"nonsense", "a part is damaged"),
+        ("record.cpu.npy", b"nonsense", "columns/record.cpu.npy is damaged"),
         ("dictionaries.json", b'{"meta": 3}', "dictionaries.json: "),
     ],
 )

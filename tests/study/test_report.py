@@ -78,6 +78,16 @@ def test_the_critical_path_on_the_page_is_as_long_as_the_run(observed: Observed,
     assert sum(one.ps for one in timeline.tracks[0].slices) == observed.elapsed_ps
 
 
+def test_teams_that_follow_one_another_share_the_tracks_of_their_threads() -> None:
+    path = Path(__file__).parents[2] / "bench" / "programs" / "lulesh-s30.rec"
+    run = observe(find_scenario(str(path)), {}, Options())
+    window = (0, run.windows[-1][1])
+    threads = threads_of(timeline_of(run.rows, run.path, window, run.handovers).tracks)
+    assert [track.name for track in threads] == ["host thread 0", "host thread 1"]
+    assert own_times(threads[0], window)["target data begin"] > 0
+    assert sum(own_times(threads[0], window).values()) == window[1]
+
+
 def test_an_overview_covers_what_it_stands_for() -> None:
     slices = [Slice(10 * at, 10 * at + 5, f"s{at}", "") for at in range(1000)]
     slices += [Slice(20_000, 30_000, "long", "")]

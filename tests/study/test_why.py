@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shlex
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +16,10 @@ from hypothesis import strategies as st
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options
+from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.drawn import compare_drawn
 from offloadrt.study.why.explain import Page, explain
+from offloadrt.study.why.indices import groups_of, total_order
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.sentence import limit_of
@@ -241,3 +244,43 @@ def test_draws_need_something_to_compare_and_something_to_draw() -> None:
     axes = {"memory": ("map", "pool"), "threads": (1, 2)}
     with pytest.raises(UserError, match="the baseline leaves memory open"):
         compare_drawn(find_scenario("exahype"), axes, InProcess(), draws=2, baseline={"threads": 1})
+
+
+@pytest.mark.slow
+def test_indices_name_the_entry_that_the_share_depends_on() -> None:
+    found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=0, draws=8, sobol=4).indices
+    assert found is not None and found.samples == 4 and found.resource == "driver context"
+    assert "total-order Sobol indices, 4 base samples" in str(found)
+    assert len(found.of) == 7 and found.of[-1].index <= found.of[0].index
+    assert sum(one.entry.startswith("the other") for one in found.of) == 1
+
+
+def test_an_index_is_that_of_the_closed_form() -> None:
+    """y = 3 a + b with a and b even in [0, 1]: nine tenths of its variance are a's."""
+
+    class Line(InProcess):
+        def submit(self, run: Any, /, point: Any) -> Any:  # type: ignore[override]
+            at = point.options.range_end
+            return super().submit(
+                lambda: msgspec.json.encode({"shares": {"lock": 3 * at["a"] + at["b"] + 0 * at["c"]}})
+            )
+
+    groups = {"a": "a", "b": "b", "c": "the other 1 entries"}
+    found = total_order("lock", Point("x", {}), groups, 256, Line(), 1, math.inf)
+    of = {one.entry: one.index for one in found.of}
+    assert of["a"] == pytest.approx(0.9, abs=0.05) and of["b"] == pytest.approx(0.1, abs=0.02)
+    assert of["the other 1 entries"] == 0.0
+
+
+def test_groups_are_the_entries_with_which_the_figure_goes() -> None:
+    places = [
+        {name: (number * factor % 17) / 16 for name, factor in (("a", 1), ("b", 5), ("c", 7))} for number in range(17)
+    ]
+    assert groups_of(places, [place["b"] for place in places], most=1) == {
+        "a": "the other 2 entries", "b": "b", "c": "the other 2 entries"
+    }  # fmt: skip
+
+
+def test_draws_and_samples_end_with_the_budget() -> None:
+    found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=1e-6, draws=64, sobol=64)
+    assert (found.sure, found.indices, found.tried.left > 0) == (None, None, True)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Annotated, get_args
 
 import attrs
+import msgspec
 
 from offloadrt.driver.calls import DriverCall
 from offloadrt.driver.cuda.built_graph import BuiltGraph
@@ -316,15 +317,15 @@ class GraphCalls:
         if isinstance(work, KernelPacket):
             number, name = machine.next_number(), work.launch.kernel.name
             done = Signal(self._sim, f"kernel {number} ({name})")
-            packet = attrs.evolve(work, number=number, stream=stream, cause=cause, done=done)
+            packet = msgspec.structs.replace(work, number=number, stream=stream, cause=cause, done=done)
             if (trace := machine.trace) is not None:
                 trace(events.KernelSubmit, self._context.device.index, stream.queue.number, cause, number, name)
         elif isinstance(work, CopyPacket):
             number = machine.next_number()
             done = Signal(self._sim, f"copy {number} ({work.direction})")
-            packet = attrs.evolve(work, number=number, stream=stream, cause=cause, done=done)
+            packet = msgspec.structs.replace(work, number=number, stream=stream, cause=cause, done=done)
         else:
             done = Signal(self._sim, work.done.name)
-            packet = attrs.evolve(work, stream=stream, cause=cause, done=done)
+            packet = msgspec.structs.replace(work, stream=stream, cause=cause, done=done)
         stream.submit(packet)
         return done

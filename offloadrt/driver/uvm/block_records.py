@@ -68,10 +68,10 @@ class BlockRecords:
         nbytes = pages.bit_count() * size
         if direction == "h2d":
             counters.bytes_htod += nbytes
-        elif direction == "p2p":
-            counters.bytes_dtod += nbytes
-        else:
+        elif direction == "d2h":
             counters.bytes_dtoh += nbytes
+        else:
+            counters.bytes_dtod += nbytes
         if usage is not None and not pages & ~own:
             usage.moved(direction, nbytes)
         else:

@@ -171,12 +171,11 @@ class UvmBlocks(BlockRecords):
 
     def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Signal:
         """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
-        arrival = Signal(self.sim, f"pages of block {block.index:#x}")
+        arrival = Signal(self.sim, "pages of managed memory")
 
         def start() -> None:
             if nbytes:
-                arrived = partial(self._arrived_and_give, block, brought)
-                self._send("h2d", nbytes, cause, arrived).set_callback(arrival.set)
+                self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought), arrival)
             else:
                 self._arrived_and_give(block, brought)
                 arrival.set()
@@ -192,17 +191,25 @@ class UvmBlocks(BlockRecords):
         """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
         brought &= block.valid
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
-        self.counters.first_on_gpu += (brought & ~block.populated).bit_count()
+        if fresh := brought & ~block.populated:
+            self.counters.first_on_gpu += fresh.bit_count()
         self.pages.set_state(block, brought, LOCAL)
         if not brought:
             self.release(block)
         elif self.space.shared:
             self.space.arrived(self.device.index, block.index, brought)
 
-    def _send(self, direction: Literal["h2d", "d2h"], nbytes: int, cause: int, done: Callable[[], None]) -> Signal:
-        """Have a copy engine move bytes over the link, and go on; ``done`` runs when it has."""
+    def _send(
+        self,
+        direction: Literal["h2d", "d2h"],
+        nbytes: int,
+        cause: int,
+        ended: Callable[[], None],
+        done: Signal | None = None,
+    ) -> Signal:
+        """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
         number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
-        return self.device.engines[direction].send(number, cause, nbytes, "managed", done, pauses_s)
+        return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from struct import Struct
 from typing import Final, overload
 
 import attrs
@@ -39,6 +40,7 @@ class FaultBatch:
 
 
 _NUMBERS: Final = len(attrs.fields(FaultBatch))
+_PACKED: Final = Struct(f"{_NUMBERS}d").pack
 
 
 class FaultBatches(Sequence[FaultBatch]):
@@ -46,8 +48,10 @@ class FaultBatches(Sequence[FaultBatch]):
 
     def __init__(self) -> None:
         self._numbers = array("d")
-        self.add = self._numbers.extend
-        """``add(numbers)``: note a batch, as the numbers of its fields."""
+
+    def add(self, *numbers: float) -> None:
+        """Note a batch, as the numbers of its fields."""
+        self._numbers.frombytes(_PACKED(*numbers))
 
     def __len__(self) -> int:
         return len(self._numbers) // _NUMBERS

@@ -19,9 +19,9 @@ in the ``FaultBuffer``; ``_batch`` serves each block by ``GpuFaults.serve``, whi
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import attrs
+import msgspec
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.costs import BatchCosts
@@ -29,7 +29,6 @@ from offloadrt.driver.uvm.fault_batch import FaultBatches
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.driver.uvm.replay import REPLAY_POLICIES, ReplayChannel
 from offloadrt.machine.level import LevelOverTime
-from offloadrt.machine.managed import page_sets
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import how_many
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
@@ -52,15 +51,14 @@ class FaultHandlerStatistics:
     """Time that the service of these blocks took, without the copies."""
 
 
-@attrs.define(eq=False)
-class Service:
+class Service(msgspec.Struct, eq=False):
     """What the handler has served since the last replay, in one service of an interrupt."""
 
     kernels: tuple[int, ...] | None
     """Whose faults these are; None: those of all kernels."""
-    served: dict[int, int] = attrs.field(factory=dict)
+    served: dict[int, int] = msgspec.field(default_factory=dict)
     """Pages, by block."""
-    copies: list[Signal] = attrs.field(factory=list)
+    copies: list[Signal] = msgspec.field(default_factory=list)
     """The copies that were submitted for them."""
 
     def note(self, served: dict[int, int]) -> None:
@@ -92,7 +90,7 @@ class UvmFaultHandler:
         """Spawn a worker."""
         self.batches = FaultBatches()
         self._policy = REPLAY_POLICIES[self.costs.policy]
-        self._replays = ReplayChannel(self._sim)
+        self._replays = ReplayChannel(self._sim, blocks.device.compute.mailbox)
         self._busy = LevelOverTime(self._sim)
         self._wait_s = self._block_s = 0.0
         self._served = 0
@@ -124,15 +122,15 @@ class UvmFaultHandler:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
         blocks, serve, sim, policy = self._blocks, self._faults.serve, self._sim, self._policy
         costs, counters, pay, begin = self.costs, blocks.counters, blocks.pay, sim.now
-        fetched, entries, left = _fetch(seen, costs.batch_max)
+        each_block = policy.after == "block"
+        fetched, entries, left, begun = _fetch(seen, costs.batch_max)
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
         if (injector := blocks.machine.injector) is not None:
             for fault in fetched:
                 injector.page_fault(blocks.device.index, fault.kernel)
-        served, entries_of, different = _merged(fetched)
-        stored = page_sets.merged([pages for fault in fetched for pages in fault.stored.items()])
+        served, entries_of, stored, different = _merged(fetched)
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
         await blocks.locks.read()  # advice must not change the rules within a batch
@@ -151,7 +149,7 @@ class UvmFaultHandler:
                 self._served += took_s > 0.0
                 if put_off:
                     served[index] &= ~put_off
-                if policy.after == "block":
+                if each_block:
                     service.served[index] = served[index]
                     await pay(costs.flush)
                     self._push(service)
@@ -163,12 +161,13 @@ class UvmFaultHandler:
             if policy.flushes:
                 if entries - different > costs.duplicates * entries:
                     left += self._in_buffer()
+                dropped -= begun
                 for fault in left:
                     dropped += fault.entries
-                left = []
+                left, begun = [], 0
             await pay(costs.flush + costs.flush_entry * dropped)
         self.batches.add(
-            (begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes)
+            begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes
         )
         for fault in fetched:
             self._note_wait(fault, took)
@@ -176,25 +175,25 @@ class UvmFaultHandler:
             for copy in service.copies:
                 if not copy.is_set:
                     await copy.wait()
-        if policy.after != "block":
+        if not each_block:
             service.note(served)
         if policy.after == "batch":
             self._push(service)
-        return left
+        return [left[0].tail(begun), *left[1:]] if begun else left
 
     def _push(self, service: Service) -> None:
         """Have the GPU replay what was served since the last replay, when the copies for it have ended."""
-        replay = ReplayFaults(service.kernels, service.served)
-        self._replays.push(service.copies, partial(self._blocks.device.compute.mailbox.put, replay))
+        self._replays.push(service.copies, ReplayFaults(service.kernels, service.served))
         service.served, service.copies = {}, []
 
     def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:
         """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late."""
         costs = self.costs
-        own_s = math.fsum([took[index] for index in dict(fault.pages)])
+        own_s = math.fsum(map(took.__getitem__, dict(fault.pages)))
         if own_s:
             own_s += costs.interrupt + costs.fetch + (costs.fetch_entry + costs.preprocess_entry) * fault.entries
-            self._wait_s += max(self._sim.now - fault.time - own_s - costs.flush, 0.0)
+            if (wait_s := self._sim.now - fault.time - own_s - costs.flush) > 0.0:
+                self._wait_s += wait_s
 
     def statistics(self) -> FaultHandlerStatistics:
         """Return what it did so far."""
@@ -203,35 +202,44 @@ class UvmFaultHandler:
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
 
 
-def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int, list[ManagedFault]]:
-    """Return the first so many entries of those that lie in the buffer, how many these are, and those behind them."""
-    fetched: list[ManagedFault] = []
+def _fetch(seen: list[ManagedFault], room: int) -> tuple[list[ManagedFault], int, list[ManagedFault], int]:
+    """Return the first so many entries of those that lie in the buffer, how many these are, and those behind them.
+
+    At last how many entries of the first of those behind are among them.
+    """
     entries = 0
     for place, fault in enumerate(seen):
         if entries + fault.entries > room:
-            if entries == room:
-                return fetched, entries, seen[place:]
-            fetched.append(fault.head(room - entries))
-            return fetched, room, [fault.tail(room - entries), *seen[place + 1 :]]
-        fetched.append(fault)
+            begun = room - entries
+            fetched = [*seen[:place], fault.head(begun)] if begun else seen[:place]
+            return fetched, room, seen[place:], begun
         entries += fault.entries
-    return fetched, entries, []
+    return seen, entries, [], 0
 
 
-def _merged(fetched: list[ManagedFault]) -> tuple[dict[int, int], dict[int, int], int]:
-    """Return the pages and the entries of each block, and how many different pages there are.
+def _merged(fetched: list[ManagedFault]) -> tuple[dict[int, int], dict[int, int], dict[int, int], int]:
+    """Return the pages, the entries and the stored pages of each block, and how many different pages there are.
 
     The pages of a fault have as many entries each.
     """
     served: dict[int, int] = {}
     entries: dict[int, int] = {}
+    stored: dict[int, int] = {}
     different = 0
     for fault in fetched:
-        sets = fault.pages
+        sets, of_fault = fault.pages, fault.entries
         total = how_many(sets)
         for index, pages in sets:
-            before = served.get(index, 0)
-            served[index] = before | pages
-            different += (pages & ~before).bit_count()
-            entries[index] = entries.get(index, 0) + -(-fault.entries * pages.bit_count() // total)
-    return served, entries, different
+            own = -(-of_fault * pages.bit_count() // total)
+            if index in served:
+                before = served[index]
+                different -= (pages & before).bit_count()
+                served[index] = before | pages
+                entries[index] += own
+            else:
+                served[index] = pages
+                entries[index] = own
+        different += total
+        for index, pages in fault.stored.items():
+            stored[index] = stored.get(index, 0) | pages
+    return served, entries, stored, different

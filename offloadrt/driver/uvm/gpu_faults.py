@@ -21,6 +21,8 @@ class GpuFaults:
         self._costs = blocks.costs
         self._counters = blocks.counters
         self._thrashing = thrashing
+        self._big = max(self._costs.big_page // self._pages.page_size, 1)
+        """Pages that a fault brings at least."""
 
     async def serve(
         self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
@@ -37,7 +39,9 @@ class GpuFaults:
         begin, arrival = sim.now, None
         try:
             # Others may have brought a page while the batch waited for this block.
-            wanted = faulted & ~(block.resident & ~(block.read_only & stored) | block.remote)
+            wanted = faulted & ~(block.resident | block.remote)
+            if stored:
+                wanted |= faulted & block.read_only & stored
             self._count(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
@@ -112,13 +116,14 @@ class GpuFaults:
 
     def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Count faults on pages of a block; those that are not wanted have a translation already."""
-        block.valid |= wanted
-        counters, (own, usage) = self._counters, block.sole
+        counters = self._counters
         if faulted != wanted:
             counters.duplicates += (faulted ^ wanted).bit_count()
         if not wanted:
             return
+        block.valid |= wanted
         faults = wanted.bit_count()
+        own, usage = block.sole
         counters.gpu_fault_groups += 1
         counters.faults += faults
         if usage is not None and not wanted & ~own:
@@ -143,14 +148,15 @@ class GpuFaults:
         costs, resident = self._costs, block.resident
         if not costs.prefetch_tree:
             return wanted
-        big = max(costs.big_page // self._pages.page_size, 1)
-        brought = with_prefetched(resident, wanted, block.valid, self._pages.per_block, big, costs.threshold, thrashes)
+        per_block, threshold = self._pages.per_block, costs.threshold
+        brought = with_prefetched(resident, wanted, block.valid, per_block, self._big, threshold, thrashes)
+        stays = resident | block.remote
         # A page that is to stay on the host comes only for a fault of its own.
-        stays = block.prefers_host & ~block.read_mostly
+        if block.prefers_host:
+            stays |= block.prefers_host & ~(block.read_mostly | wanted)
         if self._blocks.space.shared:
-            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index)
-        stays &= ~wanted
-        return brought & ~(stays | resident | block.remote)
+            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index) & ~wanted
+        return brought & ~stays
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
         """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.sim import PASSED, RWLock, Signal, Simulation
@@ -18,23 +18,15 @@ class UvmLocks:
 
     def __init__(self, sim: Simulation, name: str, *, contends: bool) -> None:
         self.space = RWLock(sim, name)
+        self.read: Callable[[], Awaitable[None]] = self.space.acquire_read if contends else _pass
+        """Take the space lock for reading; ``release`` gives it back.  Await it at once."""
+        self.write: Callable[[], Awaitable[None]] = self.space.acquire_write if contends else _pass
+        """Take the space lock for writing; ``release`` gives it back.  Await it at once."""
+        self.release: Callable[[], object] = self.space.release if contends else _pass
+        """Give the space lock back."""
         self._sim = sim
-        self._contends = contends
         self._taken: dict[int, Signal | None] = {}
         """Blocks that somebody works on, and what tells those who wait; None while nobody does."""
-
-    def read(self) -> Awaitable[None]:
-        """Take the space lock for reading; ``release`` gives it back.  Await it at once."""
-        return self.space.acquire_read() if self._contends else PASSED
-
-    def write(self) -> Awaitable[None]:
-        """Take the space lock for writing; ``release`` gives it back.  Await it at once."""
-        return self.space.acquire_write() if self._contends else PASSED
-
-    def release(self) -> None:
-        """Give the space lock back."""
-        if self._contends:
-            self.space.release()
 
     def take(self, block: ManagedBlock) -> Awaitable[None]:
         """Become the one who works on a block; ``give`` ends it.  Await it at once."""
@@ -59,3 +51,7 @@ class UvmLocks:
     def is_taken(self, block: ManagedBlock) -> bool:
         """Tell whether somebody works on a block."""
         return block.index in self._taken
+
+
+def _pass() -> Awaitable[None]:
+    return PASSED

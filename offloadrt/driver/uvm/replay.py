@@ -5,13 +5,14 @@ The policies are those of ``uvm_perf_fault_replay_policy`` (``uvm_gpu_replayable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
 import attrs
 
-from offloadrt.sim import Signal, Simulation
+from offloadrt.machine.messages import ReplayFaults
+from offloadrt.sim import Mailbox, Signal, Simulation
 
 
 @attrs.frozen
@@ -44,15 +45,18 @@ class ReplayChannel:
     The driver pushes a replay and goes on (``push_replay_on_gpu``, which acquires the tracker of the batch).
     """
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Simulation, compute: Mailbox) -> None:
         self._sim = sim
+        self._compute = compute
         self._last: Signal | None = None
 
-    def push(self, copies: list[Signal], replay: Callable[[], None]) -> None:
-        """Run ``replay`` when its copies and the replay before it have ended; a copy is given to one replay only."""
-        waited_for = [signal for signal in (self._last, *copies) if signal is not None and not signal.is_set]
+    def push(self, copies: list[Signal], replay: ReplayFaults) -> None:
+        """Send ``replay`` when its copies and the replay before it have ended; a copy is given to one replay only."""
+        waited_for = [signal for signal in copies if not signal.is_set]
+        if (last := self._last) is not None and not last.is_set:
+            waited_for.insert(0, last)
         if not waited_for:
-            replay()
+            self._compute.put(replay)
             return
         self._last = done = Signal(self._sim, "a replay of faults")
         left = len(waited_for)
@@ -61,7 +65,7 @@ class ReplayChannel:
             nonlocal left
             left -= 1
             if not left:
-                replay()
+                self._compute.put(replay)
                 done.set()
 
         for signal in waited_for:

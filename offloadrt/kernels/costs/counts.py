@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -43,6 +43,10 @@ class ArrayCounts:
     pattern: Pattern
     streams: tuple[AccessStream, ...] = ()
     """The orders in which it comes to the elements, and how many it moves in each."""
+    known: Mapping[str, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
+    """Of a recorded launch, for "read" and "write": first and last of stretches of elements, all of them accessed, that
+    are all that is; without one, the streams say what is known.
+    """
 
     @property
     def read_range(self) -> tuple[int, int] | None:

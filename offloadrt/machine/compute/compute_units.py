@@ -379,7 +379,8 @@ class ComputeUnits:
         now = self.sim.now
         dt = now - self._last_accounted
         self._last_accounted = now
-        self._share.advance(now)
+        if self._resident:
+            self._share.advance(now)
         # A device that is suspended without a kernel is idle, not halted: nothing is held up.
         if (self._suspends or self._contexts.none_runs) and (self._resident or self._stalled):
             self._tally.halted_s += dt

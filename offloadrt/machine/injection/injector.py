@@ -12,7 +12,7 @@ import attrs
 
 from offloadrt.machine.injection.fault import FaultKind, InjectedFault, ThreadDied
 from offloadrt.machine.injection.plan import FaultPlan
-from offloadrt.sim import Signal, Simulation
+from offloadrt.sim import Actor, Signal, Simulation
 
 
 @attrs.frozen
@@ -39,6 +39,8 @@ class Injector:
         """
         self.struck: list[str] = []
         """What it did, in order, each with its virtual time."""
+        self.calls: list[str] = []
+        """Every call of the driver libraries so far, by name."""
         self._sim = sim
         self._counts = [0] * len(plan.faults)
         self._events: Counter[FaultKind] = Counter()
@@ -55,6 +57,8 @@ class Injector:
     def strike(self, kind: FaultKind, name: str, where: str) -> InjectedFault | None:
         """Count an event; return the fault that strikes it, if one does. ``where`` says in reports what is struck."""
         self._events[kind] += 1
+        if kind == "call":
+            self.calls.append(name)
         struck: InjectedFault | None = None
         for place, fault in enumerate(self.plan.faults):
             if fault.concerns(kind, name, self._sim.now):
@@ -96,10 +100,9 @@ class Injector:
 
     def _kill(self, fault: InjectedFault) -> bool:
         """Let a host thread die where it waits; False if it is on its way, so that it has to be tried again."""
-        actors = [actor for actor in self._sim.actors.values() if actor.name == fault.name and not actor.finished]
-        if not actors:
+        actor = next((actor for actor in self._sim.actors.values() if _is_called(actor, fault.name)), None)
+        if actor is None:
             return True
-        actor = actors[0]
         if actor.interruption is not None or actor in self._sim.ready:
             return False
         waits = "" if actor.waits_for is None else f" while it waited for {actor.waits_for.name}"
@@ -123,6 +126,11 @@ class Injector:
         line = f"t={self._sim.now:g}: {what} (fault {fault.text})"
         self.struck.append(line)
         self._sim.incidents.append(line)
+
+
+def _is_called(actor: Actor, name: str) -> bool:
+    """Tell whether an actor has this name, or this index, which is written #12."""
+    return name in (actor.name, f"#{actor.index}") and not actor.finished
 
 
 class FaultAlarm:

@@ -73,6 +73,7 @@ class CopyEngines:
         self.injector: Injector | None = None
         self.mailbox = Mailbox(sim, f"device {device} copy engine {spec.direction}")
         self._compute = compute
+        self._way = spec.direction
         self._copy_name = f"a copy ({spec.direction})"
         self._pool = SharedPool(
             sim, spec.bandwidth, f"device {device} link {spec.direction}", uncontended=spec.link_uncontended
@@ -127,10 +128,11 @@ class CopyEngines:
         Who waits anyway needs no actor that carries the transfer out: it holds an idle engine itself for that long.
         Where none is idle, its transfer queues up with the others.
         """
+        done = Signal(self.sim, self._copy_name)
+        packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
         if self._servers.claim():
-            return self._transfer(number, _INTERNAL.queue.number, cause, nbytes, memory, pauses_s=pauses_s)
-        done, way = Signal(self.sim, self._copy_name), self.spec.direction
-        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, None, done, pauses_s=pauses_s))
+            return self._transfer(packet)
+        self.submit(packet)
         return done.wait()
 
     def send(
@@ -142,10 +144,15 @@ class CopyEngines:
         move: Callable[[], None] | None,
         pauses_s: float = 0.0,
         over: Link | None = None,
+        done: Signal | None = None,
     ) -> Signal:
-        """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set."""
-        done, way = Signal(self.sim, self._copy_name), self.spec.direction
-        self.submit(CopyPacket(number, _INTERNAL, cause, way, nbytes, memory, move, done, over, pauses_s))
+        """Queue a transfer of no stream, whose sender goes on; ``move`` runs at its end, then the signal is set.
+
+        ``done``: a signal that somebody waits for already.
+        """
+        if done is None:
+            done = Signal(self.sim, self._copy_name)
+        self.submit(CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, move, done, over, pauses_s))
         return done
 
     async def _run(self) -> None:
@@ -155,52 +162,40 @@ class CopyEngines:
             packet = await get()
             if not isinstance(packet, CopyPacket):
                 raise TypeError(f"a copy engine does not understand {packet!r}")
-            number, queue, cause = packet.number, packet.stream.queue.number, packet.cause
-            begin = await self._transfer(
-                number, queue, cause, packet.nbytes, packet.memory, packet.over, packet.move, packet.pauses_s
-            )
+            begin = await self._transfer(packet)
             packet.done.set(("copies", begin, sim.now))
 
-    async def _transfer(
-        self,
-        number: int,
-        queue: int,
-        cause: int,
-        nbytes: int,
-        memory: str,
-        over: Link | None = None,
-        move: Callable[[], None] | None = None,
-        pauses_s: float = 0.0,
-    ) -> float:
+    async def _transfer(self, packet: CopyPacket) -> float:
         """Transfer on the engine that has been idle for the longest, whoever runs this; returns when it began."""
-        sim, spec, trace = self.sim, self.spec, self.trace
+        sim, spec, trace, nbytes, over = self.sim, self.spec, self.trace, packet.nbytes, packet.over
         engine = self._idle.popleft()
         try:
             if spec.halts_kernels:
-                await self._compute.call(SuspendKernels("transfer", cause))
+                await self._compute.call(SuspendKernels("transfer", packet.cause))
             begin = sim.now
             self._busy.rise()
             if trace is not None:
                 name = engine.name.removeprefix(f"device {self.device} ")
-                row = number, spec.direction, name, nbytes, memory
-                trace.by(engine.index, events.CopyBegin, self.device, queue, cause, *row)
+                row = packet.number, spec.direction, name, nbytes, packet.memory
+                queue = packet.stream.queue.number
+                trace.by(engine.index, events.CopyBegin, self.device, queue, packet.cause, *row)
             injector = self.injector
             factor = 1.0 if injector is None else await injector.transfer(spec.direction, engine.name)
             if self._alone and over is None:
-                await sim.sleep(spec.latency + pauses_s + nbytes / spec.bandwidth)
+                await sim.sleep(spec.latency + packet.pauses_s + nbytes / spec.bandwidth)
             else:
-                await sim.sleep(spec.latency + pauses_s)
+                await sim.sleep(spec.latency + packet.pauses_s)
                 await (self._link.serve(nbytes) if over is None else over.serve(nbytes))
             if factor > 1.0:
                 await sim.sleep((factor - 1.0) * (sim.now - begin))
             # A migration arrives all the same: the driver's records must agree, and kernels that wait for it must end.
-            alive = injector is None or self.device not in injector.failures or memory == "managed"
-            if move is not None and alive:
-                move()
+            alive = injector is None or self.device not in injector.failures or packet.memory == "managed"
+            if packet.move is not None and alive:
+                packet.move()
             if trace is not None:
-                trace.by(engine.index, events.CopyEnd, self.device, queue, cause, *row)
+                trace.by(engine.index, events.CopyEnd, self.device, queue, packet.cause, *row)
             if spec.halts_kernels:
-                self._compute.put(ResumeKernels("transfer", True, cause))
+                self._compute.put(ResumeKernels("transfer", True, packet.cause))
             self._busy.fall()
             self._transfers += 1
             self.bytes += nbytes

@@ -65,16 +65,17 @@ class ManagedAccess:
     """What it stores."""
     picked: ByteRuns | None = None
     """The places that a sweep comes to, which decide its pages; None: it leaves no page out."""
+    stores: bool = attrs.field(init=False, eq=False, repr=False)
+    """Whether it stores to any of the places that it touches."""
+
+    @stores.default
+    def _any_writes(self) -> bool:
+        return self.writes is None or any(runs.count for runs in self.writes)
 
     @property
     def visits(self) -> float:
         """Return how many runs data, or a branch, choose; 0 when the range is swept and nothing left out."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
-
-    @property
-    def stores(self) -> bool:
-        """Tell whether it stores to any of the places that it touches."""
-        return self.writes is None or any(runs.count for runs in self.writes)
 
     def part_of_pages(self, size: int) -> float:
         """Return the part of the pages of ``size`` bytes that a sweep touches."""

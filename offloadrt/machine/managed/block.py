@@ -21,7 +21,7 @@ class ManagedBlock:
     offset: int
     """Where its first page is in that stretch."""
     counts: list[int]
-    """How many pages of that stretch are in each state."""
+    """How many pages of that stretch are in each state; empty until somebody asks."""
     valid: int = 0
     """Pages that belong to an allocation."""
     populated: int = 0

@@ -22,7 +22,7 @@ from offloadrt.machine.links.remote_port import RemotePort
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.access_counters import AccessCounters
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
-from offloadrt.machine.managed.page_sets import PageSets, how_many, merged, without
+from offloadrt.machine.managed.page_sets import PageSets, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import HOST, ManagedSweep
 from offloadrt.machine.managed.window_order import order_of
@@ -202,11 +202,13 @@ class ManagedKernels:
         """Report missing pages; of what is reported again each page has the same share of the entries."""
         packet = resident.packet
         if sweep.needed:
-            before = how_many([*sweep.needed.items()])
+            before = how_many(sweep.needed.items())
             sweep.entries = -(-sweep.entries * how_many(missing) // before)
         sweep.needed = merged(missing)
-        fault = ManagedFault(missing, sweep.entries, packet.number, packet.cause, self.sim.now, sweep.stored)
-        self.buffer.put(fault if fault.entries <= sweep.outstanding else fault.head(sweep.outstanding))
+        entries = sweep.entries
+        if entries > sweep.outstanding:
+            missing, entries = begun(missing, entries, sweep.outstanding), sweep.outstanding
+        self.buffer.put(ManagedFault(missing, entries, packet.number, packet.cause, self.sim.now, sweep.stored))
 
     def _replay(self, resident: ResidentKernel, sweep: ManagedSweep, served: Mapping[int, int]) -> None:
         """Let a kernel try again after a batch: it goes on, or faults on what the batch left out.
@@ -220,7 +222,7 @@ class ManagedKernels:
                 self._raise(resident, sweep, missing)
                 return
         if (trace := self._kernels.trace) is not None:
-            queue, pages = packet.stream.queue.number, how_many([*sweep.needed.items()])
+            queue, pages = packet.stream.queue.number, how_many(sweep.needed.items())
             trace(events.PageFaultEnd, self._kernels.device, queue, packet.cause, packet.number, pages)
         sweep.needed = {}
         del self._kernels.stalled[packet.number]

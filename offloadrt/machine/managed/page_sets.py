@@ -32,7 +32,7 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
     return sets
 
 
-def how_many(sets: PageSets) -> int:
+def how_many(sets: Iterable[tuple[int, int]]) -> int:
     """Count the pages of some sets."""
     count = 0
     for _, pages in sets:
@@ -63,6 +63,15 @@ def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[i
     return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
 
 
+def begun(sets: PageSets, entries: int, few: int) -> PageSets:
+    """Return the first of some pages, those that ``few`` of their ``entries`` reports have begun with.
+
+    >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
+    [(7, 5)]
+    """
+    return up_to(sets, -(-how_many(sets) * few // entries))
+
+
 def up_to(sets: PageSets, count: int) -> PageSets:
     """Return the first so many pages.
 
@@ -74,8 +83,17 @@ def up_to(sets: PageSets, count: int) -> PageSets:
         if count <= 0:
             break
         more = pages.bit_count() - count
-        for _ in range(more):
-            pages ^= 1 << pages.bit_length() - 1
+        if more > 0:
+            pages = _lowest(pages, count)
         taken.append((index, pages))
         count = -more
     return taken
+
+
+def _lowest(pages: int, count: int) -> int:
+    """Return the first so many pages of a block, which has more."""
+    places = count
+    # So many places more cannot hold more pages than are lacking.
+    while lacking := count - (pages & (1 << places) - 1).bit_count():
+        places += lacking
+    return pages & (1 << places) - 1

@@ -49,7 +49,8 @@ class ManagedPages:
         self.usage: dict[str, ManagedUsage] = {}
         """What became of the pages of each object, by its name; "" stands for pages of no object."""
         self._all = (1 << self.per_block) - 1
-        self._fills = [bytes((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
+        # Of the type of the table: bytes would be made a bytearray at each copy into it.
+        self._fills = [bytearray((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
 
     # blocks
 
@@ -140,36 +141,26 @@ class ManagedPages:
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
-        counts, resident, remote = block.counts, block.resident, block.remote
-        changed = pages.bit_count()
-        local = (resident & pages).bit_count() if resident else 0
-        over = (remote & pages).bit_count() if remote else 0
-        if local:
-            counts[LOCAL] -= local
-        if missing := changed - local - over:
-            counts[UNMAPPED] -= missing
-        counts[state] += changed
-        if over:
-            counts[REMOTE] -= over
-            self.remote_pages -= over
+        resident, remote = block.resident, block.remote
+        more = ((resident | remote) & pages).bit_count()
+        if remote and (over := remote & pages):
+            self.remote_pages -= over.bit_count()
             block.remote = remote = remote & ~pages
             if block.at_peers:
                 self._leave_peers(block, pages)
-        if state == LOCAL:
-            block.populated |= pages
-            block.resident = alike = resident | pages
-            more = local + over - changed
+        if state == UNMAPPED:
+            block.resident = resident = resident & ~pages
+            alike = self._all & ~(resident | remote)
         else:
-            if local:
-                block.resident = resident = resident & ~pages
-            if state == REMOTE:
-                block.populated |= pages
-                block.remote = alike = remote | pages
-                self.remote_pages += changed
-                more = local + over - changed
+            more -= pages.bit_count()
+            block.populated |= pages
+            if state == LOCAL:
+                block.resident = alike = resident | pages
             else:
-                alike = self._all & ~(resident | remote)
-                more = local + over
+                block.resident = resident & ~pages
+                block.remote = alike = remote | pages
+                self.remote_pages += pages.bit_count()
+        block.counts.clear()
         table, offset, fill = block.table, block.offset, self._fills[state]
         # A whole block of one state, the most frequent case, is one copy of bytes instead of one for each run of pages.
         if alike == self._all:

@@ -158,7 +158,7 @@ class ManagedSweep:
         if size > pages.reported and not access.scattered and self.picks[place] is None:
             count *= size // pages.reported
             if self.order is None:
-                begin, end = (access.begin + self._byte(access, window) for window in (self.at, self.end))
+                begin, end = access.begin + self._byte(access, self.at), access.begin + self._byte(access, self.end)
                 if _has(missing[0], begin // size, pages):
                     count -= begin % size // pages.reported
                 if _has(missing[-1], (end - 1) // size, pages):

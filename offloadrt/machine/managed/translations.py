@@ -36,7 +36,7 @@ class Translations:
         self._span = _BLOCKS_PER_SPAN * per_block
         self._table: dict[int, bytearray] = {}
         self._counts: dict[int, list[int]] = {}
-        """How many pages of each span of the table are in each state."""
+        """How many pages of each span of the table are in each state; empty when the span has changed since."""
         self._watches: list[tuple[int, int, WatchedPages]] = []
         """First block, last block, and a range of which is always known how many pages the GPU cannot translate."""
 
@@ -45,7 +45,7 @@ class Translations:
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
             self._table[span] = bytearray(self._span)
-            self._counts[span] = [self._span, 0, 0]
+            self._counts[span] = []
         return self._table[span], offset, self._counts[span]
 
     def follow(self, block: ManagedBlock, per_block: int) -> None:
@@ -56,8 +56,7 @@ class Translations:
             new[low:high] = bytes((UNMAPPED,)) * (high - low)
         old = table[offset : offset + per_block]
         table[offset : offset + per_block] = new
-        for state in range(len(counts)):
-            counts[state] += new.count(state) - old.count(state)
+        counts.clear()
         self.note(block.index, new.count(UNMAPPED) - old.count(UNMAPPED))
 
     # ranges that are watched
@@ -124,9 +123,13 @@ class Translations:
         table = self._table.get(span)
         if table is None:
             return last - first if state == UNMAPPED else 0
-        if last - first == self._span:
-            return self._counts[span][state]
-        return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
+        if last - first < self._span:
+            return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
+        counts = self._counts[span]
+        if not counts:
+            states = np.frombuffer(table, np.uint8)
+            counts += [int(np.count_nonzero(states == each)) for each in (UNMAPPED, LOCAL, REMOTE)]
+        return counts[state]
 
     def unmapped_numbers(self, low: int, high: int) -> list[int]:
         """Return the pages of [low, high) without translation, by number; for a range in which few are missing."""

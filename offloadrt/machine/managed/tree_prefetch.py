@@ -13,7 +13,6 @@ import functools
 import math
 
 
-@functools.lru_cache(maxsize=1 << 12)  # 16 times as many entries would answer 2 % more calls, for more memory
 def with_prefetched(
     there: int, faulted: int, valid: int, pages: int, big: int, threshold: float, thrashing: int = 0
 ) -> int:
@@ -30,15 +29,27 @@ def with_prefetched(
     """
     left = faulted & ~thrashing
     wanted = faulted | _grown(left, big, thrashing) & valid if big > 1 else faulted
+    occupied = (there | wanted) & valid
+    # The largest subtree, which is the block, decides two faults of five under oversubscription: it comes first.
+    if occupied.bit_count() > threshold * valid.bit_count() and left and big < pages:
+        brought = valid
+    else:
+        brought = _dense_subtrees(occupied, left, valid, pages, big, threshold)
+    return (wanted | brought) & ~thrashing | faulted
+
+
+@functools.lru_cache(maxsize=1 << 12)  # 16 times as many entries would answer 2 % more calls, for more memory
+def _dense_subtrees(occupied: int, left: int, valid: int, pages: int, big: int, threshold: float) -> int:
+    """Return the valid pages of the dense subtrees in which one of the pages ``left`` lies."""
     # All subtrees of a size at once: each has as many bits of `occupied` as it has pages, with the number of its pages
     # that are occupied. So has `left` for whether it was asked for a page, in the lowest of these bits.
-    occupied, brought = (there | wanted) & valid, 0
+    brought = 0
     for half, low_halves, lowest, missing, highest, full in _levels(valid, pages, threshold):
         occupied = (occupied & low_halves) + (occupied >> half & low_halves)
         left = (left | left >> half) & lowest
         if half >= big and (dense := (occupied + missing & highest) >> 2 * half - 1 & left):
             brought |= dense * full
-    return (wanted | brought & valid) & ~thrashing | faulted
+    return brought & valid
 
 
 @functools.lru_cache(maxsize=1 << 8)

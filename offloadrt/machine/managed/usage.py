@@ -31,7 +31,7 @@ class ManagedUsage:
         """Count bytes that migrate, ``h2d``, ``d2h`` or ``p2p``."""
         if direction == "h2d":
             self.bytes_htod += nbytes
-        elif direction == "p2p":
-            self.bytes_dtod += nbytes
-        else:
+        elif direction == "d2h":
             self.bytes_dtoh += nbytes
+        else:
+            self.bytes_dtod += nbytes

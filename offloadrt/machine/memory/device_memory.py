@@ -147,8 +147,9 @@ class DeviceMemory:
         """
         if nbytes <= self.free_bytes:
             return True
-        if self._small.fits(self.segment):
-            self._trim()
+        if not self._small.fits(self.segment):
+            return False
+        self._trim()
         return nbytes <= self.free_bytes
 
     def take_managed(self, nbytes: int) -> bool:

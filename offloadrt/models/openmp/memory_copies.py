@@ -28,7 +28,7 @@ from offloadrt.models.openmp.routine_caller import (
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import OutsideArray
+from offloadrt.runtime.errors import CopyFailed, OutsideArray
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.program_events import DataCopied, HostUsed
 
@@ -64,6 +64,18 @@ async def omp_target_memcpy(
         observer.handle(HostUsed(into, destination.address, length, True))
     _move(destination, source)
     return OFFLOAD_SUCCESS
+
+
+async def must_copy(t: Caller, dst: Place, src: Place, length: int, dst_offset: int = 0, src_offset: int = 0) -> None:
+    """Copy as omp_target_memcpy does, for a caller that does not go on without the copy.
+
+    Raises CopyFailed, with what the runtime has written, and OutsideArray.
+    """
+    code = await omp_target_memcpy(t, dst, src, length, dst_offset, src_offset)
+    if code != OFFLOAD_SUCCESS:
+        device = next(place.device for place in (dst, src) if on_device(place))
+        where = t.program.device(device)
+        raise where.error(CopyFailed, f"omp_target_memcpy returned {code}", "omp_target_memcpy", "")
 
 
 async def omp_target_memcpy_async(

@@ -20,6 +20,7 @@ from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.managed_memory import check_managed_memory
+from offloadrt.models.openmp.memory_copies import must_copy
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
@@ -90,7 +91,7 @@ class BlockManager(ABC, Generic[B]):
         """Hand out a block of exactly this size, with a copy of the first `nbytes` of `source` in it.
 
         The first free block of the size is taken, in the order in which they were first allocated. Raises
-        OutOfDeviceMemory.
+        OutOfDeviceMemory and CopyFailed.
         """
         number = t.omp_get_default_device() if device is None else device
         ghost = self.program.phantom if phantom is None else phantom
@@ -109,7 +110,7 @@ class BlockManager(ABC, Generic[B]):
                 block.memory = await self._acquire(t, nbytes, number, ghost)
                 self._by_address[block.memory.address] = block
             if source is not None:
-                await t.omp_target_memcpy(block.memory, source, nbytes)
+                await must_copy(t, block.memory, source, nbytes)
         except BaseException:
             block.in_use = False
             if block.memory is None:
@@ -120,13 +121,13 @@ class BlockManager(ABC, Generic[B]):
     async def free(self, t: HostThread, memory: B, destination: HostArray | Section | None = None) -> None:
         """Copy the block to `destination`, if one is given, and put it back for the next who asks.
 
-        ValueError for foreign memory.
+        ValueError for foreign memory, CopyFailed when there is no copy.
         """
         block = self._by_address.get(memory.address)
         if block is None or not block.in_use or block.memory is None:
             raise ValueError(f"{memory} is not in use in this memory manager")
         if destination is not None:
-            await t.omp_target_memcpy(destination, block.memory, block.memory.nbytes)
+            await must_copy(t, destination, block.memory, block.memory.nbytes)
         async with self._guard():
             block.in_use = False
 

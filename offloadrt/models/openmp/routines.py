@@ -82,6 +82,7 @@ async def omp_target_alloc(
     async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
         try:
             addresses.append(await where.allocate(nbytes, None, 0, ghost))
+            where.requested.add(addresses[0])
         except DriverError as error:
             where.report(f"omp_target_alloc: {error}")
 

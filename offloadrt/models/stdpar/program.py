@@ -86,7 +86,9 @@ class StdPar(OffloadProgram[HostThread]):
         return table(decision for decision, times in self.decisions.items() for _ in range(times))
 
     async def complete_tasks(self) -> None:
-        """Do nothing: each thread has waited for its queue at its end."""
+        """Close the queues of threads that ended before they could; all others are closed."""
+        for close in self.runtime.closers:
+            await close()
 
     async def shutdown(self) -> None:
         """Shut the runtime down; what the program allocates afterwards is the C library's."""

@@ -44,6 +44,7 @@ class Queue:
         self._queue = DirectiveQueue(0, lasts=True)
         self._used: dict[int, UsmArray] = {}
         """Arrays of commands that nobody has waited for, by identity."""
+        runtime.closers.append(self.close)
 
     def measure(self, operation: OperationId) -> None:
         """Begin an algorithm whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
@@ -155,8 +156,10 @@ class Queue:
             if self.outstanding:
                 await self.wait()
             self._queue.lasts = False
-            await self.device.plugin.synchronize(self._queue)
-            self._queue.lasts = True
+            try:
+                await self.device.plugin.synchronize(self._queue)
+            finally:
+                self._queue.lasts = True
 
     # accounting
 

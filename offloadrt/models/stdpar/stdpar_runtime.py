@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from numpy.typing import DTypeLike
@@ -63,6 +63,8 @@ class StdParRuntime:
         """Runtimes of operations, as the heuristic knows them."""
         self.heuristics: list[OffloadHeuristic] = []
         """The heuristic of each thread, with what it decided, in the order in which the threads were made."""
+        self.closers: list[Callable[[], Awaitable[None]]] = []
+        """Each closes a queue of the program, unless it is closed; for queues of threads that ended before."""
         self.batches = 0
         """Batches of operations that have been completed by a wait, of all threads."""
         spec = machine.spec

@@ -19,6 +19,8 @@ class HostBlock:
     number: int = NONE
     pointer: int = 0
     """Of a `declare target link` global: where the pointer to it is."""
+    own: int = 0
+    """The bytes that the program has there, where a map reaches beyond them; 0: all."""
 
     def holds(self, address: int, nbytes: int) -> bool:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
@@ -59,7 +61,15 @@ class HostArrays:
         block = self.at(address)
         if block is None or (block.origin == "mapped" and not block.holds(address, nbytes)):
             block = self._grown(address, max(1, nbytes), name)
+        elif not block.holds(address, nbytes):
+            self._lengthen(block, address + nbytes)
         return self.use(block, name)
+
+    def _lengthen(self, block: HostBlock, end: int) -> None:
+        """Let a map reach beyond the end of an array, where nothing else is known to be."""
+        after = block.address + block.nbytes
+        if not self.overlapping(after, end - after):
+            block.own, block.nbytes = block.own or block.nbytes, end - block.address
 
     def _grown(self, address: int, nbytes: int, name: str) -> HostBlock:
         mapped = [block for block in self.overlapping(address, nbytes) if block.origin == "mapped"]
@@ -108,7 +118,7 @@ class HostArrays:
             if id(block) not in places:
                 places[id(block)] = len(arrays)
                 name = block.name or f"{block.origin} {block.nbytes} B"
-                arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer))
+                arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer, block.own))
             numbers.append(places[id(block)])
         return tuple(arrays), numbers
 

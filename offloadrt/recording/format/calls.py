@@ -77,7 +77,7 @@ class RuntimeCalls:
 
     def __attrs_post_init__(self) -> None:
         self._devices = sum(line["k"] == "device" for line in self._process.lines)
-        self.launches = LaunchTables(self.memory.arrays, self.memory.device)
+        self.launches = LaunchTables(self.memory.arrays, self.memory.device, self._process.strings)
         self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
 
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:

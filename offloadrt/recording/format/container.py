@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
-from offloadrt.recording.format.recording import COLUMNS, Column, Dictionaries, Recording
+from offloadrt.recording.format.recording import COLUMNS, LATER, Column, Dictionaries, Recording, with_later_columns
 from offloadrt.recording.format.tables import narrowed
 
 FORMAT: Final = "offloadrt recording"
@@ -72,10 +72,9 @@ class RecordingFile:
     def read(cls, path: Path) -> RecordingFile:
         """Read what a file says of its runs."""
         with _opened(path) as members:
-            try:
-                text = members.read("meta.json")
-            except (KeyError, FileNotFoundError):
-                raise NotARecording(f"{path}: is no recording: it has no meta.json") from None
+            text = _part(path, members, "meta.json")
+            if text is None:
+                raise NotARecording(f"{path}: is no recording: it has no meta.json")
             index = _decoded(path, "meta.json", text, _Index)
         if index.format != FORMAT:
             raise NotARecording(f"{path}: is no recording: meta.json does not say so")
@@ -91,19 +90,29 @@ class RecordingFile:
         """Load one run. Raises RecordingDamaged."""
         columns: dict[str, Column] = {}
         with _opened(self.path) as members:
-            try:
-                text = members.read(f"{run.folder}/dictionaries.json")
-                found = _decoded(self.path, f"{run.folder}/dictionaries.json", text, Dictionaries)
-                for name, kind in COLUMNS.items():
-                    data = io.BytesIO(members.read(f"{run.folder}/columns/{name}.npy"))
-                    columns[name] = np.load(data, allow_pickle=False).astype(kind, copy=False)
-            except (KeyError, FileNotFoundError) as error:
-                raise RecordingDamaged(f"{self.path}: a part is missing: {error}") from None
-            except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError) as error:
-                raise RecordingDamaged(f"{self.path}: a part is damaged: {error}") from None
-        recording = Recording(f"{self.path}:{run.folder}", found, columns)
+            text = self._needed(members, f"{run.folder}/dictionaries.json")
+            found = _decoded(self.path, f"{run.folder}/dictionaries.json", text, Dictionaries)
+            for name, kind in COLUMNS.items():
+                part = f"{run.folder}/columns/{name}.npy"
+                data = _part(self.path, members, part) if name in LATER else self._needed(members, part)
+                if data is None:
+                    continue
+                try:
+                    columns[name] = np.load(io.BytesIO(data), allow_pickle=False).astype(kind, copy=False)
+                except Exception as error:  # NumPy raises whatever its parser of the column's head does
+                    reason = (
+                        "" if "pickle" in str(error) else f": {error}"
+                    )  # pickles are never read: no advice to do so
+                    raise RecordingDamaged(f"{self.path}: {part} is damaged{reason}") from None
+        recording = Recording(f"{self.path}:{run.folder}", found, with_later_columns(columns))
         recording.check()
         return recording
+
+    def _needed(self, members: _Members, name: str) -> bytes:
+        part = _part(self.path, members, name)
+        if part is None:
+            raise RecordingDamaged(f"{self.path}: a part is missing: {name}")
+        return part
 
 
 def is_recording(path: Path) -> bool:
@@ -151,6 +160,8 @@ class _opened:
             self._archive = zipfile.ZipFile(self.path)
         except FileNotFoundError:
             raise NotARecording(f"{self.path}: cannot be read: no such file") from None
+        except (NotImplementedError, OSError, ValueError) as error:
+            raise RecordingDamaged(f"{self.path}: is damaged: {error}") from None
         except zipfile.BadZipFile:
             what = "is cut off" if _begins_as_zip(self.path) else "is neither a zip nor a folder"
             kind = RecordingDamaged if _begins_as_zip(self.path) else NotARecording
@@ -162,6 +173,17 @@ class _opened:
             self._archive.close()
 
 
+def _part(path: Path, members: _Members, name: str) -> bytes | None:
+    """Read a part of a recording; None when it is missing. Raises RecordingDamaged."""
+    try:
+        return members.read(name)
+    except (KeyError, FileNotFoundError):
+        return None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
+        # Damage can look like a method of compression that zipfile does not know, a password, or an offset below zero.
+        raise RecordingDamaged(f"{path}: {name} is damaged: {error}") from None
+
+
 def _begins_as_zip(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
@@ -170,5 +192,5 @@ def _begins_as_zip(path: Path) -> bool:
 def _decoded(path: Path, name: str, text: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RecordingDamaged(f"{path}: {name}: {error}") from None

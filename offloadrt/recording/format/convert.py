@@ -73,6 +73,9 @@ def recorded(
     """Make the tables of one process. Raises RecordingDamaged."""
     assembler = Assembler(process)
     memory, calls = assembler.memory, assembler.calls
+    for line in process.lines:
+        if line["k"] == "variable":
+            memory.arrays.allocate(int(line["at"]), int(line["size"]), "variable", str(line["name"]))
     for line in _globals(process):
         memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
     for event in events_of(process):
@@ -94,7 +97,11 @@ def recorded(
         **row_columns("lock", ("kind",), locks),
     }
     return Dictionaries(
-        _meta(assembler, record, run, TaskTree(columns).widest()), tuple(calls.sites), tuple(calls.kernels), arrays
+        _meta(assembler, record, run, TaskTree(columns).widest()),
+        tuple(calls.sites),
+        tuple(calls.kernels),
+        arrays,
+        calls.launches.findings(numbers),
     ), columns
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Final, TypeVar
 
 import attrs
+import msgspec
 import numpy as np
 
 from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays, HostBlock
-from offloadrt.recording.format.recording import NONE, Column
-from offloadrt.recording.format.slots import COUNTERS, COUNTERS_A_SLOT, Row, Slot, a_of, b_of, kind_of
+from offloadrt.recording.format.recording import NONE, Column, Findings, KernelRace, KernelStray, Party, StrayKind
+from offloadrt.recording.format.slots import COUNTERS, COUNTERS_A_SLOT, STORES, SYNC, Row, Slot, a_of, b_of, kind_of
 from offloadrt.recording.format.tables import list_columns, row_columns
 from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL
 
 PAGE: Final = 4096
+F = TypeVar("F", KernelRace, KernelStray)
 Run = tuple[int, int, int, int, int]
 """Loads (1) or stores (2), first page of 4 KiB counted from the array's, pages, and the teams that touched the first
 and the last of them.
@@ -37,6 +40,8 @@ class ArrayTouches:
     sectors: tuple[int, int, int, int]
     """Distinct 32 B sectors loaded and stored, and the sums of these over teams."""
     runs: tuple[Run, ...]
+    ranges: tuple[tuple[int, int, int], ...] = ()
+    """Loads (1) or stores (2), first byte of the block, and the byte after the last: all of these, and no others."""
 
 
 @attrs.frozen
@@ -48,6 +53,7 @@ class TracedLaunch:
     lanes: int
     other_bytes: int
     uses: tuple[ArrayTouches, ...]
+    findings: Findings = attrs.field(factory=Findings)
 
 
 @attrs.frozen
@@ -61,6 +67,8 @@ class LaunchRow:
     barriers: int
     trace: int
     counts: tuple[int, ...]
+    traced: bool = False
+    """Whether the trace is its own."""
 
 
 @attrs.define(eq=False)
@@ -69,6 +77,8 @@ class LaunchTables:
 
     _arrays: HostArrays
     _device: DeviceBlocks
+    _strings: Mapping[int, str]
+    """The strings of the process by their addresses."""
     _rows: dict[LaunchRow, int] = attrs.field(factory=dict)
     _traces: dict[TracedLaunch, int] = attrs.field(factory=dict)
     _by_shape: dict[tuple[int, ...], int] = attrs.field(factory=dict)
@@ -94,7 +104,7 @@ class LaunchTables:
         if a_of(row) == 1:
             found, touched = self._trace(parts, items)
             trace = self._by_shape[shape] = self._traces.setdefault(found, len(self._traces))
-            counted = attrs.evolve(counted, trace=trace)
+            counted = attrs.evolve(counted, trace=trace, traced=True)
         number = self._rows.setdefault(counted, len(self._rows))
         if a_of(row) == 1:
             self._launch_of[trace] = number
@@ -113,6 +123,8 @@ class LaunchTables:
         heads: dict[int, Row] = {}
         sectors: dict[int, tuple[int, int, int, int]] = {}
         runs: dict[int, list[Run]] = {}
+        ranges: dict[int, list[tuple[int, int, int]]] = {}
+        found: list[Row] = []
         for part in parts:
             match kind_of(part):
                 case Slot.WARP:
@@ -123,6 +135,11 @@ class LaunchTables:
                     sectors[a_of(part)] = part[1], part[2], part[3], part[4]
                 case Slot.PAGES:
                     runs.setdefault(b_of(part), []).append((a_of(part), *part[1:5]))
+                case Slot.RANGES:
+                    pairs = zip(part[1:7:2], part[2:7:2], strict=True)
+                    ranges.setdefault(b_of(part), []).extend((a_of(part), *pair) for pair in pairs if pair[1])
+                case Slot.RACE | Slot.STRAY:
+                    found.append(part)
         for number, (_, host, device, nbytes, loads, stores, *_rest) in heads.items():
             block = self._arrays.at(host) if host else None
             offset = 0
@@ -140,9 +157,52 @@ class LaunchTables:
                     stores,
                     sectors.get(number, (0, 0, 0, 0)),
                     tuple(runs.get(number, ())),
+                    tuple(ranges.get(number, ())),
                 )
             )
-        return TracedLaunch(warp[1], warp[2], warp[3], warp[4] + warp[5], tuple(uses)), touched
+        findings = self._findings(found, heads)
+        return TracedLaunch(warp[1], warp[2], warp[3], warp[4] + warp[5], tuple(uses), findings), touched
+
+    def _findings(self, rows: Sequence[Row], heads: Mapping[int, Row]) -> Findings:
+        races, strays = [], []
+        for row in rows:
+            if kind_of(row) == Slot.RACE:
+                array, begin = self._array_at(heads[b_of(row)][1])
+                parties = self._party(row[2:5]), self._party(row[5:8])
+                races.append(KernelRace(array, row[1] + begin, parties))
+            else:
+                array, begin = self._array_at(row[6])
+                offset = row[1] - row[7] + begin if array != NONE else row[1]
+                strays.append(KernelStray(StrayKind(a_of(row)), array, offset, self._party(row[2:5])))
+        return Findings(tuple(races), tuple(strays))
+
+    def _array_at(self, host: int) -> tuple[int, int]:
+        """Return the array at an address of the host, and where in it that is."""
+        block = self._arrays.at(host) if host else None
+        if block is None:
+            return NONE, 0
+        return self._arrays.use(block).number, host - block.address
+
+    def _party(self, words: Sequence[int]) -> Party:
+        file, how, who = words
+        way, line = how >> 32, how & 0xFFFFFFFF
+        where = f"{PurePath(self._strings.get(file, '')).name}:{line}" if line else ""
+        return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
+
+    def findings(self, arrays: Sequence[int]) -> dict[int, Findings]:
+        """Return what the traces have found, by their numbers; `arrays`: the new number of each array."""
+
+        def renumbered(one: F) -> F:
+            return one if one.array == NONE else msgspec.structs.replace(one, array=arrays[one.array])
+
+        return {
+            number: Findings(
+                tuple(renumbered(race) for race in trace.findings.races),
+                tuple(renumbered(stray) for stray in trace.findings.strays),
+            )
+            for trace, number in self._traces.items()
+            if trace.findings != Findings()
+        }
 
     def columns(self, arrays: Sequence[int]) -> dict[str, Column]:
         """Make the columns; `arrays`: the new number of each array."""
@@ -162,19 +222,23 @@ class LaunchTables:
         runs = list_columns(
             "use", "run", ("kind", "page", "pages", "first_team", "last_team"), [use.runs for use in uses]
         )
+        ranges = list_columns("use", "range", ("kind", "begin", "end"), [use.ranges for use in uses])
         launches = list(self._rows)
-        launch_rows = [(one.trip, one.teams, one.threads, one.gpu_threads, one.barriers, one.trace) for one in launches]
+        launch_fields = "trip", "teams", "threads", "gpu_threads", "barriers", "trace", "traced"
+        launch_rows = [tuple(getattr(one, field) for field in launch_fields) for one in launches]
         counts = np.zeros((len(launches), len(COUNTERS)), "u8")
         for number, launch in enumerate(launches):
             counts[number, : len(launch.counts)] = launch.counts
         return {
             "use.first_run": runs.pop("use.first"),
             **runs,
+            "use.first_range": ranges.pop("use.first"),
+            **ranges,
             **row_columns("use", use_fields, use_rows),
             "trace.launch": np.array([self._launch_of[number] for number in range(len(traces))], "i4"),
             "trace.first": np.cumsum([0, *(len(trace.uses) for trace in traces)], dtype="u8"),
             **row_columns("trace", trace_fields, trace_rows),
-            **row_columns("launch", ("trip", "teams", "threads", "gpu_threads", "barriers", "trace"), launch_rows),
+            **row_columns("launch", launch_fields, launch_rows),
             "launch.counts": counts,
         }
 

@@ -11,13 +11,13 @@ import numpy as np
 from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays, HostBlock
 from offloadrt.recording.format.recording import NONE, Column, OmptOperation
 from offloadrt.recording.format.separate_copies import SeparateCopies
-from offloadrt.recording.format.slots import Row, a_of
+from offloadrt.recording.format.slots import EXACT, MAYBE_STORED, Row, a_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
 _LINK: Final = 1
 """OMP_DECLARE_TARGET_LINK among the flags of an entry."""
 Touch = tuple[HostBlock, int, int, int]
-"""Array, offset, bytes, loads (1) or stores (2)."""
+"""Array, offset, bytes, loads (1) or stores (2); plus 4: each byte; 8: code that nobody watched may have stored."""
 
 
 @attrs.define(eq=False)
@@ -47,11 +47,14 @@ class MemoryEvents:
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
         pending = self._pending.setdefault(thread, [])
+        if kind == MAYBE_STORED and (given := self.arrays.at(address)) is not None:
+            pending.append((given, address - given.address, given.address + given.nbytes - address, kind))
+            return
         for block in self.arrays.overlapping(address, nbytes):
             low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
             if low < high:
                 pending.append((block, low - block.address, high - low, kind))
-                self.copies.host(block, low, high - low, kind)
+                self.copies.host(block, low, high - low, kind & ~EXACT)
 
     def has_touches(self, thread: int) -> bool:
         return bool(self._pending.get(thread))

@@ -73,6 +73,55 @@ class OmptOperation(enum.IntEnum):
     SUBMIT = 100
 
 
+class StrayKind(enum.IntEnum):
+    """Why an access of a kernel is to no memory that it may use."""
+
+    AFTER = 1
+    """It runs over the end of a mapped block."""
+    BEFORE = 2
+    HOST = 3
+    """It is memory of the host's own."""
+    CRASH = 4
+    """There is no memory; the program ended there."""
+    STACK = 5
+    """The thread's stack has no more room; the program ended there."""
+
+
+class Party(msgspec.Struct, frozen=True):
+    """An access of a kernel that a finding is about: at which line, and by which thread of which team."""
+
+    where: str
+    writes: bool
+    atomic: bool
+    team: int
+    thread: int
+
+
+class KernelRace(msgspec.Struct, frozen=True):
+    """Two accesses of a launch to the same bytes that nothing orders. array, offset: bytes from its beginning."""
+
+    array: int
+    offset: int
+    parties: tuple[Party, Party]
+
+
+class KernelStray(msgspec.Struct, frozen=True):
+    """An access of a launch to memory that it may not use. array: the one that it runs over, or NONE."""
+
+    kind: StrayKind
+    array: int
+    offset: int
+    """Bytes from the array's beginning; the address where there is none."""
+    party: Party
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What a traced launch did that no launch may do."""
+
+    races: tuple[KernelRace, ...] = ()
+    strays: tuple[KernelStray, ...] = ()
+
+
 class ItemForm(msgspec.Struct, frozen=True):
     """What the source says of a map item: type bits, its text and its line."""
 
@@ -116,9 +165,14 @@ class RecordedArray(msgspec.Struct, frozen=True):
     address: int
     nbytes: int
     origin: str
-    """malloc (ALLOCATE and FREE say when), global, link, or mapped: of unknown origin, there from the beginning."""
+    """malloc (ALLOCATE and FREE say when), global, link, variable (of the host's code), or mapped: of unknown origin.
+
+    All but the first are there from the beginning.
+    """
     pointer: int = 0
     """Of a link: the address of the pointer through which the device finds it."""
+    own: int = 0
+    """The bytes that the program has there, where a map reaches beyond them; 0: all."""
 
 
 class Meta(msgspec.Struct, frozen=True):
@@ -161,6 +215,8 @@ class Dictionaries(msgspec.Struct, frozen=True):
     sites: tuple[Site, ...]
     kernels: tuple[str, ...]
     arrays: tuple[RecordedArray, ...]
+    findings: dict[int, Findings] = {}
+    """By trace; those without any are left out."""
 
 
 Column = npt.NDArray[Any]
@@ -183,8 +239,24 @@ COLUMNS: Final[Mapping[str, str]] = {
     "use.store_bytes": "u8", "use.sectors_read": "u8", "use.sectors_written": "u8", "use.team_sectors_read": "u8",
     "use.team_sectors_written": "u8", "use.first_run": "u8",
     "run.kind": "u1", "run.page": "u8", "run.pages": "u4", "run.first_team": "u4", "run.last_team": "u4",
+    "use.first_range": "u8", "range.kind": "u1", "range.begin": "u8", "range.end": "u8",
+    "launch.traced": "u1",
 }  # fmt: skip
 """Every column and its type when loaded; files hold the narrowest type of the same kind that fits."""
+
+
+LATER: Final = ("use.first_range", "range.kind", "range.begin", "range.end", "launch.traced")
+"""Columns that the first recordings do not have."""
+
+
+def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Return columns of a file with those that were not made yet when it was recorded, without entries."""
+    if "use.first_range" in columns or "use.first_run" not in columns:
+        return dict(columns)
+    empty = {name: np.zeros(0, COLUMNS[name]) for name in LATER}
+    empty["use.first_range"] = np.zeros(len(columns["use.first_run"]), "u8")
+    empty["launch.traced"] = np.zeros(len(columns["launch.trip"]), "u1")
+    return {**columns, **empty}
 
 
 @attrs.frozen(eq=False)
@@ -260,13 +332,14 @@ class Recording:
         for list_, entries in (
             ("items.first", "item.base"), ("operations.first", "operation.kind"), ("touches.first", "touch.array"),
             ("dependences.first", "dependence.kind"), ("trace.first", "use.item"), ("use.first_run", "run.kind"),
+            ("use.first_range", "range.kind"),
         ):  # fmt: skip
             if not len(columns[list_]) or int(columns[list_][-1]) != len(columns[entries]):
                 raise RecordingDamaged(f"{self.name}: {list_} does not end where {entries} ends")
 
 
 _LISTS: Final = ("items", "operations", "touches", "dependences")
-_ENDS: Final = {"trace.first": "trace", "use.first_run": "use"}
+_ENDS: Final = {"trace.first": "trace", "use.first_run": "use", "use.first_range": "use"}
 
 
 def _tables() -> dict[str, list[str]]:

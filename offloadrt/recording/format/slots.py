@@ -55,6 +55,9 @@ class Slot(enum.IntEnum):
     FREE = 25
     TOUCH = 26
     DIMENSION = 27
+    RACE = 28
+    STRAY = 29
+    RANGES = 30
 
 
 CALLS: Final = {
@@ -85,6 +88,14 @@ CALLS: Final = {
 MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
 """The routines that make a task do what they are called for."""
+
+LOADS: Final = 1
+STORES: Final = 2
+SYNC: Final = 8
+"""Ways of an access: a bit each; the last one of atomic and volatile ones."""
+EXACT: Final = 4
+MAYBE_STORED: Final = 8
+"""Of a touch: each byte is; code that nobody watches was given the address."""
 
 COUNTERS: Final = (
     "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",

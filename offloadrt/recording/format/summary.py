@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from offloadrt.recording.format.recording import NONE, OmptOperation, Recording, Site, Step
-from offloadrt.recording.format.slots import COUNTERS
+from offloadrt.recording.format.slots import COUNTERS, LOADS, STORES
 
 _SECTOR: Final = 32
 
@@ -146,7 +146,7 @@ def arrays_of(recording: Recording) -> list[ArraySummary]:
     items = np.bincount(columns["item.array"][columns["item.array"] >= 0], minlength=len(dictionaries.arrays))
     host: dict[int, int] = {}
     for array, kind in zip(columns["touch.array"].tolist(), columns["touch.kind"].tolist(), strict=True):
-        host[array] = host.get(array, 0) | kind
+        host[array] = host.get(array, 0) | kind & (LOADS | STORES)
     kernels = _kernels_of_arrays(recording)
     lines: dict[tuple[str, int, str], list[int]] = {}
     for number, array in enumerate(dictionaries.arrays):

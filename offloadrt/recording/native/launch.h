@@ -5,7 +5,44 @@
  */
 #pragma once
 #include "counts.h"
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Who has used four bytes of an array last, and how. conflicts.c says what the numbers mean. */
+typedef struct {
+  uint32_t strand, when, site; /* strand 0: nobody */
+  uint8_t bytes, synchronizes;
+} mark_t;
+
+typedef struct {
+  mark_t write, read[2];
+  uint32_t released; /* when an atomic operation let the others know of what was before it */
+} cell_t;
+
+/* A line of the program; the device image keeps its file's name. */
+typedef struct {
+  const char *file;
+  uint32_t line;
+} place_t;
+
+typedef struct {
+  place_t place;
+  uint32_t site, way, team, thread;
+} party_t;
+
+/* Two accesses to bytes of an array that nothing orders, one of them a store. */
+typedef struct {
+  uint32_t array;
+  uint64_t offset, bytes;
+  party_t party[2];
+} race_t;
+
+/* An access to memory that is no array's. */
+typedef struct {
+  uint32_t kind, array; /* enum stray; the array that it runs over */
+  uint64_t address, bytes;
+  party_t party;
+} stray_t;
 
 /* An array in device memory, as a traced launch sees it. */
 typedef struct {
@@ -14,6 +51,9 @@ typedef struct {
   uint64_t team_sectors[2]; /* [loads, stores]: the sum over teams of the distinct sectors that each touched */
   uint32_t *last_team[2];   /* for each sector of 32 bytes the team that touched it last, plus 1; 0: none did */
   uint32_t *first_team[2];  /* for each page of 4 KiB the team that touched it first, plus 1 */
+  uint8_t *touched;         /* for each 4 bytes: bits 0 to 3 the bytes that were loaded before they were stored, 4 to 7 stored */
+  cell_t *cells;            /* for each 4 bytes; NULL: races are not looked for */
+  bool padded;              /* the bytes behind it are nobody's */
 } array_t;
 
 typedef struct {
@@ -24,6 +64,7 @@ typedef struct {
   uint32_t may_shorten;    /* a combined loop may be played as one thread, for its threads are not told apart */
   uint32_t array_count;
   array_t *arrays;         /* by device address */
+  bool (*is_host)(uint64_t address); /* of a traced launch: whether it is memory of the host's own */
   /* set by the device runtime */
   uint64_t counts[COUNTS];
   uint64_t warp_instructions, warp_sectors, warp_lanes;
@@ -31,6 +72,12 @@ typedef struct {
   uint64_t barriers, gpu_threads;
   uint32_t played_teams, played_threads;
   uint32_t asked_who;      /* the kernel asked for its team or thread number: its threads can be told apart */
+  race_t *races;           /* of a traced launch: room for FINDINGS */
+  stray_t *strays;
+  uint32_t race_count, stray_count;
+  party_t last;            /* the access that is being made */
+  uint64_t last_address;
+  place_t (*place_of)(uint32_t site); /* of the image that plays the kernel */
 } launch_t;
 
 typedef struct {
@@ -38,4 +85,8 @@ typedef struct {
   void (*end)(void);
 } image_t;
 
-enum { SECTOR = 32, PAGE = 4096 };
+enum { SECTOR = 32, PAGE = 4096, FINDINGS = 64 };
+
+/* Bytes behind each block of device memory that are nobody's. A program that stores there does no harm to others, and they cost
+ * no memory where nobody does. What the runtime needs for itself is small, and comes from the same heap. */
+static inline uint64_t padding_of(uint64_t bytes) { return bytes < 512 ? 128 : 64 << 10; }

@@ -41,7 +41,10 @@ enum slot_kind {
   SLOT_ALLOC,
   SLOT_FREE,
   SLOT_TOUCH,
-  SLOT_DIMENSION
+  SLOT_DIMENSION,
+  SLOT_RACE,
+  SLOT_STRAY,
+  SLOT_RANGES
 };
 
 /* `a` of SLOT_CALL and SLOT_RET: the entry point of the runtime that was called. */
@@ -70,4 +73,8 @@ enum function {
   CALL_MEMSET_ASYNC
 };
 
-enum { LOADS = 1, STORES = 2, ATOMIC = 4 };
+enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */ };
+
+enum { MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there */ };
+
+enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK };

@@ -23,13 +23,14 @@ from offloadrt.kernels.costs.waits import Waits
 from offloadrt.kernels.ranges.reach import ElementRuns, Reach
 from offloadrt.recording.format.launches import PAGE
 from offloadrt.recording.format.recording import NONE, Recording, Site
-from offloadrt.recording.format.slots import COUNTERS
+from offloadrt.recording.format.slots import COUNTERS, LOADS, STORES
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import TARGET_PARAM
 
 SECTOR: Final = 32
+_KINDS: Final = {LOADS: "read", STORES: "write"}
 _MOST_RANGES: Final = 512
 """Ranges of an array that are told apart; of more, the ones that lie nearest together are joined."""
 _DOUBLE: Final = ("f64", "div64", "special64")
@@ -45,6 +46,8 @@ class _Used:
     array: HostArray
     item: int
     ranges: tuple[Range, ...]
+    touched: dict[str, tuple[Range, ...]]
+    """Every byte that is read or written, by kind; empty where only pages are known."""
     sectors: tuple[int, int, int, int]
     load_bytes: int
     store_bytes: int
@@ -83,6 +86,8 @@ class RecordedKernels:
             kernel = self.declared.get(name, Kernel(name))
             return RecordedLaunch(kernel.launch(teams, limit if limit > 0 else None, iterations), ())
         uses = [] if (trace := int(columns["launch.trace"][number])) == NONE else self._uses(trace, items, arrays)
+        if not columns["launch.traced"][number]:  # which bytes another launch touched says nothing of this one
+            uses = [attrs.evolve(used, touched={}) for used in uses]
         traced = number if trace == NONE else int(columns["trace.launch"][trace])
         counted = dict(zip(COUNTERS, columns["launch.counts"][traced].tolist(), strict=True))
         double = sum(counted[name] for name in _DOUBLE)
@@ -144,6 +149,7 @@ class RecordedKernels:
                     array,
                     item,
                     self._ranges(use, block, array),
+                    self._touched(use, block, array),
                     (
                         int(columns["use.sectors_read"][use]), int(columns["use.sectors_written"][use]),
                         int(columns["use.team_sectors_read"][use]), int(columns["use.team_sectors_written"][use]),
@@ -153,6 +159,17 @@ class RecordedKernels:
                 )
             )  # fmt: skip
         return uses
+
+    def _touched(self, use: int, block: int, array: HostArray) -> dict[str, tuple[Range, ...]]:
+        """Return the bytes of the array that were all loaded, and those that were all stored."""
+        columns = self.recording.columns
+        first = columns["use.first_range"]
+        shift = block - array.address
+        found: dict[str, list[Range]] = {}
+        for place in range(int(first[use]), int(first[use + 1])):
+            begin, end = (int(columns[f"range.{name}"][place]) + shift for name in ("begin", "end"))
+            found.setdefault(_KINDS[int(columns["range.kind"][place])], []).append((begin, end - 1))
+        return {kind: tuple(ranges) for kind, ranges in found.items()}
 
     def _ranges(self, use: int, block: int, array: HostArray) -> tuple[Range, ...]:
         """Return the touched pages of a block, in bytes of the array."""
@@ -222,6 +239,7 @@ def _array_counts(used: _Used, position: int) -> ArrayCounts:
         lambda: bool(used.load_bytes or used.store_bytes),
         "affine",
         (stream,),
+        used.touched,
     )
 
 

@@ -8,13 +8,33 @@ directive comes after those that began before it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Final
 
-from offloadrt.recording.format.recording import Recording
+from offloadrt.recording.format.recording import NONE, Findings, Party, Recording, StrayKind
 from offloadrt.recording.format.separate_copies import STRETCH
+from offloadrt.recording.format.slots import EXACT, MAYBE_STORED
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.program_events import Awaited, HostUsed, ProgramObserver, Signalled, SourceNamed
+from offloadrt.runtime.program_events import (
+    Awaited,
+    HostUsed,
+    KernelAccess,
+    KernelRaced,
+    KernelStrayed,
+    MapStrayed,
+    ProgramObserver,
+    Signalled,
+    SourceNamed,
+)
 
 _LOADS, _STORES = 1, 2
+_STRAYS: Final = {
+    StrayKind.AFTER: "behind the end of what is mapped",
+    StrayKind.BEFORE: "before the beginning of what is mapped",
+    StrayKind.HOST: "memory of the host that is not mapped, at {at}",
+    StrayKind.CRASH: "no memory, at {at}, and crashes",
+    StrayKind.STACK: "beyond the end of its thread's stack, and crashes",
+}
 
 
 class ObservedReplay:
@@ -40,20 +60,47 @@ class ObservedReplay:
         if self.in_run_order:
             self._observer.handle(Signalled(self))
 
+    def launches(self, kernel: str, findings: Findings, arrays: Sequence[HostArray | None], device: int) -> None:
+        """Tell what a traced launch did that no launch may do."""
+
+        def name_of(number: int) -> str:
+            array = arrays[number] if number != NONE else None
+            return "" if array is None else array.name
+
+        for race in findings.races:
+            first, second = (_access(party) for party in race.parties)
+            name = name_of(race.array) or "device memory"
+            self._observer.handle(KernelRaced(kernel, device, name, (first, second)))
+        for stray in findings.strays:
+            how = _STRAYS[stray.kind].format(at=f"0x{stray.offset:x}")
+            self._observer.handle(KernelStrayed(kernel, name_of(stray.array), _access(stray.party), how))
+
+    def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
+        """Tell that the running thread maps more bytes than an array has from where the section begins."""
+        self._observer.handle(MapStrayed(name, nbytes, there))
+
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
         """Tell of a touch of the running thread, where it is certainly one of this array."""
+        if kind == MAYBE_STORED:
+            self._observer.handle(HostUsed(array, begin, nbytes, None, exact=False))
+            return
+        exact = bool(kind & EXACT)
         end = begin + nbytes
         first, last = begin // STRETCH, (end - 1) // STRETCH
-        if self._shared[first] > 1:
+        if self._shared[first] > 1 and not exact:
             begin = (first + 1) * STRETCH
-        if self._shared[last] > 1:
+        if self._shared[last] > 1 and not exact:
             end = last * STRETCH
         if begin >= end:
             return
         if self.in_run_order:
             self._observer.handle(Awaited(self))
         for writes in [bool(one - 1) for one in (_LOADS, _STORES) if kind & one]:
-            self._observer.handle(HostUsed(array, begin, end - begin, writes, exact=False))
+            self._observer.handle(HostUsed(array, begin, end - begin, writes, exact))
+
+
+def _access(party: Party) -> KernelAccess:
+    return KernelAccess(party.thread, party.team, party.writes, party.atomic, party.where)
 
 
 def _ends(begin: int, end: int) -> set[int]:

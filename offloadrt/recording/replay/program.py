@@ -11,16 +11,17 @@ from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import HostThread, LoweredItem, LoweredProgram, OpenMP
 from offloadrt.models.openmp.construct import Construct
-from offloadrt.recording.format.recording import NONE, Recording, Site
+from offloadrt.recording.format.recording import NONE, ItemForm, Recording, Site
 from offloadrt.recording.replay.changes import ReplayRefused, as_recorded
 from offloadrt.recording.replay.kernels import RecordedKernels
 from offloadrt.recording.replay.observed import ObservedReplay
 from offloadrt.recording.replay.oracle import OperationLog, Oracle, Outcome
 from offloadrt.recording.replay.routines import Routines
 from offloadrt.recording.replay.tasks import ChoosesInstances, TaskWalk
+from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.mapping.map_item import MapItems
-from offloadrt.runtime.mapping.map_type import NON_CONTIG
+from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, NON_CONTIG
 
 _DATA: Final[Mapping[str, Literal["begin", "end", "update"]]] = {
     "__tgt_target_data_begin_mapper": "begin",
@@ -126,6 +127,7 @@ class ReplayedProgram:
         t.sim.current.data["place"] = site.where
         if self._observed is not None:
             self._observed.comes_to(site.where)
+            self._tell_findings(self._observed, site, launch)
         done = None if self._log is None else self._log.begin()
         if site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
@@ -143,6 +145,16 @@ class ReplayedProgram:
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
 
+    def _tell_findings(self, observed: ObservedReplay, site: Site, launch: int) -> None:
+        """Tell what the launch that was traced did wrong, but not of those that have its trace for lack of one."""
+        columns = self.recording.columns
+        if launch == NONE or not columns["launch.traced"][launch]:
+            return
+        findings = self.recording.dictionaries.findings.get(int(columns["launch.trace"][launch]))
+        if findings is not None:
+            kernel = self.recording.dictionaries.kernels[site.kernel]
+            observed.launches(kernel, findings, self.arrays, max(0, site.device))
+
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
         device = site.device if site.device >= 0 else None
@@ -156,6 +168,17 @@ class ReplayedProgram:
         recorded = self._kernels.launch(site, launch, lowered, self.arrays)
         lowered.follows = list(recorded.reaches)
         return self._lowered.target(recorded.launch, lowered, device=device)
+
+    def _tell_of_reach(self, form: ItemForm, place: int) -> None:
+        """Tell of a map that reaches beyond the end of its array."""
+        number = int(self.recording.columns["item.array"][place])
+        if number == NONE or self._observed is None or form.type & (ATTACH | LITERAL | NON_CONTIG):
+            return
+        array, columns = self.recording.dictionaries.arrays[number], self.recording.columns
+        nbytes = int(columns["item.size"][place])
+        there = array.address + (array.own or array.nbytes) - int(columns["item.begin"][place])
+        if nbytes > there:
+            self._observed.maps_beyond(array.name, nbytes, there)
 
     def _items(self, site: Site, number: int) -> MapItems:
         columns, forms = self.recording.columns, site.items
@@ -173,6 +196,7 @@ class ReplayedProgram:
                     f"{self.recording.name}: {site.where}: the dimensions of {form.name!r}, a strided section, were "
                     "not recorded"
                 )
+            self._tell_of_reach(form, place)
             item = LoweredItem(
                 int(columns["item.base"][place]),
                 int(columns["item.begin"][place]),
@@ -187,6 +211,8 @@ class ReplayedProgram:
         try:
             return self._lowered.items(lowered)
         except ValueError as error:
+            if self._observed is not None:  # the map has been told of; nothing can come after it
+                raise OffloadError(str(error), call=site.where) from None
             raise ReplayRefused(f"{self.recording.name}: {site.where}: {error}") from None
 
 
@@ -209,6 +235,7 @@ async def replay(
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
         if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site)
+        if program.observer is None  # a check asks for no times
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(

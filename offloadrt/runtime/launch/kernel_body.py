@@ -49,7 +49,8 @@ def body_of(
                 functools.partial(_watched, watch, argument, resolve)
                 for argument, resolve in zip(arguments, resolvers, strict=True)
             ]
-        return functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers)
+        null = any(argument is None for argument in arguments)
+        return functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers, null)
     if (missing := _missing(launch, arguments, bindings)) is not None:
         return functools.partial(_run, device, queue, call, kernel.name, no_view(missing).touch, ())
     return None
@@ -127,8 +128,9 @@ def _run(
     kernel: str,
     body: Callable[..., None],
     resolvers: Sequence[Resolve],
+    null: bool = False,
 ) -> None:
-    """Run the kernel's body, in the compute units' actor.
+    """Run the kernel's body, in the compute units' actor; null: whether an argument is a null pointer.
 
     What goes wrong is for the host thread that waits for the queue.
     """
@@ -138,5 +140,10 @@ def _run(
         message = f"{device.plugin.illegal_access}: kernel {kernel!r}: {bad}"
         array = bad.array if isinstance(bad, BadAccess) else ""
         queue.kernel_error = device.error(IllegalAddress, message, call, array)
+    except (TypeError, AttributeError) as error:
+        queue.kernel_error = error
+        if null:  # as omp_target_alloc returns it when there is no memory
+            message = f"{device.plugin.illegal_access}: kernel {kernel!r} uses a null pointer: {error}"
+            queue.kernel_error = device.error(IllegalAddress, message, call, "")
     except Exception as error:
         queue.kernel_error = error

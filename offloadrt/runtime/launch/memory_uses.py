@@ -116,6 +116,13 @@ def _of_kind(placed: _Placed, counts: ArrayCounts, kind: Literal["read", "write"
     often, around = (counts.reads, counts.read_range) if kind == "read" else (counts.writes, counts.written_range)
     if not often:
         return
+    if (known := counts.known.get(kind)) is not None:
+        for low, high in known:
+            begin, end = placed.begin + low * counts.element_size, placed.begin + (high + 1) * counts.element_size
+            first, after = max(placed.low, begin), min(placed.high, end)
+            if first < after:
+                yield MemoryUse(placed.memory, first, after - first, kind == "write", True, placed.name, placed.mapped)
+        return
     for stream in counts.streams:
         moved = stream.read if kind == "read" else stream.written
         if not moved:

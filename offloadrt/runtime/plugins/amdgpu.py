@@ -70,6 +70,10 @@ class AmdgpuPlugin:
     def locks(self) -> dict[str, LockStatistics]:
         return self._resources.locks()
 
+    def in_use(self) -> dict[str, int]:
+        """Return how many streams, HSA queues and signals are not in their pools."""
+        return self._resources.in_use()
+
     async def load_image(self, cause: int) -> None:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False
@@ -96,7 +100,11 @@ class AmdgpuPlugin:
         """Do nothing: a code object is loaded with its kernels."""
 
     async def unload(self) -> None:
-        """Give the memory back that the plugin has for itself, at the end of the program."""
+        """Give the memory back that the plugin has for itself, at the end of the program.
+
+        With it goes the stream of a thread that left while it loaded the program.
+        """
+        await self.synchronize(self._image_queue)
         if self._image_block is not None:
             await self.driver.memory_pool_free(self._image_block)
             self._image_block = None

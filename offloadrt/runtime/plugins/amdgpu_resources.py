@@ -26,6 +26,7 @@ class AmdgpuResources:
         suffix = f" {number}" if number else ""
         self._stream_lock = Lock(machine.sim, f"stream pool{suffix}")
         self._idle: list[AmdgpuStream] = []
+        self._streams = 0
         self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
         self._free_signals = self._signals = spec.count("signal.initial")
         self._allocated = 0
@@ -34,6 +35,14 @@ class AmdgpuResources:
 
     def locks(self) -> dict[str, LockStatistics]:
         return {lock.name: lock.statistics() for lock in (self._stream_lock, self._signal_lock)}
+
+    def in_use(self) -> dict[str, int]:
+        """Return how many streams, HSA queues and signals are not in their pools."""
+        return {
+            "streams": self._streams - len(self._idle),
+            "HSA queues": sum(self._queues.streams_of),
+            "signals": self._signals - self._free_signals,
+        }
 
     async def allocate(self, nbytes: int) -> None:
         """Allocate a block of the host's pool that the plugin keeps to its end."""
@@ -79,7 +88,11 @@ class AmdgpuResources:
     async def _take_stream(self) -> AmdgpuStream:
         await take(self._stream_lock, self._host_time)
         try:
-            stream = self._idle.pop() if self._idle else AmdgpuStream(self._rocr, self._queues.open_stream())
+            if self._idle:
+                stream = self._idle.pop()
+            else:
+                stream = AmdgpuStream(self._rocr, self._queues.open_stream())
+                self._streams += 1
             self._queues.take(stream.stream)
         finally:
             self._stream_lock.release()

@@ -102,6 +102,10 @@ class CudaPlugin:
         locks = [self.streams.lock, *([self._accesses] if self._asked else [])]
         return {lock.name: lock.statistics() for lock in locks}
 
+    def in_use(self) -> dict[str, int]:
+        """Return how many streams are not in the pool."""
+        return {"streams": self.streams.made - len(self.streams.idle)}
+
     async def load_image(self, cause: int) -> None:
         """Load the program on the device; done by the first thread that reaches it."""
         self.image_pending = False

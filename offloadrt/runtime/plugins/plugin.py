@@ -60,6 +60,9 @@ class DevicePlugin(Protocol):
         """Spawn the actors below. Called by a running actor, once."""
 
     def locks(self) -> dict[str, LockStatistics]: ...
+    def in_use(self) -> dict[str, int]:
+        """Return how many of its streams, and what else it pools, are not in the pool, by what they are."""
+        ...
 
     def load_image(self, cause: int, /) -> Awaitable[None]:
         """Load the program on the device, when `image_pending`."""

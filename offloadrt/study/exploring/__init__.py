@@ -7,6 +7,8 @@
 ``costs.py``        draws every cost that has a range
 ``program.py``      `ScenarioProgram`: a scenario or a recording with its parameters and its machine
 ``outcome.py``      `RunOutcome`: what came out of a run, and when two are the same
+``everywhere.py``   `everywhere`: runs a program once for each of its awaits, in which that await fails
+``awaits.py``       where a program waits, and what has to hold when a fault has ended it
 ``shrink.py``       makes a failing schedule smaller
 ``story.py``        tells a schedule in a few lines
 ``token.py``        `Token`: a failing run as a text

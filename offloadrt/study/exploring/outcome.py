@@ -10,6 +10,7 @@ import attrs
 
 from offloadrt.sim import SimulationError
 from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.running.execution import OF_THE_PROGRAM
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, user_site
 
@@ -28,6 +29,8 @@ class RunOutcome:
     is_error: bool
     detail: str = ""
     """The error's own traceback, or the reports, as far as there are any."""
+    is_named: bool = False
+    """Whether it is an error with a name, as those of the runtime and the driver library, and those for users."""
 
 
 def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
@@ -67,7 +70,8 @@ def failure_of(error: BaseException) -> RunOutcome:
     key = f"{kind} {site or _without_numbers(message)}"
     if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
         key = kind
-    return RunOutcome(key, f"{kind}: {message}{where}" if message else f"{kind}{where}", True, detail)
+    text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
+    return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *OF_THE_PROGRAM)))
 
 
 def _without_numbers(text: str) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.exploring.awaits import NEVER, Settled, Witness
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.costs import costs_with_a_range
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported, result_of
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
-from offloadrt.study.running.execution import run_of, run_to_the_end
+from offloadrt.study.running.execution import Overseer, run_of, run_to_the_end
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -80,35 +81,47 @@ class ScenarioProgram:
         return {name: value for name, value in self.parameters.items() if value != known[name].default}
 
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
-        scenario, options, parameters = self.scenario, self.options, dict(self.parameters)
-        if options.configuration is not None and "configuration" in parameters:
-            parameters["configuration"] = options.configuration
-        run = run_of(
-            scenario,
-            parameters,
-            machine=options.machine,
-            runtime=options.runtime,
-            overrides={**options.overrides, **case.overrides},
-            range_end=case.range_end or "mean",
-            environment=options.environment,
-            configuration=options.configuration,
-            seed=options.seed,
-            gear=options.gear,
-            strategy=strategy,
-            hash=hash,
-            faults=(*options.faults, *case.faults),
-        )
+        run, parameters = self._made(case, strategy=strategy, hash=hash)
         reports = [checker(run) for checker in self.checkers]
-        try:
-            returned = run_to_the_end(run, scenario, parameters, measure=False)
-        except (ScriptFailed, UserError) as error:
-            outcome = failure_of(error)
-        else:
-            figures = measured_of(returned, scenario.name)
-            outcome = result_of(figures, self.results or scenario.results)
+        settled = Settled() if case.faults else None
+        outcome = self._outcome(run, parameters, settled)
         if not outcome.is_error and (found := [line for report in reports for line in report()]):
             outcome = reported(found)
+        if settled is not None and settled.violations:
+            outcome = settled.outcome(outcome)
         return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
+
+    def witnessed(self) -> tuple[RunOutcome, Witness]:
+        witness = Witness()
+        run, parameters = self._made(ScheduleCase(faults=(NEVER,)), gear="native")
+        return self._outcome(run, parameters, witness), witness
+
+    def _made(self, case: ScheduleCase, **how: Any) -> tuple[Run, dict[str, Value]]:
+        """Make the run of a case, and the parameters that it is to be run with."""
+        options, parameters = self.options, dict(self.parameters)
+        if options.configuration is not None and "configuration" in parameters:
+            parameters["configuration"] = options.configuration
+        given = {
+            "machine": options.machine,
+            "runtime": options.runtime,
+            "overrides": {**options.overrides, **case.overrides},
+            "range_end": case.range_end or "mean",
+            "environment": options.environment,
+            "configuration": options.configuration,
+            "seed": options.seed,
+            "gear": options.gear,
+            "faults": (*options.faults, *case.faults),
+        }
+        return run_of(self.scenario, parameters, **{**given, **how}), parameters
+
+    def _outcome(self, run: Run, parameters: Mapping[str, Value], overseer: Overseer | None) -> RunOutcome:
+        """Run to the end, and return what came out."""
+        scenario = self.scenario
+        try:
+            returned = run_to_the_end(run, scenario, parameters, overseer, measure=False)
+        except (ScriptFailed, UserError) as error:
+            return failure_of(error)
+        return result_of(measured_of(returned, scenario.name), self.results or scenario.results)
 
     def costs(self) -> tuple[str, ...]:
         scenario, options = self.scenario, self.options

@@ -10,8 +10,10 @@ import attrs
 
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.executors import InProcess
+from offloadrt.study.exploring.awaits import NEVER, Settled, Witness
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.costs import costs_with_a_range
+from offloadrt.study.exploring.everywhere import everywhere
 from offloadrt.study.exploring.explore import explore
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported
 from offloadrt.study.exploring.plan import SchedulePlan
@@ -22,6 +24,7 @@ from offloadrt.study.exploring.story import story_of
 from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running.checked import reports_mistakes
+from offloadrt.study.running.execution import Overseer
 from offloadrt.study.running.run import Run
 from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts.tracebacks import unwrapped
@@ -55,53 +58,70 @@ class ExploredTest:
         return self.node
 
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
-        run = self._made(case, strategy, hash)
+        run = self._made(case, strategy, hash=hash)
         reports = [checker(run) for checker in self.checkers]
-        outcome = PASSED
+        settled = Settled() if case.faults else None
+        outcome, ended = self._outcome(run, settled)
+        if ended and (found := [line for report in reports for line in report()]):
+            outcome = reported(found)
+        if settled is not None and settled.violations:
+            outcome = settled.outcome(outcome)
+        return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
+
+    def witnessed(self) -> tuple[RunOutcome, Witness]:
+        witness = Witness()
+        case = ScheduleCase(faults=(NEVER,))
+        return self._outcome(self._made(case, case.strategy, gear="native"), witness)[0], witness
+
+    def _outcome(self, run: Run, overseer: Overseer | None) -> tuple[RunOutcome, bool]:
+        """Run to the end; return what came out, and whether the test came to its end."""
         try:
-            self._to_the_end(run)
+            self._to_the_end(run, overseer)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            reports = []  # of a test that did not come to its end
-            if not isinstance(unwrapped(error), self.passes):
-                outcome = failure_of(error)
-        if not outcome.is_error and (found := [line for report in reports for line in report()]):
-            outcome = reported(found)
-        return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
+            return (PASSED if isinstance(unwrapped(error), self.passes) else failure_of(error)), False
+        return PASSED, True
 
     def failing(self, case: ScheduleCase) -> BaseException | None:
         """Run a case, and return what it raises, with the traceback of the test; None if it passes.
 
-        What checkers report is an AssertionError.
+        What checkers report, and what faults leave behind, is an AssertionError.
         """
-        run = self._made(case, case.strategy, False)
+        run = self._made(case, case.strategy)
         reports = [checker(run) for checker in self.checkers]
+        settled = Settled() if case.faults else None
         try:
-            self._to_the_end(run)
+            self._to_the_end(run, settled)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            return unwrapped(error)
-        found = [line for report in reports for line in report()]
+            if settled is None or not settled.violations:
+                return unwrapped(error)
+        found = [line for report in reports for line in report()] if settled is None else settled.violations
         return AssertionError("\n".join(found)) if found else None
 
-    def _made(self, case: ScheduleCase, strategy: Strategy, hash: bool) -> Run:
-        changes: dict[str, Any] = {"strategy": strategy, "overrides": case.overrides}
-        if hash:
-            changes["hash"] = True
+    def _made(self, case: ScheduleCase, strategy: Strategy, **changes: Any) -> Run:
+        changes |= {"strategy": strategy, "overrides": case.overrides, "faults": case.faults}
         if case.costs:
             changes["range_end"] = case.range_end
         return self.make(**changes)
 
-    def _to_the_end(self, run: Run) -> None:
+    def _to_the_end(self, run: Run, overseer: Overseer | None) -> None:
         async def test() -> None:
             await self.function(**{**self.arguments, "offload": run})
             await run.finish(measure=False)
 
+        async def overseen(overseer: Overseer) -> None:
+            async with overseer.around(run):
+                await test()
+
         try:
             with all_awaited(run.sim):
-                run.sim.run(test)
+                if overseer is None:
+                    run.sim.run(test)
+                else:
+                    run.sim.run(overseen, overseer)
         finally:
             if run.trace is not None:
                 run.trace.close()
@@ -138,6 +158,21 @@ def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseExceptio
     error.add_note(
         _told(tested, shrunk.case, f"schedule {worst.number} of {strategy}, made smaller in {shrunk.runs} runs:")
     )
+    return error
+
+
+def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
+    """Run a test once for each of its awaits with a fault there, and return what the first failure raises.
+
+    A note has its fault and token. None if all end as documented. Raises UserError.
+    """
+    found = everywhere(tested, runs, InProcess())
+    if not found.failures:
+        return None
+    worst = found.failures[0]
+    error = tested.failing(worst.case) or AssertionError(worst.outcome.detail or worst.outcome.text)
+    faults = " ".join(worst.case.faults) or "none"
+    error.add_note(f"fault {faults}: {worst.outcome.text}\n--offload-replay {tested.token(worst.case).encode()}")
     return error
 
 

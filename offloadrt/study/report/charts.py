@@ -50,8 +50,8 @@ def time_by_thread(runs: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[
     return _plain(coded.properties(width=620).resolve_scale(y="independent").to_dict())
 
 
-def counters_over_time(counters: Sequence[Counter], window: tuple[int, int]) -> dict[str, Any]:
-    """Draw a line for each counter, in a row of its own with its own unit."""
+def counters_over_time(counters: Sequence[Counter], window: tuple[int, int]) -> list[dict[str, Any]]:
+    """Draw a chart of each counter, in its own unit."""
     alt = library("altair", "report")
 
     charts = []
@@ -69,7 +69,7 @@ def counters_over_time(counters: Sequence[Counter], window: tuple[int, int]) -> 
             )
             .properties(width=760, height=70)
         )
-    return _plain(alt.vconcat(*charts).to_dict())
+    return [_plain(chart.to_dict()) for chart in charts]
 
 
 def _thinned(counter: Counter, window: tuple[int, int]) -> Iterable[tuple[int, int]]:

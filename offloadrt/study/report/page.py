@@ -19,6 +19,7 @@ from offloadrt.study.reporting.html_tables import html_table
 from offloadrt.study.reporting.words import seconds
 from offloadrt.study.why.explain import Page
 from offloadrt.study.why.observed import Observed
+from offloadrt.study.why.resources import Holder
 from offloadrt.study.why.sentence import PathShare
 from offloadrt.trace import Row
 
@@ -60,9 +61,10 @@ def report(runs: Sequence[ReportedRun]) -> str:
         tracks, short_ps = overview(timeline)
         data["timelines"].append(_timeline(tracks, run.shown, short_ps))
         data["flames"].append(_frame(flame_of(threads)))
-        if timeline.counters:
-            data["charts"][f"counters-{number}"] = charts.counters_over_time(timeline.counters, run.shown)
-        sections.append(_section(number, run, short_ps, bool(timeline.counters)))
+        drawn = charts.counters_over_time(timeline.counters, run.shown)
+        names = [f"counter-{number}-{place}" for place in range(len(drawn))]
+        data["charts"].update(zip(names, drawn, strict=True))
+        sections.append(_section(number, run, short_ps, names))
     data["charts"]["threads"] = charts.time_by_thread(by_thread)
     files = importlib.resources.files("offloadrt.study.report")
     page = Template(files.joinpath("page.html").read_text(encoding="utf-8"))
@@ -80,7 +82,7 @@ def report(runs: Sequence[ReportedRun]) -> str:
 # ---------------------------------------------------------------------- text and tables
 
 
-def _section(number: int, run: ReportedRun, short_ps: int, counters: bool) -> str:
+def _section(number: int, run: ReportedRun, short_ps: int, counters: Sequence[str]) -> str:
     page = run.page
     begin, end = run.shown
     unknown = [(key, entry) for key, entry in run.observed.spec.entries.items() if entry.is_range]
@@ -109,7 +111,8 @@ def _section(number: int, run: ReportedRun, short_ps: int, counters: bool) -> st
         f"<div class='flame' data-number='{number}'></div>",
     ]
     if counters:
-        parts += ["<h3>Memory, waiters and pages over time</h3>", f"<div class='chart' id='counters-{number}'></div>"]
+        parts.append("<h3>Memory, waiters and pages over time</h3>")
+        parts += [f"<div class='chart' id='{name}'></div>" for name in counters]
     rows = [(key, _ends(entry), entry.source, entry.note) for key, entry in unknown]
     parts.append(
         f"<details><summary>{len(unknown)} entries of {html.escape(page.machine)} are ranges</summary>"
@@ -144,13 +147,16 @@ def _shares(title: str, shares: Iterable[PathShare]) -> str:
 def _resources(page: Page) -> str:
     rows = []
     for use in page.resources[:_MOST_LINES]:
-        holders = "; ".join(
-            f"{holder.share:.0%} {' in '.join(filter(None, (holder.call, holder.directive))) or 'no directive'}"
-            for holder in use.holders
-        )
+        holders = "; ".join(map(_holder, use.holders))
         p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
         rows.append((use.name, f"{use.utilisation:.1%}", f"{use.mean_queue:.2f}", p95, holders))
     return html_table("Resources", ("", "in use", "mean queue", "95 %", "mostly by"), rows)
+
+
+def _holder(holder: Holder) -> str:
+    what = " in ".join(filter(None, (holder.call, holder.directive))) or "no directive"
+    of = f" of {holder.array}" if holder.array else ""
+    return f"{holder.share:.0%} {what}{of}" + (f" ({holder.place})" if holder.place else "")
 
 
 def _comparison(runs: Sequence[ReportedRun]) -> str:

@@ -10,8 +10,8 @@ import attrs
 from offloadrt.study.report.timeline import Slice, TimelineTrack
 from offloadrt.trace.drawing import HOST
 
-PROGRAM = "the program itself"
-"""What a host thread does outside of every directive: its own work, and waits that belong to no directive."""
+PROGRAM = "outside of directives"
+"""A host thread outside of every directive: its own work, waits that belong to no directive, and no team."""
 _NUMBER = re.compile(r"\s+\d+(?=\s|$)")
 
 

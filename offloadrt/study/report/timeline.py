@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -108,7 +109,7 @@ def timeline_of(
     for part in path:
         words = (part.actor, part.call, part.directive, part.place)
         on_path.slices.append(Slice(part.begin_ps, part.end_ps, part.blame, ", ".join(filter(None, words))))
-    timeline.tracks.insert(0, on_path)
+    timeline.tracks = [on_path, *_one_thread_each(timeline.tracks)]
     for track in timeline.tracks:
         cut = (
             attrs.evolve(one, begin_ps=max(one.begin_ps, window[0]), end_ps=min(one.end_ps, window[1]))
@@ -117,6 +118,35 @@ def timeline_of(
         track.slices = sorted((one for one in cut if one.ps > 0), key=lambda one: (one.begin_ps, one.level, one.end_ps))
     timeline.tracks = sorted((track for track in timeline.tracks if track.slices), key=_place)
     return timeline
+
+
+def _one_thread_each(tracks: Sequence[TimelineTrack]) -> list[TimelineTrack]:
+    """Put what host threads of one name do on one track: teams that follow one another have the same threads.
+
+    Threads of one name that work at the same time, as those of nested teams, keep tracks of their own.
+    """
+    kept: list[TimelineTrack] = []
+    of_name: dict[str, list[TimelineTrack]] = {}
+    for track in tracks:
+        if track.group != HOST:
+            kept.append(track)
+            continue
+        others = of_name.setdefault(track.name, [])
+        free = next((other for other in others if not _overlap(other.slices, track.slices)), None)
+        if free is not None:
+            free.slices += track.slices
+        elif track.slices:
+            kept.append(track)
+            others.append(track)
+            if len(others) > 1:
+                track.name = f"{track.name} ({len(others)})"
+    return kept
+
+
+def _overlap(some: Sequence[Slice], others: Sequence[Slice]) -> bool:
+    """Tell whether slices of two tracks lie over one another."""
+    spans = sorted((one.begin_ps, one.end_ps) for one in (*some, *others) if one.level == 0 and one.ps)
+    return any(after[0] < before[1] for before, after in itertools.pairwise(spans))
 
 
 def _text(notes: Notes) -> str:

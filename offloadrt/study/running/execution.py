@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Protocol
 
 import attrs
 
@@ -142,6 +142,13 @@ def _unstruck(run: Run) -> list[str]:
 _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
 
 
+class Overseer(Protocol):
+    """Looks after a run from within, in the first actor."""
+
+    def around(self, run: Run) -> AbstractAsyncContextManager[object]:
+        """Return a context in which the program is run to its end."""
+
+
 def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], *, machine: str | None, runtime: str | None, **options: Any
 ) -> Run:
@@ -158,8 +165,15 @@ def run_of(
     return run
 
 
-def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value], *, measure: bool = True) -> Any:
-    """Run the scenario's function as the first actor, and return what it returned.
+def run_to_the_end(
+    run: Run,
+    scenario: Scenario,
+    parameters: Mapping[str, Value],
+    overseer: Overseer | None = None,
+    *,
+    measure: bool = True,
+) -> Any:
+    """Run the scenario's function as the first actor, and return what it returned; the overseer sees it begin and end.
 
     `measure` is that of `Run.finish`. The trace is closed whatever happens.
 
@@ -171,14 +185,18 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
         await run.finish(measure=measure)
         return returned
 
+    async def overseen(overseer: Overseer) -> Any:
+        async with overseer.around(run):
+            return await main()
+
     try:
         with patient_collector(), all_awaited(run.sim):
-            return run.sim.run(main)
+            return run.sim.run(main) if overseer is None else run.sim.run(overseen, overseer)
     except (Exception, SystemExit, ThreadDied, BaseExceptionGroup) as error:
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
-        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, _OF_THE_PROGRAM)):
+        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, OF_THE_PROGRAM)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -188,7 +206,7 @@ def run_to_the_end(run: Run, scenario: Scenario, parameters: Mapping[str, Value]
             run.trace.close()
 
 
-_OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault, ThreadDied)
+OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault, ThreadDied)
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """

@@ -16,18 +16,23 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.points import Options
+from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import percent, seconds
+from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.why.indices import Indices, groups_of, total_order
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.resources import ResourceUse
 from offloadrt.study.why.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
 from offloadrt.study.why.sureness import Sureness, how_sure
 from offloadrt.study.why.what_if import Trials, Tried, command_of, merit_of
+
+_DRAWS = 16
+"""Draws that choose the entries of Sobol indices where nobody asked for more."""
 
 Stage = Callable[[str, int, int], object]
 """Called with the stage, the runs done and the runs asked for."""
@@ -60,6 +65,8 @@ class Page:
     tried: Tried
     sure: Sureness | None
     """None when nothing was drawn."""
+    indices: Indices | None
+    """On which entries of the machine the sentence's share depends; None when nobody asked."""
 
     def to_json(self) -> bytes:
         """Encode the page as one JSON object on one line."""
@@ -108,19 +115,23 @@ def explain(
     jobs: int = 1,
     budget_s: float = 60.0,
     draws: int = 0,
+    sobol: int = 0,
     stage: Stage = lambda name, done, asked: None,
     watched: Callable[[Observed], object] = lambda observed: None,
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    draws: places in the machine's ranges at which it is looked whether the sentence holds; half of the budget is for
-    them, all that they need where it is 0.
+    draws: places in the machine's ranges at which it is looked whether the sentence holds. sobol: base samples for the
+    Sobol indices of its share. What-ifs, draws and base samples have equal parts of the budget; where it is 0, draws
+    and base samples take as long as they need.
     watched: called with the run that is explained.
 
     Raises as `execute`.
     """
     begun = time.monotonic()
-    deadline = begun + (0.5 * budget_s if draws else budget_s)
+    draws = draws or (_DRAWS if sobol else 0)
+    part_s = budget_s / (1 + bool(draws) + bool(sobol))
+    deadline = begun + part_s
     options = options or Options()
     parameters = scenario.bind(given)
     trials = Trials(scenario, parameters, options, pool, jobs, deadline)
@@ -139,7 +150,7 @@ def explain(
         lambda done, asked: stage("what if", done, asked),
     )
     limit = limit_of(observed)
-    sure = how_sure(
+    drawn = how_sure(
         limit,
         scenario,
         parameters,
@@ -148,9 +159,21 @@ def explain(
         pool,
         draws,
         jobs,
-        begun + budget_s if budget_s else math.inf,
+        begun + 2.0 * part_s if budget_s else math.inf,
         lambda done, asked: stage("draws", done, asked),
     )
+    indices = None
+    if sobol and drawn is not None:
+        indices = total_order(
+            limit.resource,
+            Point(registry.reference(scenario), parameters, options),
+            groups_of(drawn.places, drawn.shares),
+            sobol,
+            pool,
+            jobs,
+            begun + budget_s if budget_s else math.inf,
+            lambda done, asked: stage("Sobol", done, asked),
+        )
     return Page(
         scenario=scenario.name,
         parameters=dict(parameters),
@@ -167,7 +190,8 @@ def explain(
         path_by_line=tuple(grouped(observed.path, by_line)),
         resources=observed.resources,
         tried=tried,
-        sure=sure,
+        sure=None if drawn is None else drawn.sureness,
+        indices=indices,
     )
 
 

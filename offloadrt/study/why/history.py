@@ -10,6 +10,7 @@ from typing import NamedTuple
 import attrs
 
 from offloadrt.trace import Handover, Row
+from offloadrt.trace.kernel_names import plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 
@@ -237,7 +238,7 @@ class _Reading:
                 known.submitted = actor, time_ps
             return
         if label == "KernelStart":
-            run = KernelRun(kernel, row[7], row[8], cause, queue, actor, time_ps, number)
+            run = KernelRun(kernel, plain_kernel(row[7]), row[8], cause, queue, actor, time_ps, number)
             run.submitted = self._submitted.get(kernel, run.submitted)
             history.kernels[kernel] = run
             return

@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 
 import attrs
@@ -24,7 +24,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.draws import draws_of
 from offloadrt.study.why.observed import observe
-from offloadrt.study.why.sentence import Limit, limit_of
+from offloadrt.study.why.sentence import Limit, grouped, limit_of
 
 _MOST = 3
 
@@ -56,13 +56,23 @@ class Sureness:
         return text
 
 
-def limit_at(point: Point) -> bytes:
-    """Run one point, in whichever process, and return resource and call of its limit as JSON, or an error."""
+@attrs.frozen
+class Drawn:
+    """What the draws said: where they were, and the share of the critical path that the sentence's resource had."""
+
+    sureness: Sureness
+    places: tuple[Mapping[str, str | float], ...]
+    shares: tuple[float, ...]
+
+
+def shares_at(point: Point) -> bytes:
+    """Run one point, in whichever process; return its limit and the shares of its path as JSON, or an error."""
     try:
-        limit = limit_of(observe(registry.find(point.scenario), point.parameters, point.options))
+        observed = observe(registry.find(point.scenario), point.parameters, point.options)
     except (UserError, ScriptFailed) as error:
         return msgspec.json.encode({"error": str(error)})
-    return msgspec.json.encode({"limit": named(limit)})
+    shares = {one.name: one.share for one in grouped(observed.path, lambda part: part.blame)}
+    return msgspec.json.encode({"limit": named(limit_of(observed)), "shares": shares})
 
 
 def named(limit: Limit) -> str:
@@ -80,39 +90,63 @@ def how_sure(
     jobs: int = 1,
     deadline: float = math.inf,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
-) -> Sureness | None:
+) -> Drawn | None:
     """Run at `draws` places and compare their limits with this one; None when nothing is drawn.
 
     No run is begun after `deadline`, a reading of `time.monotonic`; `jobs` runs are made at a time. Raises UserError
     where SciPy is not installed.
     """
     drawn = draws_of(spec, {}, options, draws)
-    if not drawn:
-        return None
     reference = registry.reference(scenario)
+    points = [Point(reference, dict(given), place) for place in drawn]
+    said = [msgspec.json.decode(answer) for answer in in_time(shares_at, points, pool, jobs, deadline, advanced)]
+    if not said:
+        return None
+    places = [place.range_end for place, one in zip(drawn, said, strict=False) if "limit" in one]
+    limits = [one["limit"] for one in said if "limit" in one]
+    holds = [one == named(limit) for one in limits]
+    others = Counter(one for one in limits if one != named(limit))
+    failed = len(said) - len(limits)
+    sureness = Sureness(sum(holds), len(holds), dependences(holds, places), dict(others.most_common()), failed)
+    shares = tuple(one["shares"].get(limit.resource, 0.0) for one in said if "limit" in one)
+    return Drawn(sureness, tuple(places), shares)
+
+
+def in_time(
+    run: Callable[[Point], bytes],
+    points: Sequence[Point],
+    pool: Executor,
+    jobs: int,
+    deadline: float,
+    advanced: Callable[[int, int], object],
+) -> Iterator[bytes]:
+    """Yield the answers of the points in order, as far as their runs can begin before the deadline."""
     futures: list[Future[bytes]] = []
-    said: list[str | None] = []
-    while len(said) < len(drawn):
-        while len(futures) < min(len(drawn), len(said) + jobs) and time.monotonic() < deadline:
-            futures.append(pool.submit(limit_at, Point(reference, dict(given), drawn[len(futures)])))
-        if len(said) == len(futures):
-            break
-        said.append(msgspec.json.decode(futures[len(said)].result()).get("limit"))
-        advanced(len(said), len(drawn))
-    drawn = drawn[: len(said)]
-    holds = [one == named(limit) for one in said if one is not None]
-    places = [place.range_end for place, one in zip(drawn, said, strict=True) if one is not None]
-    others = Counter(one for one in said if one is not None and one != named(limit))
-    return Sureness(sum(holds), len(holds), dependences(holds, places), dict(others.most_common()), said.count(None))
+    for done, _ in enumerate(points):
+        while len(futures) < min(len(points), done + jobs) and time.monotonic() < deadline:
+            futures.append(pool.submit(run, points[len(futures)]))
+        if done == len(futures):
+            return
+        yield futures[done].result()
+        advanced(done + 1, len(points))
+
+
+def drawn_correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
+    """Return the correlation of each entry's place with a figure; 0 where one of the two does not vary."""
+    found = dict.fromkeys(places[0], 0.0) if places else {}
+    if len(set(figures)) > 1:
+        for entry in found:
+            found[entry] = statistics.correlation([float(place[entry]) for place in places], figures)
+    return found
 
 
 def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float]]) -> tuple[Dependence, ...]:
     """Return the entries whose places go with whether the sentence holds, by more than chance (two standard errors)."""
     if not holds or all(holds) or not any(holds):
         return ()
-    found = []
-    for entry in places[0]:
-        correlation = statistics.correlation([float(place[entry]) for place in places], [float(one) for one in holds])
-        if abs(correlation) > 2.0 / math.sqrt(len(holds)):
-            found.append(Dependence(entry, correlation))
+    found = [
+        Dependence(entry, correlation)
+        for entry, correlation in drawn_correlations(places, [float(one) for one in holds]).items()
+        if abs(correlation) > 2.0 / math.sqrt(len(holds))
+    ]
     return tuple(sorted(found, key=lambda one: -abs(one.correlation))[:_MOST])

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from offloadrt.models import openmp as omp
+from offloadrt.models.openmp.memory_copies import must_copy
 from offloadrt.papers.exahype.program.gathering import gather, scatter
 from offloadrt.papers.exahype.program.geometry import DOUBLE
 from offloadrt.papers.exahype.program.kernels import UpdateKernels, block_values
@@ -93,13 +94,13 @@ class OffloadManaged:
             gathered = t.array("gathered batch", count * geometry.input_values, phantom=phantom, kind="heap")
             await gather(t, geometry, batch, gathered)
             block = await self.manager.allocate(t, size, device=device, phantom=phantom)
-            await t.omp_target_memcpy(block, gathered, gathered.nbytes)
+            await must_copy(t, block, gathered, gathered.nbytes)
             t.free(gathered)
         else:
             block = await self.manager.allocate(t, size, device=device, phantom=phantom)
             for number, patch in enumerate(batch):
                 at = number * geometry.input_bytes
-                await t.omp_target_memcpy(block, patch, geometry.input_bytes, dst_offset=at)
+                await must_copy(t, block, patch, geometry.input_bytes, dst_offset=at)
         size = count * geometry.temporary_bytes
         temporaries = await self.manager.allocate(t, size, device=device, phantom=phantom)
         await t.target(
@@ -117,12 +118,12 @@ class OffloadManaged:
         if gather_on_host:
             values = count * geometry.output_values
             updated = t.array("updated batch", values, phantom=phantom, kind="heap")
-            await t.omp_target_memcpy(updated, block, updated.nbytes, src_offset=results)
+            await must_copy(t, updated, block, updated.nbytes, src_offset=results)
             await self.manager.free(t, block)
             await scatter(t, geometry, updated.values, batch)
             t.free(updated)
         else:
             for number, patch in enumerate(batch):
                 at = results + number * geometry.output_bytes
-                await t.omp_target_memcpy(patch, block, geometry.output_bytes, src_offset=at)
+                await must_copy(t, patch, block, geometry.output_bytes, src_offset=at)
             await self.manager.free(t, block)

@@ -9,6 +9,8 @@ typedef struct module {
   uint64_t *counters;
   const int64_t *rows;
   uint64_t count;
+  const place_t *places; /* of its sites */
+  uint32_t first_site, site_count;
   struct module *next;
 } module_t;
 
@@ -28,10 +30,11 @@ static module_t *modules;
 static uint32_t site_count = 1, site_room;
 static site_t *sites;
 
-DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t count, uint32_t *first_site, uint64_t accesses);
+DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t count, uint32_t *first_site, uint64_t accesses,
+                               const place_t *places);
 DEVICE void __offload_access(void *, uint32_t, uint32_t);
 DEVICE void __offload_count_range(void *, uint64_t, uint32_t);
-DEVICE void __offload_access_range(void *, uint64_t, uint32_t);
+DEVICE void __offload_access_range(void *, uint64_t, uint32_t, uint32_t);
 
 static void count_warp(site_t *site) {
   launch_t *launch = this_grid()->launch;
@@ -57,6 +60,8 @@ static void begin(launch_t *launch) {
     memset(sites + site_room, 0, (site_count - site_room) * sizeof *sites);
     site_room = site_count;
   }
+  if (launch->traced)
+    conflicts_begin();
   __offload_traced = (int32_t)launch->traced;
 }
 
@@ -82,9 +87,9 @@ static void end(void) {
 
 /* Called by a constructor of each module of the image. */
 DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t count, uint32_t *first_site,
-                               uint64_t accesses) {
+                               uint64_t accesses, const place_t *places) {
   module_t *module = malloc(sizeof *module);
-  *module = (module_t){counters, rows, count, modules};
+  *module = (module_t){counters, rows, count, places, site_count, (uint32_t)accesses, modules};
   *first_site = site_count;
   site_count += (uint32_t)accesses;
   if (!modules) {
@@ -93,6 +98,13 @@ DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t
       announce(&(image_t){begin, end});
   }
   modules = module;
+}
+
+DEVICE place_t place_of(uint32_t site) {
+  for (const module_t *module = modules; module; module = module->next)
+    if (site - module->first_site < module->site_count)
+      return module->places[site - module->first_site];
+  return (place_t){0};
 }
 
 /* ---- accesses ---- */
@@ -116,6 +128,10 @@ static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
 static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, uint32_t team) {
   uint64_t offset = address - array->device;
   bool own = way == 0; /* a load of what this launch has stored: its pages are those of the store */
+  for (uint64_t byte = offset; byte < offset + bytes; byte++) {
+    uint8_t *bits = &array->touched[byte / 4], stored = (uint8_t)(16 << byte % 4);
+    *bits |= way ? stored : *bits & stored ? 0 : (uint8_t)(1 << byte % 4);
+  }
   for (uint64_t sector = offset / SECTOR; sector <= (offset + bytes - 1) / SECTOR; sector++) {
     own = own && array->last_team[1][sector];
     if (array->last_team[way][sector] != team + 1) {
@@ -132,13 +148,36 @@ static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, uin
       array->first_team[way][page] = team + 1;
 }
 
-static array_t *put_down(uint64_t address, uint64_t bytes, uint32_t way, uint32_t *last) {
+/* What is no array's may be a variable of the image or of a stack, or the device's heap; it may also be a mistake. */
+static void stray(launch_t *launch, uint64_t address, uint64_t bytes, uint32_t way, uint32_t number) {
+  uint32_t low = 0, high = launch->array_count;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (launch->arrays[middle].device <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  find_stray(low ? &launch->arrays[low - 1] : NULL, low < launch->array_count ? &launch->arrays[low] : NULL, address, bytes,
+             way, number);
+}
+
+static array_t *put_down(uint64_t address, uint64_t bytes, uint32_t way, uint32_t *last, uint32_t number) {
   launch_t *launch = this_grid()->launch;
   array_t *array = array_at(launch, address, last);
   uint32_t team = this_team()->number;
+  launch->last_address = address;
+  launch->last = (party_t){{0}, number, way, team, this_grid()->current->thread};
+  launch->place_of = place_of;
   uint64_t inside = array ? array->device + array->size - address : 0;
-  if (array && bytes > inside)
+  if (array && bytes > inside) {
+    find_stray(array, NULL, address + inside, bytes - inside, way, number);
     bytes = inside; /* the program runs over the array's end */
+  }
+  if (array)
+    find_conflicts(array, address - array->device, bytes, way, number);
+  else
+    stray(launch, address, bytes, way, number);
   if (way & LOADS) {
     *(array ? &array->load_bytes : &launch->other_load_bytes) += bytes;
     if (array)
@@ -157,7 +196,7 @@ DEVICE void __offload_access(void *pointer, uint32_t bytes_and_way, uint32_t num
   site_t *site = &sites[number];
   const fiber_t *self = grid->current;
   uint64_t address = (uint64_t)pointer;
-  if (!put_down(address, bytes_and_way & 0xffff, bytes_and_way >> 16, &site->array))
+  if (!put_down(address, bytes_and_way & 0xffff, bytes_and_way >> 16, &site->array, number))
     return;
   uint32_t warp = self->thread / WARP;
   if (!site->used || site->team != self->team->number || site->warp != warp || site->phase != self->team->phase) {
@@ -192,9 +231,9 @@ DEVICE void __offload_count_range(void *pointer, uint64_t bytes, uint32_t way) {
   launch->counts[way & LOADS ? COUNT_LOAD_BYTES : COUNT_STORE_BYTES] += bytes;
 }
 
-DEVICE void __offload_access_range(void *pointer, uint64_t bytes, uint32_t way) {
+DEVICE void __offload_access_range(void *pointer, uint64_t bytes, uint32_t way, uint32_t number) {
   uint32_t last = 0;
   __offload_count_range(pointer, bytes, way);
   if (bytes)
-    put_down((uint64_t)pointer, bytes, way, &last);
+    put_down((uint64_t)pointer, bytes, way, &last, number);
 }

@@ -62,6 +62,7 @@ static fiber_t *new_fiber(void) {
   fiber->next = NULL;
   fiber->thread = fiber->level = 0;
   fiber->loop = 0;
+  fiber->strand = 0;
   return fiber;
 }
 
@@ -209,6 +210,7 @@ DEVICE void play_teams(void) {
     team_t *team = calloc(1, sizeof *team);
     team->threads = team->size = team->started = 1;
     team->number = grid->next_team++;
+    team->seen = grid->single.seen;
     self->team = team;
     self->thread = self->level = 0;
     grid->live_teams++;

@@ -43,6 +43,7 @@ static void every_iteration(void (*run)(uint64_t, void *), void *context, uint64
   uint32_t number = team->number, thread = self->thread, level = self->level, threads = grid->threads, size = team->size;
   team->size = threads;
   self->level = 1;
+  team->phase++;
   for (uint64_t i = 0; i < trips; i++) {
     if (distributed)
       team->number = (uint32_t)(i / threads);
@@ -53,6 +54,8 @@ static void every_iteration(void (*run)(uint64_t, void *), void *context, uint64
   team->size = size;
   self->thread = thread;
   self->level = level;
+  team->phase++;
+  know_all(team);
   uint32_t teams = distributed ? (uint32_t)((trips + threads - 1) / threads) : 1;
   launch->gpu_threads = launch->gpu_threads > trips ? launch->gpu_threads : trips;
   launch->played_threads = threads;

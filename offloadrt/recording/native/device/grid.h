@@ -41,6 +41,7 @@ typedef struct team {
   fiber_t *joining;    /* waits for the region's end */
   uint32_t asked_threads; /* num_threads of the next region; 0: none */
   int64_t range[2];    /* the iterations that `distribute` gave to the team: first and last */
+  uint32_t seen;       /* what was done before this release is known to its threads: conflicts.c */
   loop_t loops[LOOPS];
 } team_t;
 
@@ -52,6 +53,7 @@ struct fiber {
   uint32_t thread;
   uint32_t level;      /* parallel regions around; inner ones have one thread */
   uint64_t loop;       /* of the thread in its region, from 1 */
+  uint32_t strand;     /* conflicts.c */
 };
 
 typedef struct {
@@ -84,5 +86,15 @@ DEVICE void play_teams(void);
 /* regions.c */
 DEVICE void run_region(team_t *, outlined_t, void **arguments, int32_t count, uint32_t threads);
 DEVICE void call_outlined(outlined_t, int32_t thread, int32_t second, void **arguments, int32_t count);
+
+/* conflicts.c */
+DEVICE void conflicts_begin(void);
+DEVICE void find_conflicts(array_t *, uint64_t offset, uint64_t bytes, uint32_t way, uint32_t site);
+DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site);
+DEVICE void synchronize(void *where, bool acquires, bool releases);
+DEVICE void know_all(team_t *); /* all that was done in the launch so far comes before what the team does from now on */
+
+/* costs.c */
+DEVICE place_t place_of(uint32_t site);
 
 static inline team_t *this_team(void) { return this_grid()->current->team; }

@@ -27,15 +27,18 @@ static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 DEVICE void __offload_team_each(void);
 DEVICE void __offload_team_each(void) { this_grid()->team_each = true; }
 
+/* Where neither a clause nor a loop says how many teams there are, more than one shows what they do to one another. */
+enum { OPEN_TEAMS = 2 };
+
 /* A kernel's grid: what the program says; else a thread for each iteration of the combined loop, a team for each iteration
- * where the loop is the teams' alone, or one team. */
+ * where the loop is the teams' alone, or two teams. */
 static void set_grid(grid_t *grid) {
   launch_t *launch = grid->launch;
   uint32_t limit = grid->asked_limit ? grid->asked_limit : launch->threads;
   grid->threads = limit ? limit : DEFAULT_THREADS;
   grid->teams = grid->asked_teams ? grid->asked_teams : launch->teams;
   if (!grid->teams)
-    grid->teams = !launch->trip     ? 1
+    grid->teams = !launch->trip     ? OPEN_TEAMS
                   : grid->team_each ? (uint32_t)launch->trip
                                     : (uint32_t)((launch->trip + grid->threads - 1) / grid->threads);
   launch->played_teams = grid->teams;
@@ -55,9 +58,11 @@ DEVICE void __kmpc_fork_teams(void *location, int32_t count, outlined_t body, ..
   grid->league_arguments = arguments;
   grid->league_argument_count = count;
   grid->next_team = 0;
+  know_all(&grid->single);
   play_teams();
   if (grid->live_teams)
     wait_as(&grid->joining);
+  know_all(&grid->single);
   grid->teams = grid->next_team = grid->asked_teams = grid->asked_limit = 0;
   grid->team_each = false;
 }
@@ -79,6 +84,7 @@ DEVICE void run_region(team_t *team, outlined_t body, void **arguments, int32_t 
   team->started = team->finished = team->arrived = 0;
   for (int i = 0; i < LOOPS; i++)
     team->loops[i].number = 0;
+  team->phase++;
   play_threads(team);
   if (team->finished < team->threads)
     wait_as(&team->joining);

@@ -8,11 +8,15 @@ typedef void (*combine_t)(void *, void *);
 /* A fiber gives its turn away only where it waits, so a thread that combines its value is alone with the result. */
 DEVICE int32_t __kmpc_reduce_nowait(void *location, int32_t thread, int32_t count, size_t bytes, void *data,
                                     combine_t combine, void *lock) {
-  (void)location, (void)thread, (void)count, (void)bytes, (void)data, (void)combine, (void)lock;
+  (void)location, (void)thread, (void)count, (void)bytes, (void)data, (void)combine;
+  synchronize(lock, true, false);
   return 1;
 }
 
-DEVICE void __kmpc_end_reduce_nowait(void *location, int32_t thread, void *lock) { (void)location, (void)thread, (void)lock; }
+DEVICE void __kmpc_end_reduce_nowait(void *location, int32_t thread, void *lock) {
+  (void)location, (void)thread;
+  synchronize(lock, false, true);
+}
 
 DEVICE int32_t __kmpc_reduce(void *location, int32_t thread, int32_t count, size_t bytes, void *data, combine_t combine,
                              void *lock) {
@@ -20,7 +24,7 @@ DEVICE int32_t __kmpc_reduce(void *location, int32_t thread, int32_t count, size
 }
 
 DEVICE void __kmpc_end_reduce(void *location, int32_t thread, void *lock) {
-  (void)location, (void)thread, (void)lock;
+  __kmpc_end_reduce_nowait(location, thread, lock);
   barrier(this_team());
 }
 
@@ -29,6 +33,12 @@ static void take(int32_t *word) {
   while (*(volatile int32_t *)word)
     give_turn();
   *word = 1;
+  synchronize(word, true, false);
+}
+
+static void give_back(int32_t *word) {
+  synchronize(word, false, true);
+  *word = 0;
 }
 
 DEVICE void __kmpc_critical(void *location, int32_t thread, void *lock) {
@@ -43,20 +53,29 @@ DEVICE void __kmpc_critical_with_hint(void *location, int32_t thread, void *lock
 
 DEVICE void __kmpc_end_critical(void *location, int32_t thread, void *lock) {
   (void)location, (void)thread;
-  *(int32_t *)lock = 0;
+  give_back(lock);
 }
 
 DEVICE void omp_init_lock(void *lock) { *(int32_t *)lock = 0; }
 DEVICE void omp_destroy_lock(void *lock) { (void)lock; }
 DEVICE void omp_set_lock(void *lock) { take(lock); }
-DEVICE void omp_unset_lock(void *lock) { *(int32_t *)lock = 0; }
+DEVICE void omp_unset_lock(void *lock) { give_back(lock); }
 DEVICE int omp_test_lock(void *lock) {
   int32_t *word = lock;
-  return *word ? 0 : (*word = 1);
+  if (*word)
+    return 0;
+  take(word);
+  return 1;
 }
 
-DEVICE void __kmpc_ordered(void *location, int32_t thread) { (void)location, (void)thread; }
-DEVICE void __kmpc_end_ordered(void *location, int32_t thread) { (void)location, (void)thread; }
+DEVICE void __kmpc_ordered(void *location, int32_t thread) {
+  (void)location, (void)thread;
+  synchronize(this_team(), true, false);
+}
+DEVICE void __kmpc_end_ordered(void *location, int32_t thread) {
+  (void)location, (void)thread;
+  synchronize(this_team(), false, true);
+}
 DEVICE void __kmpc_flush(void *location) { (void)location; }
 
 static uint32_t thread_in_team(void) {

@@ -89,16 +89,20 @@ static void countCall(Row &row, const CallBase &call) {
     addSpecial(row, call.getType());
 }
 
+template <class Instruction> static unsigned syncs(const Instruction &access) {
+  return access.isVolatile() || access.isAtomic() ? SYNC : 0;
+}
+
 bool accessOf(Instruction &instruction, const DataLayout &layout, Access &access) {
   Type *type;
   if (auto *load = dyn_cast<LoadInst>(&instruction))
-    access = {&instruction, load->getPointerOperand(), 0, LOADS}, type = load->getType();
+    access = {&instruction, load->getPointerOperand(), 0, LOADS | syncs(*load)}, type = load->getType();
   else if (auto *store = dyn_cast<StoreInst>(&instruction))
-    access = {&instruction, store->getPointerOperand(), 0, STORES}, type = store->getValueOperand()->getType();
+    access = {&instruction, store->getPointerOperand(), 0, STORES | syncs(*store)}, type = store->getValueOperand()->getType();
   else if (auto *update = dyn_cast<AtomicRMWInst>(&instruction))
-    access = {&instruction, update->getPointerOperand(), 0, LOADS | STORES | ATOMIC}, type = update->getType();
+    access = {&instruction, update->getPointerOperand(), 0, LOADS | STORES | ATOMIC | SYNC}, type = update->getType();
   else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&instruction)) {
-    access = {&instruction, exchange->getPointerOperand(), 0, LOADS | STORES | ATOMIC};
+    access = {&instruction, exchange->getPointerOperand(), 0, LOADS | STORES | ATOMIC | SYNC};
     type = exchange->getCompareOperand()->getType();
   } else
     return false;

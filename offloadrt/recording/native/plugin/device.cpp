@@ -30,7 +30,10 @@ private:
   void addCounter(BasicBlock &, size_t row);
   void separateCounters(Function &);
   void report(const Access &, size_t site);
-  void countRange(MemIntrinsic &, const char *function);
+  void countRange(MemIntrinsic &);
+  void reportRange(MemIntrinsic &, size_t site);
+  Value *siteNumber(IRBuilder<> &, size_t site);
+  Constant *places();
   void mayYield(Instruction &);
   void addConstructor();
   GlobalVariable *hidden(Type *, const char *name);
@@ -152,20 +155,62 @@ void Device::separateCounters(Function &function) {
 
 void Device::report(const Access &access, size_t site) {
   IRBuilder<> builder(access.instruction);
-  Value *number = builder.CreateAdd(builder.CreateLoad(i32, firstSite), ConstantInt::get(i32, site));
   builder.CreateCall(module.getOrInsertFunction("__offload_access", none, pointer, i32, i32),
-                     {access.pointer, ConstantInt::get(i32, access.bytes | access.way << 16), number});
+                     {access.pointer, ConstantInt::get(i32, access.bytes | access.way << 16), siteNumber(builder, site)});
+}
+
+Value *Device::siteNumber(IRBuilder<> &builder, size_t site) {
+  return builder.CreateAdd(builder.CreateLoad(i32, firstSite), ConstantInt::get(i32, site));
+}
+
+// The pointers of a copy or a fill that are not the thread's own, with what is done there: loads come first.
+SmallVector<std::pair<Value *, unsigned>, 2> sidesOf(MemIntrinsic &range) {
+  SmallVector<std::pair<Value *, unsigned>, 2> sides;
+  if (auto *copy = dyn_cast<MemTransferInst>(&range); copy && !isStack(copy->getSource()))
+    sides.push_back({copy->getSource(), LOADS});
+  if (!isStack(range.getDest()))
+    sides.push_back({range.getDest(), STORES});
+  return sides;
 }
 
 // A copy or fill whose length is known at run time only is counted by the device runtime.
-void Device::countRange(MemIntrinsic &range, const char *function) {
+void Device::countRange(MemIntrinsic &range) {
   IRBuilder<> builder(&range);
-  FunctionCallee callee = module.getOrInsertFunction(function, none, pointer, i64, i32);
-  Value *length = builder.CreateZExtOrTrunc(range.getLength(), i64);
-  if (!isStack(range.getDest()))
-    builder.CreateCall(callee, {range.getDest(), length, ConstantInt::get(i32, STORES)});
-  if (auto *copy = dyn_cast<MemTransferInst>(&range); copy && !isStack(copy->getSource()))
-    builder.CreateCall(callee, {copy->getSource(), length, ConstantInt::get(i32, LOADS)});
+  FunctionCallee callee = module.getOrInsertFunction("__offload_count_range", none, pointer, i64, i32);
+  for (auto [side, way] : sidesOf(range))
+    builder.CreateCall(callee, {side, builder.CreateZExtOrTrunc(range.getLength(), i64), ConstantInt::get(i32, way)});
+}
+
+void Device::reportRange(MemIntrinsic &range, size_t site) {
+  IRBuilder<> builder(&range);
+  FunctionCallee callee = module.getOrInsertFunction("__offload_access_range", none, pointer, i64, i32, i32);
+  for (auto [side, way] : sidesOf(range))
+    builder.CreateCall(callee, {side, builder.CreateZExtOrTrunc(range.getLength(), i64), ConstantInt::get(i32, way),
+                                siteNumber(builder, site)});
+}
+
+// The line of each site: that of the access, then those of copies and fills.
+Constant *Device::places() {
+  StructType *type = StructType::get(pointer, i32);
+  StringMap<Constant *> files;
+  std::vector<Constant *> all;
+  auto add = [&](const Instruction &instruction) {
+    const DILocation *location = instruction.getDebugLoc();
+    StringRef file = location ? location->getFilename() : "";
+    Constant *&name = files[file];
+    if (!name) {
+      Constant *text = ConstantDataArray::getString(context, file);
+      name = new GlobalVariable(module, text->getType(), true, GlobalValue::PrivateLinkage, text, "__offload_file");
+    }
+    all.push_back(ConstantStruct::get(type, {name, ConstantInt::get(i32, location ? location->getLine() : 0)}));
+  };
+  for (const Access &access : accesses)
+    add(*access.instruction);
+  for (const MemIntrinsic *range : tracedRanges)
+    add(*range);
+  auto *array = ArrayType::get(type, all.size());
+  return new GlobalVariable(module, array, true, GlobalValue::InternalLinkage, ConstantArray::get(array, all),
+                            "__offload_places");
 }
 
 // The threads of the grid are played one after the other. One that polls must give the others a turn now and then.
@@ -180,12 +225,12 @@ void Device::mayYield(Instruction &instruction) {
 }
 
 void Device::addConstructor() {
-  FunctionCallee callee = module.getOrInsertFunction("__offload_register", none, pointer, pointer, i64, pointer, i64);
+  FunctionCallee callee = module.getOrInsertFunction("__offload_register", none, pointer, pointer, i64, pointer, i64, pointer);
   auto *constructor = Function::Create(FunctionType::get(none, false), GlobalValue::InternalLinkage,
                                        "__offload_constructor", module);
   IRBuilder<> builder(BasicBlock::Create(context, "entry", constructor));
   builder.CreateCall(callee, {counters, table, ConstantInt::get(i64, rows.size()), firstSite,
-                              ConstantInt::get(i64, accesses.size())});
+                              ConstantInt::get(i64, accesses.size() + tracedRanges.size()), places()});
   builder.CreateRetVoid();
   appendToGlobalCtors(module, constructor, 0);
 }
@@ -217,9 +262,9 @@ bool Device::run() {
   for (size_t site = 0; site < accesses.size(); site++)
     report(accesses[site], site);
   for (MemIntrinsic *range : ranges)
-    countRange(*range, "__offload_count_range");
-  for (MemIntrinsic *range : tracedRanges)
-    countRange(*range, "__offload_access_range");
+    countRange(*range);
+  for (size_t place = 0; place < tracedRanges.size(); place++)
+    reportRange(*tracedRanges[place], accesses.size() + place);
   for (Instruction *instruction : spins)
     mayYield(*instruction);
   for (auto &[plain, traced] : versions)

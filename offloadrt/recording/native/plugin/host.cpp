@@ -14,7 +14,8 @@ using namespace llvm;
 namespace offload {
 namespace {
 
-constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range";
+constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range",
+                    *Given = "__offload_given";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -45,8 +46,14 @@ void reportTouch(const Access &access) {
     Value *report = here.CreateICmpNE(here.CreateAnd(wanted, each), here.getInt8(0));
     here.SetInsertPoint(SplitBlockAndInsertIfThen(report, access.instruction->getIterator(), false));
     auto *type = FunctionType::get(here.getVoidTy(), {here.getInt64Ty(), here.getInt32Ty()}, false);
-    here.CreateCall(type, here.CreateLoad(here.getPtrTy(), module.getNamedGlobal(Touch)), {address, here.getInt32(each)});
+    here.CreateCall(type, here.CreateLoad(here.getPtrTy(), module.getNamedGlobal(Touch)), {address, here.getInt32(each | access.bytes << 8)});
   }
+}
+
+// Whether a pointer is to what nobody can store into, as the text of a format.
+bool isConstantData(const Value *argument) {
+  auto *variable = dyn_cast<GlobalVariable>(argument->stripPointerCasts());
+  return variable && variable->isConstant();
 }
 
 void reportRange(MemIntrinsic &range) {
@@ -66,6 +73,45 @@ void reportRange(MemIntrinsic &range) {
     report(copy->getSource(), LOADS);
 }
 
+// Arguments by which a function may store into memory of the program, though this module does not see it do so.
+SmallVector<Value *, 4> givenBy(const CallBase &call) {
+  SmallVector<Value *, 4> given;
+  const Function *callee = call.getCalledFunction();
+  if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.onlyReadsMemory())
+    return given;
+  if (callee && (!callee->isDeclaration() || callee->getName().starts_with("__kmpc_") || callee->getName().starts_with("__tgt_") ||
+                 callee->getName().starts_with("omp_") || callee->getName() == "free"))
+    return given;
+  for (unsigned number = 0; number < call.arg_size(); number++) {
+    Value *argument = call.getArgOperand(number);
+    if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isStack(argument) &&
+        !isConstantData(argument) && !call.onlyReadsMemory(number))
+      given.push_back(argument);
+  }
+  return given;
+}
+
+void reportGiven(CallBase &call) {
+  IRBuilder<> builder(&call);
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
+  for (Value *argument : givenBy(call))
+    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Given)),
+                       {builder.CreatePtrToInt(argument, builder.getInt64Ty())});
+}
+
+// Tells the recorder of the variables of a module: arrays that the program need not allocate.
+void tellVariables(Module &module, IRBuilder<> &builder, Value *tell) {
+  PointerType *pointer = builder.getPtrTy();
+  auto *type = FunctionType::get(builder.getVoidTy(), {pointer, builder.getInt64Ty(), pointer}, false);
+  for (GlobalVariable &variable : module.globals())
+    if (!variable.isDeclaration() && !variable.isConstant() && !variable.isThreadLocal() &&
+        !variable.getName().starts_with("__offload_") && !variable.getName().starts_with("llvm.") &&
+        !variable.getName().starts_with(".") && !variable.hasSection())
+      builder.CreateCall(type, tell,
+                         {&variable, builder.getInt64(module.getDataLayout().getTypeAllocSize(variable.getValueType())),
+                          builder.CreateGlobalString(variable.getName(), "__offload_variable")});
+}
+
 // At the start of the program: asks the recorder, if there is one, for its table and functions.
 void addConstructor(Module &module) {
   LLVMContext &context = module.getContext();
@@ -83,7 +129,9 @@ void addConstructor(Module &module) {
   builder.SetInsertPoint(ask);
   builder.CreateStore(found("offload_recorder_touch"), module.getNamedGlobal(Touch));
   builder.CreateStore(found("offload_recorder_range"), module.getNamedGlobal(Range));
+  builder.CreateStore(found("offload_recorder_given"), module.getNamedGlobal(Given));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
+  tellVariables(module, builder, found("offload_recorder_variable"));
   builder.CreateBr(end);
   builder.SetInsertPoint(end);
   builder.CreateRetVoid();
@@ -97,6 +145,7 @@ bool instrumentHost(Module &module) {
   std::vector<std::pair<Function *, Function *>> versions;
   std::vector<Access> accesses;
   std::vector<MemIntrinsic *> ranges;
+  std::vector<CallBase *> calls;
   std::vector<Function *> functions;
   for (Function &function : module) // the host's version of a kernel runs only where the device is missing
     if (mayClone(function) && !function.getName().starts_with("__omp_offloading"))
@@ -107,7 +156,8 @@ bool instrumentHost(Module &module) {
       for (Instruction &instruction : block) {
         Access access;
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
-        if (range || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
+        auto *call = dyn_cast<CallBase>(&instruction);
+        if (range || (call && !givenBy(*call).empty()) || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
           reported.push_back(&instruction);
       }
     if (reported.empty())
@@ -119,18 +169,22 @@ bool instrumentHost(Module &module) {
       Access access;
       if (auto *range = dyn_cast<MemIntrinsic>(twin))
         ranges.push_back(range);
+      else if (auto *call = dyn_cast<CallBase>(twin))
+        calls.push_back(call);
       else if (accessOf(*twin, layout, access))
         accesses.push_back(access);
     }
   }
   if (versions.empty())
     return false;
-  for (const char *name : {Table, Touch, Range})
+  for (const char *name : {Table, Touch, Range, Given})
     slot(module, name);
   for (const Access &access : accesses)
     reportTouch(access);
   for (MemIntrinsic *range : ranges)
     reportRange(*range);
+  for (CallBase *call : calls)
+    reportGiven(*call);
   for (auto &[plain, touching] : versions)
     dispatch(*plain, *touching, isRecorded);
   addConstructor(module);

@@ -18,7 +18,7 @@ using Row = std::array<int64_t, COUNTS>; // what one execution of a basic block 
 struct Access {
   llvm::Instruction *instruction;
   llvm::Value *pointer;
-  unsigned bytes, way; // way: LOADS, STORES, ATOMIC of slots.h
+  unsigned bytes, way; // way: LOADS, STORES, ATOMIC, SYNC of slots.h
 };
 
 // counting.cpp

@@ -100,7 +100,7 @@ void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint6
   slot->word[5] = (uint64_t)mapper;
   end_slot(slot, SLOT_ITEM, index, 0);
   /* What the program did not allocate on the heap (its globals) is known from here on. */
-  if (size >= SMALLEST_TRACKED && !(type & LITERAL))
+  if (size > 0 && !(type & LITERAL) && (size >= SMALLEST_TRACKED || tracks_bytes()))
     track(begin, (uint64_t)size);
 }
 

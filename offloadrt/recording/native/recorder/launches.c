@@ -21,6 +21,7 @@ typedef struct {
 
 typedef struct {
   uint64_t device, host, size;
+  bool padded;
 } block_t;
 
 static pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER; /* blocks and shapes */
@@ -46,7 +47,7 @@ EXPORT void offload_recorder_image(const image_t *image) {
   pthread_mutex_unlock(&tables);
 }
 
-void array_allocated(uint64_t address, uint64_t host, uint64_t size) {
+void array_allocated(uint64_t address, uint64_t host, uint64_t size, bool padded) {
   pthread_mutex_lock(&tables);
   if (block_count == block_room) {
     block_room = block_room * 2 + 64;
@@ -55,7 +56,7 @@ void array_allocated(uint64_t address, uint64_t host, uint64_t size) {
   size_t at = block_count++;
   for (; at && blocks[at - 1].device > address; at--)
     blocks[at] = blocks[at - 1];
-  blocks[at] = (block_t){address, host, size};
+  blocks[at] = (block_t){address, host, size, padded};
   pthread_mutex_unlock(&tables);
 }
 
@@ -95,13 +96,65 @@ void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip) 
 
 void launch_left(void) { shape = NULL; }
 
+/* Races are looked for in the smallest arrays, as far as this memory for what is kept of them reaches. */
+enum { WATCHED = 128 << 20 };
+
+static int by_size(const void *left, const void *right) {
+  uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+  return a < b ? -1 : a > b;
+}
+
+/* The largest size of arrays that are watched. Called with the tables locked. */
+static uint64_t largest_watched(void) {
+  uint64_t *sizes = calloc(block_count + 1, sizeof *sizes), sum = 0, largest = 0;
+  for (size_t i = 0; i < block_count; i++)
+    sizes[i] = blocks[i].size;
+  qsort(sizes, block_count, sizeof *sizes, by_size);
+  for (size_t i = 0; i < block_count && (sum += sizes[i]) <= WATCHED; i++)
+    largest = sizes[i];
+  free(sizes);
+  return largest;
+}
+
+/* ---- what of the host's memory a kernel comes to ---- */
+enum { KNOWN = 1 << 12 };
+static __thread host_block_t *host_blocks;
+static __thread size_t host_block_count;
+static __thread uint64_t *not_hosts; /* places of 16 bytes that are known not to be the host's */
+
+static bool is_host(uint64_t address) {
+  uint64_t *known = &not_hosts[address / 16 % KNOWN];
+  if (*known == address / 16)
+    return false;
+  size_t low = 0, high = host_block_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (host_blocks[middle].begin <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low && address - host_blocks[low - 1].begin < host_blocks[low - 1].bytes)
+    return true;
+  *known = address / 16;
+  return false;
+}
+
 static void take_arrays(void) {
+  host_blocks = host_memory(&host_block_count);
+  not_hosts = calloc(KNOWN, sizeof *not_hosts);
+  launch.is_host = is_host;
+  launch.races = calloc(FINDINGS, sizeof *launch.races);
+  launch.strays = calloc(FINDINGS, sizeof *launch.strays);
   pthread_mutex_lock(&tables);
+  uint64_t watched = largest_watched();
   launch.arrays = calloc(block_count + 1, sizeof *launch.arrays);
   launch.array_count = (uint32_t)block_count;
   for (size_t i = 0; i < block_count; i++) {
     array_t *array = &launch.arrays[i];
-    *array = (array_t){.device = blocks[i].device, .host = blocks[i].host, .size = blocks[i].size};
+    *array = (array_t){.device = blocks[i].device, .host = blocks[i].host, .size = blocks[i].size, .padded = blocks[i].padded};
+    array->touched = calloc(array->size / 4 + 2, 1);
+    array->cells = array->size <= watched ? calloc(array->size / 4 + 2, sizeof *array->cells) : NULL;
     for (int way = 0; way < 2; way++) { /* untouched parts of these tables never become memory */
       array->last_team[way] = calloc(array->size / SECTOR + 2, 4);
       array->first_team[way] = calloc(array->size / PAGE + 2, 4);
@@ -116,7 +169,19 @@ static void drop_arrays(void) {
       free(launch.arrays[i].last_team[way]);
       free(launch.arrays[i].first_team[way]);
     }
+  for (uint32_t i = 0; i < launch.array_count; i++) {
+    free(launch.arrays[i].touched);
+    free(launch.arrays[i].cells);
+  }
   free(launch.arrays);
+  free(launch.races);
+  free(launch.strays);
+  free(host_blocks);
+  free(not_hosts);
+  host_blocks = NULL;
+  not_hosts = NULL;
+  launch.races = NULL;
+  launch.strays = NULL;
   launch.arrays = NULL;
   launch.array_count = 0;
 }
@@ -134,8 +199,10 @@ void submit_begin(void) {
   launch.trip = shape->trip;
   launch.traced = shape->to_trace > 0;
   launch.may_shorten = !shape->asks_who;
-  if (launch.traced)
+  if (launch.traced) {
     take_arrays();
+    watch_crashes();
+  }
   this_thread()->inside = was_inside;
   for (size_t i = 0; i < image_count; i++)
     images[i].begin(&launch);
@@ -163,138 +230,6 @@ static void plan_next(void) {
   pthread_mutex_unlock(&tables);
 }
 
-/* ---- slots ---- */
-typedef struct {
-  uint64_t page, pages, first, last; /* teams that touched the first and the last page first */
-} run_t;
-
-static int by_team(const void *left, const void *right) {
-  const run_t *a = left, *b = right;
-  if (a->first != b->first)
-    return a->first < b->first ? -1 : 1;
-  return a->page < b->page ? -1 : a->page > b->page;
-}
-
-/* Joins neighbouring pages whose first teams are evenly spaced, up to one team: a kernel that streams has one run. */
-static run_t *runs_of(const uint32_t *first_team, size_t pages, uint32_t *count) {
-  run_t *runs = NULL;
-  size_t room = 0;
-  int64_t step = 0;
-  *count = 0;
-  for (size_t page = 0; page < pages; page++) {
-    if (!first_team[page])
-      continue;
-    uint64_t team = first_team[page] - 1;
-    run_t *run = *count ? &runs[*count - 1] : NULL;
-    if (run && run->page + run->pages == page) {
-      int64_t delta = (int64_t)team - (int64_t)run->last;
-      if (run->pages == 1)
-        step = delta;
-      if (delta >= step - 1 && delta <= step + 1) {
-        run->pages++;
-        run->last = team;
-        continue;
-      }
-    }
-    if (*count == room) {
-      room = room * 2 + 16;
-      runs = realloc(runs, room * sizeof *runs);
-    }
-    runs[(*count)++] = (run_t){page, 1, team, team};
-  }
-  if (runs)
-    qsort(runs, *count, sizeof *runs, by_team);
-  return runs;
-}
-
-static uint64_t touched(const uint32_t *table, size_t entries) {
-  uint64_t count = 0;
-  for (size_t i = 0; i < entries; i++)
-    count += table[i] != 0;
-  return count;
-}
-
-static void put_array(uint32_t index, run_t *const *runs, const uint32_t *run_count) {
-  const array_t *array = &launch.arrays[index];
-  size_t sectors = array->size / SECTOR + 2;
-  slot_t *slot = next_slot();
-  slot->word[0] = array->host;
-  slot->word[1] = array->device;
-  slot->word[2] = array->size;
-  slot->word[3] = array->load_bytes;
-  slot->word[4] = array->store_bytes;
-  end_slot(slot, SLOT_ARRAY, index, 0);
-  slot = next_slot();
-  slot->word[0] = touched(array->last_team[0], sectors);
-  slot->word[1] = touched(array->last_team[1], sectors);
-  slot->word[2] = array->team_sectors[0];
-  slot->word[3] = array->team_sectors[1];
-  end_slot(slot, SLOT_SECTORS, index, 0);
-  for (int way = 0; way < 2; way++)
-    for (uint32_t i = 0; i < run_count[way]; i++) {
-      slot = next_slot();
-      slot->word[0] = runs[way][i].page;
-      slot->word[1] = runs[way][i].pages;
-      slot->word[2] = runs[way][i].first;
-      slot->word[3] = runs[way][i].last;
-      end_slot(slot, SLOT_PAGES, way ? STORES : LOADS, index);
-    }
-}
-
-static void put_launch(uint32_t slots) {
-  slot_t *slot = next_slot();
-  slot->word[0] = now();
-  slot->word[1] = this_thread()->call;
-  slot->word[2] = launch.played_teams;
-  slot->word[3] = launch.played_threads;
-  slot->word[4] = launch.trip;
-  slot->word[5] = launch.gpu_threads;
-  slot->word[6] = launch.barriers;
-  end_slot(slot, SLOT_LAUNCH, launch.traced, slots);
-  for (uint32_t part = 0; part < COUNTS_SLOTS; part++) {
-    slot = next_slot();
-    for (uint32_t i = 0; i < COUNTS_PER_SLOT && part * COUNTS_PER_SLOT + i < COUNTS; i++)
-      slot->word[i] = launch.counts[part * COUNTS_PER_SLOT + i];
-    end_slot(slot, SLOT_COUNTS, part, 0);
-  }
-  if (!launch.traced)
-    return;
-  slot = next_slot();
-  slot->word[0] = launch.warp_instructions;
-  slot->word[1] = launch.warp_sectors;
-  slot->word[2] = launch.warp_lanes;
-  slot->word[3] = launch.other_load_bytes;
-  slot->word[4] = launch.other_store_bytes;
-  end_slot(slot, SLOT_WARP, 0, 0);
-}
-
-static void write_launch(void) {
-  if (!launch.traced) {
-    put_launch(COUNTS_SLOTS);
-    return;
-  }
-  uint32_t slots = COUNTS_SLOTS + 1;
-  run_t *(*runs)[2] = calloc(launch.array_count + 1, sizeof *runs);
-  uint32_t(*run_count)[2] = calloc(launch.array_count + 1, sizeof *run_count);
-  for (uint32_t i = 0; i < launch.array_count; i++) {
-    array_t *array = &launch.arrays[i];
-    if (!array->load_bytes && !array->store_bytes)
-      continue;
-    for (int way = 0; way < 2; way++)
-      runs[i][way] = runs_of(array->first_team[way], array->size / PAGE + 2, &run_count[i][way]);
-    slots += 2 + run_count[i][0] + run_count[i][1];
-  }
-  put_launch(slots);
-  for (uint32_t i = 0; i < launch.array_count; i++) {
-    if (launch.arrays[i].load_bytes || launch.arrays[i].store_bytes)
-      put_array(i, runs[i], run_count[i]);
-    free(runs[i][0]);
-    free(runs[i][1]);
-  }
-  free(runs);
-  free(run_count);
-}
-
 static bool was_counted(void) {
   for (int i = 0; i < COUNTS; i++)
     if (launch.counts[i])
@@ -310,10 +245,31 @@ void submit_end(void) {
   bool was_inside = this_thread()->inside;
   this_thread()->inside = true;
   if (was_counted()) /* else the kernel is of an image that the wrapper did not make */
-    write_launch();
+    write_launch(&launch);
   plan_next();
   drop_arrays();
   submitted = false;
   pthread_mutex_unlock(&device);
   this_thread()->inside = was_inside;
+}
+
+/* ---- a kernel that crashes ---- */
+enum { NEAR = 64, FRAME = 64 << 10 };
+
+static bool is_near(uint64_t address, uint64_t place, uint64_t bytes) { return address + bytes - place < 2 * bytes; }
+
+/* The launch is written as far as it went, with the access that cannot be made. */
+bool end_crashed(uint64_t address, uint64_t stack_pointer) {
+  if (!submitted || !launch.traced || !launch.place_of)
+    return false;
+  enum stray kind = is_near(address, stack_pointer, FRAME)         ? STRAY_STACK
+                    : is_near(address, launch.last_address, NEAR) ? STRAY_CRASH
+                                                                   : 0;
+  if (!kind)
+    return false;
+  launch.last.place = launch.place_of(launch.last.site);
+  launch.stray_count -= launch.stray_count == FINDINGS;
+  launch.strays[launch.stray_count++] = (stray_t){kind, UINT32_MAX, address, 1, launch.last};
+  submit_end();
+  return true;
 }

@@ -4,6 +4,7 @@
 #include "recorder.h"
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,14 +15,95 @@ extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
-enum { SMALLEST = 4096, MALLOC = 1, CALLOC, REALLOC, ALIGNED };
+enum { SMALLEST = 1024, MALLOC = 1, CALLOC, REALLOC, ALIGNED };
 
 static bool shared;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static host_block_t *live; /* a hash table of allocations; bytes 0: unused, or freed */
+static size_t live_room, live_used;
+
+static host_block_t *place_of(uint64_t begin) {
+  size_t at = (begin * 0x9e3779b97f4a7c15u >> 32) & (live_room - 1);
+  while (live[at].begin && live[at].begin != begin)
+    at = (at + 1) & (live_room - 1);
+  return &live[at];
+}
+
+/* Called inside the recorder. */
+static void keep(uint64_t begin, uint64_t bytes) {
+  pthread_mutex_lock(&mutex);
+  if (live_used * 2 >= live_room) {
+    host_block_t *old = live;
+    size_t old_room = live_room, count = 0;
+    for (size_t i = 0; i < old_room; i++)
+      count += old[i].bytes != 0;
+    live_room = 256;
+    while (live_room < count * 4)
+      live_room *= 2;
+    live = __libc_calloc(live_room, sizeof *live);
+    live_used = 0;
+    for (size_t i = 0; i < old_room; i++)
+      if (old[i].bytes) {
+        *place_of(old[i].begin) = old[i];
+        live_used++;
+      }
+    __libc_free(old);
+  }
+  host_block_t *place = place_of(begin);
+  live_used += !place->begin;
+  *place = (host_block_t){begin, bytes};
+  pthread_mutex_unlock(&mutex);
+}
+
+static void drop(uint64_t begin) {
+  pthread_mutex_lock(&mutex);
+  if (live_room)
+    place_of(begin)->bytes = 0;
+  pthread_mutex_unlock(&mutex);
+}
+
+static int by_begin(const void *left, const void *right) {
+  const host_block_t *a = left, *b = right;
+  return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+host_block_t *host_memory(size_t *count) {
+  pthread_mutex_lock(&mutex);
+  host_block_t *blocks = __libc_malloc((live_used + 1) * sizeof *blocks);
+  *count = 0;
+  for (size_t i = 0; i < live_room && !shared; i++)
+    if (live[i].bytes)
+      blocks[(*count)++] = live[i];
+  pthread_mutex_unlock(&mutex);
+  qsort(blocks, *count, sizeof *blocks, by_begin);
+  return blocks;
+}
+
+/* Called by a constructor of a module of the program for each of its variables. */
+EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char *name);
+EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char *name) {
+  start_recording();
+  if (!recording())
+    return;
+  this_thread()->inside = true;
+  line_begin("variable");
+  line_number("at", (int64_t)(uint64_t)address);
+  line_number("size", (int64_t)bytes);
+  line_text("name", name);
+  line_end();
+  keep((uint64_t)address, bytes);
+  this_thread()->inside = false;
+}
 
 void heap_is_shared(void) { shared = true; }
 
 /* What the offloading runtime allocates inside a directive is not the program's, as is what the recorder allocates. */
 static bool is_programs(void) { return recording() && !this_thread()->inside && !this_thread()->call; }
+
+/* The host's plugin takes device memory from the heap. What lies behind a block is made to be nobody's. */
+static size_t padded(size_t bytes) {
+  return bytes + (recording() && !this_thread()->inside && this_thread()->call ? padding_of(bytes) : 0);
+}
 
 static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
   if (!block || bytes < SMALLEST || !is_programs())
@@ -34,8 +116,9 @@ static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
   slot->word[4] = (uint64_t)caller;
   end_slot(slot, SLOT_ALLOC, how, 0);
   track((uint64_t)block, bytes);
+  keep((uint64_t)block, bytes);
   if (shared)
-    array_allocated((uint64_t)block, (uint64_t)block, bytes);
+    array_allocated((uint64_t)block, (uint64_t)block, bytes, false);
   this_thread()->inside = false;
   return block;
 }
@@ -47,18 +130,23 @@ static void freed(void *block) {
   if (bytes < SMALLEST)
     return;
   this_thread()->inside = true;
+  if (tracks_bytes())
+    end_interval(); /* what was touched until now is this block's */
   slot_t *slot = next_slot();
   slot->word[0] = now();
   slot->word[1] = (uint64_t)block;
   slot->word[2] = bytes;
   end_slot(slot, SLOT_FREE, 0, 0);
   forget((uint64_t)block, bytes);
+  drop((uint64_t)block);
   if (shared)
     array_freed((uint64_t)block);
   this_thread()->inside = false;
 }
 
-EXPORT void *malloc(size_t bytes) { return allocated(__libc_malloc(bytes), bytes, MALLOC, __builtin_return_address(0)); }
+EXPORT void *malloc(size_t bytes) {
+  return allocated(__libc_malloc(padded(bytes)), bytes, MALLOC, __builtin_return_address(0));
+}
 
 EXPORT void *calloc(size_t count, size_t size) {
   return allocated(__libc_calloc(count, size), count * size, CALLOC, __builtin_return_address(0));
@@ -75,17 +163,17 @@ EXPORT void free(void *block) {
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) {
-  return allocated(__libc_memalign(alignment, bytes), bytes, ALIGNED, __builtin_return_address(0));
+  return allocated(__libc_memalign(alignment, padded(bytes)), bytes, ALIGNED, __builtin_return_address(0));
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
-  return allocated(__libc_memalign(alignment, bytes), bytes, ALIGNED, __builtin_return_address(0));
+  return allocated(__libc_memalign(alignment, padded(bytes)), bytes, ALIGNED, __builtin_return_address(0));
 }
 
 EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
   if (alignment % sizeof(void *) || !alignment || alignment & (alignment - 1))
     return EINVAL;
-  void *result = __libc_memalign(alignment, bytes);
+  void *result = __libc_memalign(alignment, padded(bytes));
   if (!result)
     return ENOMEM;
   *block = allocated(result, bytes, ALIGNED, __builtin_return_address(0));

@@ -43,7 +43,7 @@ static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t 
     return;
   }
   if (allocates(kind) && to)
-    array_allocated((uint64_t)to, (uint64_t)from, bytes);
+    array_allocated((uint64_t)to, (uint64_t)from, bytes, true);
   if (!recording())
     return;
   slot_t *slot = next_slot();
@@ -57,6 +57,17 @@ static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t 
   end_slot(slot, SLOT_OP, kind, 0);
 }
 
+void put_submit(uint32_t teams) {
+  if (!recording())
+    return;
+  slot_t *slot = next_slot();
+  slot->word[0] = submit_begin_at;
+  slot->word[1] = this_thread()->call;
+  slot->word[3] = submit_cpu;
+  slot->word[6] = now();
+  end_slot(slot, SLOT_SUBMIT, 0, teams);
+}
+
 static void on_submit(ompt_scope_endpoint_t at, ompt_data_t *target, ompt_id_t *id, unsigned teams) {
   (void)target, (void)id;
   if (at == ompt_scope_begin) {
@@ -66,14 +77,7 @@ static void on_submit(ompt_scope_endpoint_t at, ompt_data_t *target, ompt_id_t *
     return;
   }
   submit_end();
-  if (!recording())
-    return;
-  slot_t *slot = next_slot();
-  slot->word[0] = submit_begin_at;
-  slot->word[1] = this_thread()->call;
-  slot->word[3] = submit_cpu;
-  slot->word[6] = now();
-  end_slot(slot, SLOT_SUBMIT, 0, teams);
+  put_submit(teams);
 }
 
 static void on_device(int device, const char *type, ompt_device_t *handle, ompt_function_lookup_t lookup,

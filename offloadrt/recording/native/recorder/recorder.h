@@ -48,15 +48,26 @@ const char *recording_folder(void);
 /* ---- touches.c: pages that host code touches ---- */
 void track(uint64_t address, uint64_t bytes);
 void forget(uint64_t address, uint64_t bytes);
+bool tracks_bytes(void);
 void end_interval(void); /* writes what this thread touched since its last event */
 
 /* ---- memory.c ---- */
 void heap_is_shared(void); /* the program requires unified shared memory: its kernels use the heap itself */
+typedef struct {
+  uint64_t begin, bytes;
+} host_block_t;
+host_block_t *host_memory(size_t *count); /* the program's own allocations and variables, by address; the caller frees them */
 
 /* ---- launches.c: kernel costs ---- */
-void array_allocated(uint64_t device, uint64_t host, uint64_t size);
+void array_allocated(uint64_t device, uint64_t host, uint64_t size, bool padded);
 void array_freed(uint64_t device);
 void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip);
 void launch_left(void);
+void put_submit(uint32_t teams); /* ompt.c */
+void write_launch(const launch_t *); /* launch_slots.c */
 void submit_begin(void);
 void submit_end(void);
+
+/* ---- crashes.c: a kernel that crashes is recorded up to there ---- */
+void watch_crashes(void);
+bool end_crashed(uint64_t address, uint64_t stack_pointer); /* launches.c: writes the launch that this thread plays, if it made that access */

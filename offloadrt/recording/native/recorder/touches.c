@@ -5,9 +5,10 @@
  * next directive of the thread that reported sets it again. So code that runs over the same memory reports once an interval. */
 #include "recorder.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
-enum { SHIFT = 16, TRACKED = 4 };
+enum { SHIFT = 16, TRACKED = 4, EACH = 8 /* each byte of the page is told apart */, WORD_BITS = 64, PAGE_WORDS = (1 << SHIFT) / WORD_BITS };
 #define PAGES_OF_ADDRESSES ((size_t)1 << (47 - SHIFT))
 
 typedef struct {
@@ -16,7 +17,7 @@ typedef struct {
 } interval_t;
 
 static uint8_t *pages;
-static bool wanted, tried;
+static bool wanted, exact, tried;
 static __thread interval_t interval;
 
 /* What an instrumented module of the program keeps: the address of the table; NULL: nothing is reported. */
@@ -26,7 +27,8 @@ EXPORT void offload_recorder_module(uint8_t **table) {
   if (!tried) {
     tried = true;
     const char *choice = getenv("OFFLOADRT_HOST_TOUCHES");
-    wanted = recording() && choice && *choice == '1';
+    exact = choice && *choice == '2';
+    wanted = recording() && choice && (*choice == '1' || exact);
     if (wanted) {
       void *space = mmap(NULL, PAGES_OF_ADDRESSES, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -44,7 +46,7 @@ void track(uint64_t address, uint64_t bytes) {
     return; /* a map item says again and again what is known */
   for (uint64_t page = first; page <= last; page++)
     if (!(pages[page] & TRACKED))
-      pages[page] = TRACKED | LOADS | STORES;
+      pages[page] = (uint8_t)(TRACKED | LOADS | STORES | (exact ? EACH : 0));
 }
 
 /* Forgets the pages that lie wholly in the block. Those at its ends may belong to its neighbours as well. */
@@ -55,6 +57,120 @@ void forget(uint64_t address, uint64_t bytes) {
   for (uint64_t page = first; page < end; page++)
     pages[page] = 0;
 }
+
+/* ---- each byte, where the recording is made for a check ---- */
+typedef struct {
+  uint64_t page; /* plus 1 */
+  bool used;     /* in this interval */
+  uint64_t touched[2][PAGE_WORDS]; /* bytes that were loaded before they were stored, and stored */
+} bytes_t;
+
+static __thread bytes_t **byte_pages; /* a hash table */
+static __thread size_t byte_page_count, byte_page_room;
+
+static bytes_t **bytes_at(uint64_t page) {
+  size_t at = (page * 0x9e3779b97f4a7c15u >> 32) & (byte_page_room - 1);
+  while (byte_pages[at] && byte_pages[at]->page != page + 1)
+    at = (at + 1) & (byte_page_room - 1);
+  return &byte_pages[at];
+}
+
+static bytes_t *bytes_of(uint64_t page) {
+  static __thread bytes_t *last;
+  if (last && last->page == page + 1)
+    return last;
+  bool was_inside = this_thread()->inside;
+  this_thread()->inside = true;
+  if (byte_page_count * 2 >= byte_page_room) {
+    bytes_t **old = byte_pages;
+    size_t old_room = byte_page_room;
+    byte_page_room = old_room ? old_room * 2 : 64;
+    byte_pages = calloc(byte_page_room, sizeof *byte_pages);
+    for (size_t i = 0; i < old_room; i++)
+      if (old[i])
+        *bytes_at(old[i]->page - 1) = old[i];
+    free(old);
+  }
+  bytes_t **place = bytes_at(page);
+  if (!*place) {
+    *place = calloc(1, sizeof **place);
+    (*place)->page = page + 1;
+    byte_page_count++;
+  }
+  this_thread()->inside = was_inside;
+  return last = *place;
+}
+
+static void touch_bytes(uint64_t address, uint64_t bytes, uint32_t way) {
+  bytes_t *page = bytes_of(address >> SHIFT);
+  page->used = true;
+  for (uint64_t byte = address & ((1 << SHIFT) - 1), end = byte + bytes; byte < end && byte < 1 << SHIFT; byte++) {
+    uint64_t bit = (uint64_t)1 << byte % WORD_BITS;
+    if (way & STORES)
+      page->touched[1][byte / WORD_BITS] |= bit;
+    else if (!(page->touched[1][byte / WORD_BITS] & bit))
+      page->touched[0][byte / WORD_BITS] |= bit;
+  }
+}
+
+static void put_touch(uint64_t begin, uint64_t end, uint32_t how) {
+  slot_t *slot = next_slot();
+  slot->word[0] = now();
+  slot->word[1] = begin;
+  slot->word[2] = end - begin;
+  end_slot(slot, SLOT_TOUCH, how, 0);
+}
+
+enum { MOST_STRETCHES = 256 }; /* of a page; of more, only their extent is written */
+
+static void put_bytes(bytes_t *page, int way) {
+  uint64_t stretches[MOST_STRETCHES][2], base = (page->page - 1) << SHIFT, low = UINT64_MAX, high = 0;
+  size_t count = 0;
+  for (uint64_t byte = 0; byte < 1 << SHIFT; byte++) {
+    uint64_t word = page->touched[way][byte / WORD_BITS];
+    if (!word) {
+      byte |= WORD_BITS - 1;
+      continue;
+    }
+    if (!(word >> byte % WORD_BITS & 1))
+      continue;
+    low = low == UINT64_MAX ? byte : low;
+    if (byte == high && count <= MOST_STRETCHES && count)
+      stretches[count - 1][1]++;
+    else if (count < MOST_STRETCHES)
+      stretches[count][0] = byte, stretches[count++][1] = byte + 1;
+    else
+      count = MOST_STRETCHES + 1;
+    high = byte + 1;
+  }
+  uint32_t kind = way ? STORES : LOADS;
+  if (count > MOST_STRETCHES)
+    put_touch(base + low, base + high, kind);
+  for (size_t i = 0; i < count && count <= MOST_STRETCHES; i++)
+    put_touch(base + stretches[i][0], base + stretches[i][1], kind | EXACT);
+}
+
+/* Loads of what the interval has not stored itself come first. */
+static void end_bytes(void) {
+  for (int way = 0; way < 2; way++)
+    for (size_t i = 0; i < byte_page_room; i++)
+      if (byte_pages[i] && byte_pages[i]->used)
+        put_bytes(byte_pages[i], way);
+  for (size_t i = 0; i < byte_page_room; i++)
+    if (byte_pages[i] && byte_pages[i]->used) {
+      byte_pages[i]->used = false;
+      memset(byte_pages[i]->touched, 0, sizeof byte_pages[i]->touched);
+    }
+}
+
+/* Called before a call of code that may not be the plugin's, with an address that it is given. */
+EXPORT void offload_recorder_given(uint64_t address);
+EXPORT void offload_recorder_given(uint64_t address) {
+  if (exact && !(address >> 47) && pages && pages[address >> SHIFT] & TRACKED)
+    put_touch(address, address, MAYBE);
+}
+
+bool tracks_bytes(void) { return exact; }
 
 static void add_touch(uint64_t page, uint32_t way) {
   if (interval.count == interval.room) {
@@ -67,12 +183,17 @@ static void add_touch(uint64_t page, uint32_t way) {
   interval.touches[interval.count++] = page << 2 | way;
 }
 
-/* Called by instrumented code when the byte of its page asks for it. `way` is LOADS or STORES. */
+/* Called by instrumented code when the byte of its page asks for it. `way` is LOADS or STORES, and how many bytes << 8. */
 EXPORT void offload_recorder_touch(uint64_t address, uint32_t way);
 EXPORT void offload_recorder_touch(uint64_t address, uint32_t way) {
-  uint64_t page = address >> SHIFT;
+  uint64_t page = address >> SHIFT, bytes = way >> 8;
+  way &= LOADS | STORES;
   if (!pages || address >> 47 || !(pages[page] & way))
     return;
+  if (pages[page] & EACH) {
+    touch_bytes(address, bytes, way);
+    return;
+  }
   pages[page] &= (uint8_t)~way;
   add_touch(page, way);
 }
@@ -80,8 +201,10 @@ EXPORT void offload_recorder_touch(uint64_t address, uint32_t way) {
 /* Called for a copy or a fill of the compiler's (memcpy, memset). */
 EXPORT void offload_recorder_range(uint64_t address, uint64_t bytes, uint32_t way);
 EXPORT void offload_recorder_range(uint64_t address, uint64_t bytes, uint32_t way) {
-  for (uint64_t page = address >> SHIFT; bytes && page <= (address + bytes - 1) >> SHIFT; page++)
-    offload_recorder_touch(page << SHIFT, way);
+  for (uint64_t page = address >> SHIFT; bytes && page <= (address + bytes - 1) >> SHIFT; page++) {
+    uint64_t begin = page << SHIFT > address ? page << SHIFT : address, after = (page + 1) << SHIFT;
+    offload_recorder_touch(begin, way | (uint32_t)((address + bytes < after ? address + bytes : after) - begin) << 8);
+  }
 }
 
 static int by_way_and_page(const void *left, const void *right) {
@@ -92,6 +215,7 @@ static int by_way_and_page(const void *left, const void *right) {
 }
 
 void end_interval(void) {
+  end_bytes();
   if (!interval.count)
     return;
   uint64_t *touches = interval.touches;

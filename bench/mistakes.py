@@ -1,0 +1,132 @@
+"""What `offloadrt check` says of real, public programs whose mistakes are known: builds, records and checks each.
+
+    python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD]
+
+TABLE.toml and FOLDER are as in `bench/programs.py`; an entry's `notes` judge a program by a word of its name. A name
+that ends in `_yes` or `_other` has a mistake, one that ends in `_no` has none. Results are kept in --work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bench.programs import Answer, Program, compilers, in_child, last_error, programs_of, shell
+
+
+def recorded_and_checked(program: Program, folder: Path, target: Path, limit: float) -> Answer:
+    """Record a run of a program for a check, and check it. Called in a child process."""
+    import os
+
+    from offloadrt.recording.format import convert
+    from offloadrt.recording.recorder import Wishes, record
+    from offloadrt.study.points import Options
+    from offloadrt.study.running.checked import check
+    from offloadrt.study.scripts import registry
+
+    os.chdir(folder)
+    raw = target.with_suffix(".raw")
+    (run,) = record(shlex.split(program.run), raw, [4], Wishes(check=True, stop_seconds=limit))
+    convert(raw, target)
+    shutil.rmtree(raw)
+    scenario = registry.find(str(target))
+    report = check(scenario, scenario.bind({}), Options())
+    return {
+        "ended": run.ending(),
+        "mistakes": [(one.kind, one.subject, one.times) for one in report.mistakes],
+        "unknown": len(report.unknown_kernels),
+    }
+
+
+def judged(program: Program, work: Path, limit: float) -> Answer:
+    """Build, record and check a program."""
+    slug = re.sub(r"\W+", "-", program.name)
+    log, target = work / "logs" / f"{slug}.log", work / "recordings" / f"{slug}.rec"
+    for path in (log, target):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+    folder = work / "recorded" / program.folder
+    code, _ = shell(program.build.format(**compilers(work, "recorded")), folder, log, 10 * limit)
+    if code:
+        return {"error": f"not built: {last_error(log)}"}
+    return in_child(4 * limit + 60, log, recorded_and_checked, program, folder, target, limit)
+
+
+def expected(program: Program) -> str:
+    found = re.search(r"_(yes|no|other)\.\w+$", program.name)
+    return "–" if found is None else "none" if found[1] == "no" else "a mistake"
+
+
+def reported(answer: Answer) -> str:
+    """Say which kinds of mistakes were reported, and of which data."""
+    if "mistakes" not in answer:
+        return f"– ({answer['error']})"
+    kinds: dict[str, Counter[str]] = {}
+    for kind, subject, _ in answer["mistakes"]:
+        kinds.setdefault(kind, Counter())[subject.removesuffix(" on device 0")] += 1
+    return "; ".join(f"{kind}: {', '.join(subjects)}" for kind, subjects in kinds.items()) or "nothing"
+
+
+def verdict(program: Program, answer: Answer) -> str:
+    if "mistakes" not in answer:
+        return "not recorded"
+    return {
+        ("a mistake", True): "found", ("a mistake", False): "missed", ("none", True): "reported",
+        ("none", False): "none", ("–", True): "reported", ("–", False): "none",
+    }[expected(program), bool(answer["mistakes"])]  # fmt: skip
+
+
+def notes_of(table: Path) -> dict[str, str]:
+    entries = tomllib.loads(table.read_text(encoding="utf-8")).values()
+    return {word: note for entry in entries for word, note in entry.get("notes", {}).items()}
+
+
+def lines(programs: list[Program], answers: dict[str, Answer], notes: dict[str, str]) -> list[str]:
+    """Return the table as Markdown, and the sums."""
+    told = ["| program | has | check reports | so it is | why |", "| --- | --- | --- | --- | --- |"]
+    sums: Counter[tuple[str, str]] = Counter()
+    for program in programs:
+        if (answer := answers.get(program.name)) is None:
+            continue
+        judged = verdict(program, answer)
+        sums[expected(program), judged] += 1
+        note = "; ".join(note for word, note in notes.items() if word in program.name)
+        name = Path(program.name).stem
+        told.append(f"| {name} | {expected(program)} | {reported(answer)} | {judged} | {note} |")
+    told.append("")
+    told += [f"- {has}, {judged}: {count}" for (has, judged), count in sorted(sums.items())]
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--work", type=Path, default=Path("/tmp/offloadrt-mistakes"))
+    parser.add_argument("--only", default="", help="run only programs with this regular expression in their name")
+    parser.add_argument("--limit", type=float, default=60, help="seconds that a run may take")
+    given = parser.parse_args()
+    programs: list[Any] = list(programs_of(given.table, given.folder))
+    work = given.work.resolve()
+    for folder in {program.folder for program in programs}:
+        shutil.copytree(given.folder / folder, work / "recorded" / folder, dirs_exist_ok=True, symlinks=True)
+    kept = work / f"{given.table.stem}.json"
+    answers: dict[str, Answer] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    for number, program in enumerate(programs, 1):
+        if re.search(given.only, program.name):
+            print(f"{number} of {len(programs)}: {program.name}", file=sys.stderr, flush=True)
+            answers[program.name] = judged(program, work, given.limit)
+            kept.write_text(json.dumps(answers, indent=1), encoding="utf-8")
+    print("\n".join(lines(programs, answers, notes_of(given.table))))
+
+
+if __name__ == "__main__":
+    main()

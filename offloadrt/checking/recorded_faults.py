@@ -1,0 +1,53 @@
+"""What the recorder has seen: races of a kernel's threads, and kernels and maps that leave their arrays."""
+
+from __future__ import annotations
+
+import attrs
+
+from offloadrt.checking.mistakes import Mistakes, Story
+from offloadrt.checking.strands import Strands
+from offloadrt.runtime.program_events import KernelAccess, KernelRaced, KernelStrayed, MapStrayed
+
+
+@attrs.define(eq=False)
+class RecordedFaults:
+    """Tells of them in the words of a report."""
+
+    strands: Strands
+    mistakes: Mistakes
+
+    def raced(self, event: KernelRaced) -> None:
+        """Report two accesses of threads that nothing orders."""
+        first, second = event.accesses
+        stories = [_story(event.kernel, event.name, access, self.strands.sim.now) for access in event.accesses]
+        subject = f"{event.name} on device {event.device}"
+        if first.team != second.team:
+            advice = "Nothing orders threads of different teams: `atomic` on both would, or a critical section or lock."
+        else:
+            advice = "Nothing orders the two threads: `atomic` on both would, a critical section or lock, or a barrier."
+        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject)
+
+    def strayed(self, event: KernelStrayed) -> None:
+        """Report an access outside of what the kernel may use."""
+        name = event.name or "memory"
+        told = _story(
+            event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
+        )
+        advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
+        if not event.name:
+            advice = "Map what the kernel uses."
+        self.mistakes.add("outside of what is mapped", name, (told,), advice, name)
+
+    def map_strayed(self, event: MapStrayed) -> None:
+        """Report a map of more than an array has."""
+        strand, name = self.strands.current(), event.name
+        did = f"maps {event.nbytes} bytes of {name}, which has {max(0, event.there)} there"
+        told = Story(strand.name, did, strand.source, self.strands.sim.now)
+        self.mistakes.add("map beyond the array", name, (told,), "The copy reads or writes what lies behind it.", name)
+
+
+def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:
+    verb = "writes" if access.writes else "reads"
+    atomically = " atomically" if access.atomic else ""
+    who = f"thread {access.thread} of team {access.team}"
+    return Story(who, f"{verb} {what}{atomically} in kernel {kernel!r}", access.where, now)

@@ -1,0 +1,194 @@
+/* Races inside a launch, and accesses to memory that is no array's, while a traced launch is played.
+ *
+ * A strand is what one thread does between two barriers of its team. Strands of one team are ordered by barriers, threads
+ * of different teams by nothing, but whoever takes a lock or does an atomic operation knows of what was done before the
+ * lock or the bytes were last released. Releases are numbered (`clock`), and knowing of one is taken for knowing of all
+ * before it, also by the rest of the team. So less is reported than there is, and what is reported is a race: whoever
+ * came first, nothing made the other wait for it. Of four bytes the last store and two loads are kept. */
+#include "grid.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  uint32_t team, thread, phase;
+} strand_t;
+
+typedef struct {
+  const void *where;
+  uint32_t released;
+} lock_t;
+
+static __thread strand_t *strands;
+static __thread uint32_t strand_count, strand_room, clock;
+static __thread lock_t *locks; /* a hash table of places that are no array's */
+static __thread size_t lock_count, lock_room;
+
+DEVICE void conflicts_begin(void) {
+  grid_t *grid = this_grid();
+  strand_count = 1; /* 0 is none */
+  clock = 0;
+  if (locks)
+    memset(locks, 0, lock_room * sizeof *locks);
+  lock_count = 0;
+  grid->current->strand = 0;
+  grid->single.seen = 0;
+}
+
+DEVICE void know_all(team_t *team) { team->seen = ++clock; }
+
+/* The thread of OpenMP: where each iteration is played as a thread, those of one thread have the same number. */
+static uint32_t thread_of(const fiber_t *fiber) {
+  return fiber->team->size > 1 ? fiber->thread % fiber->team->size : fiber->thread;
+}
+
+static uint32_t strand_of(fiber_t *self) {
+  strand_t now = {self->team->number, thread_of(self), self->team->phase};
+  if (self->strand && self->strand < strand_count && !memcmp(&strands[self->strand], &now, sizeof now))
+    return self->strand;
+  if (strand_count >= strand_room) {
+    strand_room = strand_room * 2 + 1024;
+    strands = realloc(strands, strand_room * sizeof *strands);
+  }
+  strands[strand_count] = now;
+  return self->strand = strand_count++;
+}
+
+static lock_t *lock_at(const void *where) {
+  if (lock_count * 2 >= lock_room) {
+    lock_t *old = locks;
+    size_t old_room = lock_room;
+    lock_room = old_room ? old_room * 2 : 64;
+    locks = calloc(lock_room, sizeof *locks);
+    lock_count = 0;
+    for (size_t i = 0; i < old_room; i++)
+      if (old[i].where)
+        *lock_at(old[i].where) = old[i];
+    free(old);
+  }
+  size_t at = ((uint64_t)where * 0x9e3779b97f4a7c15u >> 32) & (lock_room - 1);
+  while (locks[at].where && locks[at].where != where)
+    at = (at + 1) & (lock_room - 1);
+  lock_count += !locks[at].where;
+  locks[at].where = where;
+  return &locks[at];
+}
+
+static void meet(uint32_t *released, bool acquires, bool releases) {
+  team_t *team = this_team();
+  if (acquires && *released > team->seen)
+    team->seen = *released;
+  if (releases)
+    *released = ++clock;
+}
+
+/* A lock, a critical section or an atomic operation: whoever acquires knows of what was done before the last release. */
+DEVICE void synchronize(void *where, bool acquires, bool releases) {
+  if (this_grid()->launch->traced)
+    meet(&lock_at(where)->released, acquires, releases);
+}
+
+static bool is_ordered(const mark_t *mark, uint32_t strand, uint32_t seen) {
+  const strand_t *before = &strands[mark->strand], *now = &strands[strand];
+  if (mark->when < seen)
+    return true;
+  return before->team == now->team && (before->thread == now->thread || before->phase != now->phase);
+}
+
+static party_t party_of(const mark_t *mark, uint32_t way) {
+  const strand_t *strand = &strands[mark->strand];
+  return (party_t){place_of(mark->site), mark->site, way | (mark->synchronizes ? SYNC : 0), strand->team, strand->thread};
+}
+
+static void report(array_t *array, uint64_t offset, uint64_t bytes, const mark_t *before, uint32_t way, const mark_t *now,
+                   uint32_t now_way) {
+  launch_t *launch = this_grid()->launch;
+  uint32_t index = (uint32_t)(array - launch->arrays);
+  for (uint32_t i = 0; i < launch->race_count; i++) {
+    const race_t *race = &launch->races[i];
+    uint32_t first = race->party[0].site, second = race->party[1].site;
+    if (race->array == index && ((first == before->site && second == now->site) || (first == now->site && second == before->site)))
+      return;
+  }
+  if (launch->race_count < FINDINGS)
+    launch->races[launch->race_count++] = (race_t){index, offset, bytes, {party_of(before, way), party_of(now, now_way)}};
+}
+
+static void compare(array_t *array, uint64_t cell, const mark_t *mark, uint32_t way, const mark_t *now, uint32_t now_way) {
+  if (!mark->strand || !(mark->bytes & now->bytes) || (mark->synchronizes && now->synchronizes) ||
+      mark->strand == now->strand || is_ordered(mark, now->strand, this_team()->seen))
+    return;
+  report(array, cell * 4, 4, mark, way, now, now_way);
+}
+
+static void keep(mark_t *mark, const mark_t *now) {
+  uint8_t bytes = mark->strand == now->strand ? mark->bytes : 0;
+  *mark = *now;
+  mark->bytes |= bytes;
+}
+
+static void keep_load(cell_t *cell, const mark_t *now) {
+  mark_t *first = &cell->read[0];
+  bool replaces = !first->strand || first->strand == now->strand || is_ordered(first, now->strand, this_team()->seen);
+  keep(replaces ? first : &cell->read[1], now);
+}
+
+DEVICE void find_conflicts(array_t *array, uint64_t offset, uint64_t bytes, uint32_t way, uint32_t site) {
+  if (!array->cells || !bytes) {
+    if (way & SYNC)
+      synchronize((char *)array->device + offset, way & LOADS, way & STORES);
+    return;
+  }
+  fiber_t *self = this_grid()->current;
+  uint32_t strand = strand_of(self);
+  cell_t *of_all = &array->cells[offset / 4];
+  if (way & SYNC)
+    meet(&of_all->released, way & LOADS, false);
+  for (uint64_t number = offset / 4; number <= (offset + bytes - 1) / 4; number++) {
+    cell_t *cell = &array->cells[number];
+    uint64_t low = number * 4 < offset ? offset - number * 4 : 0;
+    uint64_t high = number * 4 + 4 > offset + bytes ? offset + bytes - number * 4 : 4;
+    mark_t now = {strand, clock, site, (uint8_t)((1 << high) - (1 << low)), (way & SYNC) != 0};
+    compare(array, number, &cell->write, STORES, &now, way);
+    if (!(way & STORES)) {
+      keep_load(cell, &now);
+      continue;
+    }
+    compare(array, number, &cell->read[0], LOADS, &now, way);
+    compare(array, number, &cell->read[1], LOADS, &now, way);
+    keep(&cell->write, &now);
+  }
+  if (way & SYNC)
+    meet(&of_all->released, false, way & STORES);
+}
+
+/* ---- memory that is no array's ---- */
+
+/* Asks the recorder whether the address is the host's: of an allocation or a variable of the program. */
+static bool is_host(uint64_t address) {
+  launch_t *launch = this_grid()->launch;
+  return launch->is_host && launch->is_host(address);
+}
+
+DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t address, uint64_t bytes, uint32_t way,
+                       uint32_t site) {
+  launch_t *launch = this_grid()->launch;
+  uint32_t kind = 0;
+  const array_t *array = NULL;
+  if (before && before->padded && address - (before->device + before->size) < padding_of(before->size))
+    kind = STRAY_AFTER, array = before;
+  else if (after && after->padded && after->device - address <= 2 * sizeof(size_t)) /* the heap's own words */
+    kind = STRAY_BEFORE, array = after;
+  else if (is_host(address))
+    kind = STRAY_HOST;
+  if (way & SYNC && !kind)
+    synchronize((void *)address, way & LOADS, way & STORES);
+  if (!kind)
+    return;
+  for (uint32_t i = 0; i < launch->stray_count; i++)
+    if (launch->strays[i].party.site == site && launch->strays[i].kind == kind)
+      return;
+  if (launch->stray_count < FINDINGS)
+    launch->strays[launch->stray_count++] = (stray_t){
+        kind, array ? (uint32_t)(array - launch->arrays) : UINT32_MAX, address, bytes,
+        {place_of(site), site, way, this_team()->number, thread_of(this_grid()->current)}};
+}

@@ -1,0 +1,212 @@
+/* The slots of a launch: its counters, and of a traced one what it did with each array and what it did wrong. */
+#include "recorder.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  uint64_t page, pages, first, last; /* teams that touched the first and the last page first */
+} run_t;
+
+static int by_team(const void *left, const void *right) {
+  const run_t *a = left, *b = right;
+  if (a->first != b->first)
+    return a->first < b->first ? -1 : 1;
+  return a->page < b->page ? -1 : a->page > b->page;
+}
+
+/* Joins neighbouring pages whose first teams are evenly spaced, up to one team: a kernel that streams has one run. */
+static run_t *runs_of(const uint32_t *first_team, size_t pages, uint32_t *count) {
+  run_t *runs = NULL;
+  size_t room = 0;
+  int64_t step = 0;
+  *count = 0;
+  for (size_t page = 0; page < pages; page++) {
+    if (!first_team[page])
+      continue;
+    uint64_t team = first_team[page] - 1;
+    run_t *run = *count ? &runs[*count - 1] : NULL;
+    if (run && run->page + run->pages == page) {
+      int64_t delta = (int64_t)team - (int64_t)run->last;
+      if (run->pages == 1)
+        step = delta;
+      if (delta >= step - 1 && delta <= step + 1) {
+        run->pages++;
+        run->last = team;
+        continue;
+      }
+    }
+    if (*count == room) {
+      room = room * 2 + 16;
+      runs = realloc(runs, room * sizeof *runs);
+    }
+    runs[(*count)++] = (run_t){page, 1, team, team};
+  }
+  if (runs)
+    qsort(runs, *count, sizeof *runs, by_team);
+  return runs;
+}
+
+static uint64_t touched(const uint32_t *table, size_t entries) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < entries; i++)
+    count += table[i] != 0;
+  return count;
+}
+
+static void put_array(const launch_t *launch, uint32_t index, run_t *const *runs, const uint32_t *run_count) {
+  const array_t *array = &launch->arrays[index];
+  size_t sectors = array->size / SECTOR + 2;
+  slot_t *slot = next_slot();
+  slot->word[0] = array->host;
+  slot->word[1] = array->device;
+  slot->word[2] = array->size;
+  slot->word[3] = array->load_bytes;
+  slot->word[4] = array->store_bytes;
+  end_slot(slot, SLOT_ARRAY, index, 0);
+  slot = next_slot();
+  slot->word[0] = touched(array->last_team[0], sectors);
+  slot->word[1] = touched(array->last_team[1], sectors);
+  slot->word[2] = array->team_sectors[0];
+  slot->word[3] = array->team_sectors[1];
+  end_slot(slot, SLOT_SECTORS, index, 0);
+  for (int way = 0; way < 2; way++)
+    for (uint32_t i = 0; i < run_count[way]; i++) {
+      slot = next_slot();
+      slot->word[0] = runs[way][i].page;
+      slot->word[1] = runs[way][i].pages;
+      slot->word[2] = runs[way][i].first;
+      slot->word[3] = runs[way][i].last;
+      end_slot(slot, SLOT_PAGES, way ? STORES : LOADS, index);
+    }
+}
+
+/* Stretches of bytes that were all loaded or all stored. Of more than so many nothing is said: the pages tell of them. */
+enum { MOST_RANGES = 192, RANGES_A_SLOT = 3 };
+
+static uint32_t ranges_of(const array_t *array, int way, uint64_t (*ranges)[2]) {
+  uint32_t count = 0;
+  for (uint64_t byte = 0; byte < array->size; byte++) {
+    if (byte % 4 == 0 && !array->touched[byte / 4]) {
+      byte += 3;
+      continue;
+    }
+    if (!(array->touched[byte / 4] & (way ? 16 : 1) << byte % 4))
+      continue;
+    if (count && ranges[count - 1][1] == byte)
+      ranges[count - 1][1]++;
+    else if (count == MOST_RANGES)
+      return 0;
+    else
+      ranges[count][0] = byte, ranges[count++][1] = byte + 1;
+  }
+  return count;
+}
+
+static uint32_t ranges_slots(uint32_t count) { return (count + RANGES_A_SLOT - 1) / RANGES_A_SLOT; }
+
+static void put_ranges(uint32_t index, int way, uint64_t (*ranges)[2], uint32_t count) {
+  for (uint32_t i = 0; i < count; i += RANGES_A_SLOT) {
+    slot_t *slot = next_slot();
+    memset(slot->word, 0, sizeof slot->word);
+    for (uint32_t j = i; j < i + RANGES_A_SLOT && j < count; j++) {
+      slot->word[2 * (j - i)] = ranges[j][0];
+      slot->word[2 * (j - i) + 1] = ranges[j][1];
+    }
+    end_slot(slot, SLOT_RANGES, way ? STORES : LOADS, index);
+  }
+}
+
+/* Says where in the program; who: its team and thread. */
+static uint64_t who(const party_t *party) { return (uint64_t)party->team << 32 | party->thread; }
+static uint64_t how(const party_t *party) { return (uint64_t)party->way << 32 | party->place.line; }
+
+static void put_findings(const launch_t *launch) {
+  for (uint32_t i = 0; i < launch->race_count; i++) {
+    const race_t *race = &launch->races[i];
+    uint64_t files[2] = {string_at(race->party[0].place.file), string_at(race->party[1].place.file)};
+    slot_t *slot = next_slot();
+    slot->word[0] = race->offset;
+    for (int j = 0; j < 2; j++) {
+      slot->word[1 + 3 * j] = files[j];
+      slot->word[2 + 3 * j] = how(&race->party[j]);
+      slot->word[3 + 3 * j] = who(&race->party[j]);
+    }
+    end_slot(slot, SLOT_RACE, 0, race->array);
+  }
+  for (uint32_t i = 0; i < launch->stray_count; i++) {
+    const stray_t *stray = &launch->strays[i];
+    uint64_t file = string_at(stray->party.place.file);
+    slot_t *slot = next_slot();
+    slot->word[0] = stray->address;
+    slot->word[1] = file;
+    slot->word[2] = how(&stray->party);
+    slot->word[3] = who(&stray->party);
+    slot->word[4] = stray->bytes;
+    slot->word[5] = stray->array < launch->array_count ? launch->arrays[stray->array].host : 0;
+    slot->word[6] = stray->array < launch->array_count ? launch->arrays[stray->array].device : 0;
+    end_slot(slot, SLOT_STRAY, stray->kind, 0);
+  }
+}
+
+static void put_launch(const launch_t *launch, uint32_t slots) {
+  slot_t *slot = next_slot();
+  slot->word[0] = now();
+  slot->word[1] = this_thread()->call;
+  slot->word[2] = launch->played_teams;
+  slot->word[3] = launch->played_threads;
+  slot->word[4] = launch->trip;
+  slot->word[5] = launch->gpu_threads;
+  slot->word[6] = launch->barriers;
+  end_slot(slot, SLOT_LAUNCH, launch->traced, slots);
+  for (uint32_t part = 0; part < COUNTS_SLOTS; part++) {
+    slot = next_slot();
+    for (uint32_t i = 0; i < COUNTS_PER_SLOT && part * COUNTS_PER_SLOT + i < COUNTS; i++)
+      slot->word[i] = launch->counts[part * COUNTS_PER_SLOT + i];
+    end_slot(slot, SLOT_COUNTS, part, 0);
+  }
+  if (!launch->traced)
+    return;
+  slot = next_slot();
+  slot->word[0] = launch->warp_instructions;
+  slot->word[1] = launch->warp_sectors;
+  slot->word[2] = launch->warp_lanes;
+  slot->word[3] = launch->other_load_bytes;
+  slot->word[4] = launch->other_store_bytes;
+  end_slot(slot, SLOT_WARP, 0, 0);
+}
+
+void write_launch(const launch_t *launch) {
+  if (!launch->traced) {
+    put_launch(launch, COUNTS_SLOTS);
+    return;
+  }
+  uint32_t slots = COUNTS_SLOTS + 1;
+  run_t *(*runs)[2] = calloc(launch->array_count + 1, sizeof *runs);
+  uint32_t(*run_count)[2] = calloc(launch->array_count + 1, sizeof *run_count);
+  uint64_t(*ranges)[2] = calloc(MOST_RANGES, sizeof *ranges);
+  for (uint32_t i = 0; i < launch->array_count; i++) {
+    const array_t *array = &launch->arrays[i];
+    if (!array->load_bytes && !array->store_bytes)
+      continue;
+    slots += 2;
+    for (int way = 0; way < 2; way++) {
+      runs[i][way] = runs_of(array->first_team[way], array->size / PAGE + 2, &run_count[i][way]);
+      slots += run_count[i][way] + ranges_slots(ranges_of(array, way, ranges));
+    }
+  }
+  put_launch(launch, slots + launch->race_count + launch->stray_count);
+  for (uint32_t i = 0; i < launch->array_count; i++) {
+    const array_t *array = &launch->arrays[i];
+    if (array->load_bytes || array->store_bytes) {
+      put_array(launch, i, runs[i], run_count[i]);
+      for (int way = 0; way < 2; way++)
+        put_ranges(i, way, ranges, ranges_of(array, way, ranges));
+    }
+    free(runs[i][0]);
+    free(runs[i][1]);
+  }
+  put_findings(launch);
+  free(runs);
+  free(run_count);
+  free(ranges);
+}

@@ -1,0 +1,79 @@
+"""What holds of the runtime's state whenever no directive is in progress, whatever went wrong before.
+
+`violations` says what does not hold of one device: reference counts of the present table, device memory, streams and
+signals of the plugin, locks. A device that a fatal error has ended owes its locks only: the program is over.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.sim import Actor, Simulation
+
+
+def violations(device: OffloadDevice) -> list[str]:
+    """Return what does not hold of a device on which no directive is in progress, one line each."""
+    found = [f"device {device.number}: {line}" for line in _locks(device)]
+    if device.ended is None:
+        lines = itertools.chain(_entries(device), _blocks(device), _in_use(device))
+        found += [f"device {device.number}: {line}" for line in lines]
+    return found
+
+
+def held(sim: Simulation) -> list[str]:
+    """Return which locks of a run are held by actors that are over, or that do nothing for the hardware."""
+    return [
+        f"{primitive.name} is held by {owner.name}" + (", which has ended" if owner.finished else "")
+        for primitive in sim.primitives
+        if hasattr(primitive, "holders")
+        for owner in _owners(primitive)
+        if owner.finished or not owner.daemon
+    ]
+
+
+def _owners(primitive: object) -> list[Actor]:
+    holders: list[Actor] = getattr(primitive, "holders")()  # noqa: B009  # primitives have no common class
+    return holders
+
+
+def _locks(device: OffloadDevice) -> Iterator[str]:
+    for name, lock in {**device.locks(), **device.driver.locks()}.items():
+        if lock.owner is not None:
+            yield f"{name} is held by {lock.owner}"
+        if lock.tasks_waiting:
+            yield f"{lock.tasks_waiting} wait for {name}"
+    for entry in device.locked_entries:
+        yield f"the entry of {entry.name} is locked"
+
+
+def _entries(device: OffloadDevice) -> Iterator[str]:
+    end, before = 0, ""
+    for entry in device.table:
+        if entry.dynamic < 0 or entry.hold < 0 or not entry.total:
+            yield f"the entry of {entry.name} has the counts {entry.dynamic} and {entry.hold}"
+        if entry.data_end_users:
+            yield f"{entry.data_end_users} directives have yet to end the mapping of {entry.name}"
+        if entry.is_erased:
+            yield f"the entry of {entry.name} is erased and still in the table"
+        if entry.owned and device.block_size(entry.block) is None:
+            yield f"the entry of {entry.name} has no block of device memory"
+        if entry.host_begin < end:
+            yield f"the entries of {before} and {entry.name} overlap"
+        end, before = entry.host_end, entry.name
+
+
+def _blocks(device: OffloadDevice) -> Iterator[str]:
+    known = {entry.block for entry in device.table if entry.owned} | device.requested
+    for address in sorted(device.blocks - known):
+        yield f"the block at {address:#x} ({device.block_size(address)} bytes) belongs to nobody"
+    for address in sorted(device.blocks):
+        if not device.memory.begins(address) and not device.uses_system_memory:
+            yield f"the block at {address:#x} is not there any more"
+
+
+def _in_use(device: OffloadDevice) -> Iterator[str]:
+    for what, number in device.plugin.in_use().items():
+        if number:
+            yield f"{number} {what} were not given back"

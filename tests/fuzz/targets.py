@@ -1,0 +1,227 @@
+"""What is fuzzed: the readers of everything that a user hands over. Each takes bytes, and may raise no error but ours.
+
+A target returns nothing. An exception that leaves it, and output that shows a traceback, are mistakes of offloadrt.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import shlex
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from offloadrt import Run
+from offloadrt import openmp as omp
+from offloadrt.cli import main
+from offloadrt.recording.format import RecordingError, RecordingFile
+from offloadrt.sim import SimulationError
+from offloadrt.sim.strategies import Choice, Hold
+from offloadrt.study.conformance.conform import ConformanceFileError, read_cases, replay_case
+from offloadrt.study.errors import UserError
+from offloadrt.study.exploring.case import ScheduleCase
+from offloadrt.study.exploring.token import PREFIX, Token
+from offloadrt.study.independent.measured import read as read_measured
+from offloadrt.study.logs import statistics_of
+from offloadrt.study.running import profiles
+
+TESTS = Path(__file__).parents[1]
+TOYS = TESTS / "study" / "toys.py"
+MEASURED = TESTS.parent / "offloadrt" / "papers" / "independent" / "results.toml"
+FOLDER = Path(tempfile.mkdtemp(prefix="offloadrt-fuzz-"))
+
+
+def machine(data: bytes) -> None:
+    """Load a machine's file, and offload a little on it."""
+    path = FOLDER / "machine.toml"
+    path.write_bytes(data)
+    with contextlib.suppress(UserError):
+        profiles.load(str(path))
+        run = Run(machine=str(path))
+
+        async def body(t: omp.HostThread) -> None:
+            a = t.array("a", 64, fill=1.0)
+            async with t.target_data(omp.map(tofrom=a)):
+                await t.target_update(omp.to(a))
+
+        async def program() -> None:
+            await run.parallel(body, num_threads=2)
+
+        with contextlib.suppress(SimulationError, omp.OffloadError):
+            run.sim.run(program)
+
+
+def recording(data: bytes) -> None:
+    """Open a recording and load its runs."""
+    path = FOLDER / "program.rec"
+    path.write_bytes(data)
+    with contextlib.suppress(RecordingError):
+        opened = RecordingFile.read(path)
+        for run in opened.runs:
+            opened.load(run)
+
+
+def columns(data: bytes) -> None:
+    """Load a recording whose members are the bytes, one after the other: damage that no checksum of the zip hides."""
+    path = FOLDER / "columns.rec"
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in zip(MEMBERS, unpacked(data), strict=False):
+            file.writestr(name, content)
+    recording(path.read_bytes())
+
+
+def log(data: bytes) -> None:
+    """Compute the statistics of a log."""
+    path = FOLDER / "run.jsonl"
+    path.write_bytes(data)
+    with contextlib.suppress(UserError):
+        statistics_of(path)
+
+
+def conformance(data: bytes) -> None:
+    """Read recorded programs and replay them."""
+    path = FOLDER / "cases.jsonl"
+    path.write_bytes(data)
+    with contextlib.suppress(ConformanceFileError):
+        for case in read_cases(path):
+            replay_case(case)
+
+
+def token(data: bytes) -> None:
+    """Read a token of `offloadrt replay`, zipped as tokens are unless it begins as one."""
+    text = data.decode("latin-1")
+    if not text.startswith(PREFIX):
+        text = PREFIX + base64.urlsafe_b64encode(zlib.compress(data)).decode()
+    with contextlib.suppress(UserError):
+        Token.decode(text)
+
+
+def measured(data: bytes) -> None:
+    """Read measured results."""
+    path = FOLDER / "measured.toml"
+    path.write_bytes(data)
+    with contextlib.suppress(UserError):
+        read_measured(path)
+
+
+def command_line(data: bytes) -> None:
+    """Run a command with its words."""
+    with contextlib.suppress(ValueError):  # what a shell would not take
+        words = shlex.split(data.decode("utf-8", "ignore").replace("\0", "").replace("TOYS", str(TOYS)))
+        if not words or words[0] in ("cc", "cxx", "fc", "record", "calibrate", "validate", "replay"):
+            return  # these start compilers and programs, or long studies
+        if any(word.lstrip("-")[:4] in ("out", "out=", "log", "log=", "perf", "jobs", "exec") for word in words):
+            return  # these write files and start processes
+        told = FOLDER / "stderr"
+        with (FOLDER / "stdout").open("w") as out, told.open("w") as err:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = main(words)
+        assert code in (0, 1, 2, 3), f"exit code {code}"
+        assert "Traceback" not in told.read_text(), told.read_text()
+
+
+@attrs.frozen
+class Target:
+    """A target, and inputs to begin with."""
+
+    run: Callable[[bytes], None]
+    seeds: Callable[[], list[bytes]]
+
+
+def packed(members: list[bytes]) -> bytes:
+    """Join members to one input: each after its length in hexadecimal and a line's end."""
+    return b"".join(b"%x\n%s" % (len(member), member) for member in members)
+
+
+def unpacked(data: bytes) -> list[bytes]:
+    """Split what `packed` made, as far as it goes."""
+    members = []
+    while data:
+        head, _, data = data.partition(b"\n")
+        try:
+            size = int(head, 16)
+        except ValueError:
+            break
+        members.append(data[:size])
+        data = data[size:]
+    return members
+
+
+def _stored() -> list[Path]:
+    return sorted((TESTS / "recording" / "stored").glob("*.rec"))
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in sorted(file.namelist())}
+
+
+MEMBERS = list(_members(_stored()[0]))
+
+
+def _logged() -> list[bytes]:
+    path = FOLDER / "seed.jsonl"
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["run", "overlap", "threads=2", "--log", str(path)]) == 0
+    return [path.read_bytes()[:6000]]
+
+
+def _cases() -> list[bytes]:
+    import gzip
+
+    folder = TESTS / "data" / "conformance"
+    return [line for path in sorted(folder.glob("*.gz")) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def _machines() -> list[bytes]:
+    folder = TESTS.parent / "offloadrt" / "machine" / "profiles"
+    head = b'[machine]\nname = "mine"\nbase = "alex-a100"\n\n'
+    small = head + b'[entry."mem.size"]\nvalue = 40\nunit = "GiB"\nsource_type = "measured"\n'
+    topology = head + b'[entry."nvlink.topology"]\nvalue = "all"\n'
+    return [small, topology, *(path.read_bytes() for path in sorted(folder.glob("*.toml")))]
+
+
+def _tokens() -> list[bytes]:
+    case = ScheduleCase("pct", 3, 3, 100, 1e-3, (Choice(4, 1), Hold(2, 5, 1e-5)))
+    made = Token("exahype", {"threads": 2}, {"strategy": "pct:3"}, ("elapsed",), case, {"machine": "0"}, "", "0")
+    text = made.encode()
+    body = text.removeprefix(PREFIX)
+    return [text.encode(), zlib.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))]
+
+
+def _commands() -> list[bytes]:
+    return [
+        b"list --json",
+        b"show TOYS:queueing",
+        b"run TOYS:queueing threads=4 hold_s=0.25 --seed 3 --gear native --json",
+        b"run TOYS:picky left=1 right=3 --machine alex-a100 --set alloc.cudaFree=20us",
+        b"compare TOYS:queueing policy=fair,rude threads=1,2 --baseline policy=fair",
+        b"run overlap threads=2 --configuration usm --machine mi300a --runtime llvm22",
+        b"machines alex-a100 mi300a --json",
+        b"kernels TOYS",
+        b"stats nowhere.jsonl",
+        b"schema run",
+        b"check TOYS:queueing threads=2",
+        b"explore TOYS:queueing --runs 3 --strategy pct:3",
+        b"why TOYS:queueing threads=2 --budget 0s",
+        json.dumps({"run": 1}).encode(),
+    ]
+
+
+TARGETS = {
+    "machine": Target(machine, _machines),
+    "recording": Target(recording, lambda: [path.read_bytes() for path in _stored()]),
+    "columns": Target(columns, lambda: [packed(list(_members(path).values())) for path in _stored()]),
+    "log": Target(log, _logged),
+    "conformance": Target(conformance, _cases),
+    "token": Target(token, _tokens),
+    "measured": Target(measured, lambda: [MEASURED.read_bytes()[:20_000]]),
+    "command_line": Target(command_line, _commands),
+}

@@ -1,0 +1,101 @@
+/* One mistake a function, or none: what a recording for a check says of each is in test_recorded_mistakes.py. */
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { N = 300 };
+static int counter, table[N];
+
+static void unordered(void) {
+#pragma omp target teams distribute parallel for map(tofrom : counter)
+  for (int i = 0; i < N; i++)
+    counter++; /* race */
+}
+
+static void ordered(void) {
+#pragma omp target teams distribute parallel for map(tofrom : counter)
+  for (int i = 0; i < N; i++)
+#pragma omp atomic
+    counter++;
+#pragma omp target teams distribute parallel for map(tofrom : counter)
+  for (int i = 0; i < N; i++)
+#pragma omp critical
+    counter -= 2;
+#pragma omp target teams distribute parallel for map(tofrom : counter) reduction(+ : counter)
+  for (int i = 0; i < N; i++)
+    counter++;
+}
+
+static void neighbours(int *a) {
+#pragma omp target teams distribute parallel for map(tofrom : a[0 : N])
+  for (int i = 1; i < N; i++)
+    a[i] = a[i - 1] + 1; /* neighbour */
+}
+
+static void phases(int *a) {
+#pragma omp target parallel num_threads(4) map(tofrom : a[0 : N])
+  {
+    int me = omp_get_thread_num();
+    a[me] = me;
+#pragma omp barrier
+    a[100 + me] = a[(me + 1) % 4];
+  }
+}
+
+static void two_locks(int *a) {
+#pragma omp target teams distribute parallel for map(tofrom : a[0 : 1])
+  for (int i = 0; i < N; i++) {
+#pragma omp critical(up)
+    a[0]++; /* up */
+#pragma omp critical(down)
+    a[0]--; /* down */
+  }
+}
+
+static void beyond(int *a) {
+#pragma omp target map(from : a[0 : N / 2])
+  for (int i = 0; i < N; i++)
+    a[i] = i; /* beyond */
+}
+
+static int not_copied_back(int *a) {
+#pragma omp target map(to : a[0 : N])
+  a[7] = 1;
+  return a[6] + a[7]; /* stale */
+}
+
+static int written_elsewhere(int *a) {
+#pragma omp target map(to : a[0 : N])
+  a[7] = 1;
+  sscanf("5", "%d", &a[7]);
+  return a[7];
+}
+
+static void too_long(void) {
+#pragma omp target enter data map(to : table[0 : N + 8]) /* long */
+#pragma omp target exit data map(release : table[0 : N + 8])
+}
+
+int main(int argc, char **argv) {
+  int *a = calloc(N, sizeof *a), sum = 0;
+  switch (argc > 1 ? atoi(argv[1]) : 0) {
+  case 0: unordered(); break;
+  case 1: ordered(); break;
+  case 2: neighbours(a); break;
+  case 3: phases(a); break;
+  case 4: two_locks(a); break;
+  case 5: beyond(a); break;
+  case 6: sum = not_copied_back(a); break;
+  case 7: sum = written_elsewhere(a); break;
+  case 8: too_long(); break;
+  case 9:
+#pragma omp target is_device_ptr(a)
+    a[3] = 1; /* host's */
+    break;
+  case 10:
+#pragma omp target
+    *(volatile int *)64 = 1; /* nowhere */
+  }
+  printf("%d\n", sum + counter);
+  free(a);
+}

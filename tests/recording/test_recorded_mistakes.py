@@ -1,0 +1,60 @@
+"""Mistakes of real programs, recorded for a check: what their sources have, and nothing of what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from recorded_programs import PROGRAMS, built
+
+from offloadrt.recording.format import convert
+from offloadrt.recording.recorder import Wishes, record
+from offloadrt.study.points import Options
+from offloadrt.study.running.checked import check
+from offloadrt.study.scripts import registry
+
+LINES = (PROGRAMS / "mistakes.c").read_text(encoding="utf-8").splitlines()
+Checked = Callable[[int], list[tuple[str, ...]]]
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    """Return what a check says of a case of the program: kind, array, and the words of the marked lines."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    program = built("mistakes.c", folder, "-O0")
+    words = {f"mistakes.c:{number}": line.split("/* ")[1].removesuffix(" */")
+             for number, line in enumerate(LINES, 1) if line.endswith("*/") and number > 1}  # fmt: skip
+
+    def run(case: int) -> list[tuple[str, ...]]:
+        raw, file = folder / f"{case}.raw", folder / f"{case}.rec"
+        record([str(program), str(case)], raw, [1], Wishes(check=True))
+        convert(raw, file)
+        scenario = registry.find(str(file))
+        found = check(scenario, scenario.bind({}), Options()).mistakes
+        return [
+            (one.kind, one.subject, *dict.fromkeys(words.get(Path(story.where).name, "") for story in one.stories))
+            for one in found
+        ]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        (0, [("race", "counter on device 0", "race")]),
+        (1, []),
+        (2, [("race", "a on device 0", "neighbour")]),
+        (3, []),
+        (4, [("race", "a on device 0", "down", "up")]),
+        (5, [("outside of what is mapped", "a", "beyond")]),
+        (6, [("stale data", "a", "")]),
+        (7, []),
+        (8, [("map beyond the array", "table", "long"), ("map beyond the array", "table", "")]),
+        (9, [("outside of what is mapped", "memory", "host's")]),
+        (10, [("outside of what is mapped", "memory", "nowhere")]),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:
+    assert set(checked(case)) == set(expected)

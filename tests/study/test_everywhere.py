@@ -1,0 +1,168 @@
+"""A fault at each await of a program: what is found, that it can be found, and that a token gives it again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offloadrt.cli import main
+from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
+from offloadrt.runtime.plugins.cuda import StreamPool
+from offloadrt.study.executors import InProcess
+from offloadrt.study.exploring.everywhere import Everywhere, everywhere
+from offloadrt.study.exploring.program import ScenarioProgram
+from offloadrt.study.exploring.replay import replay, token_of
+from offloadrt.study.points import Options
+
+PROGRAM = '''
+from typing import Any, Literal
+
+from offloadrt import Run, kernel, scenario
+from offloadrt import openmp as omp
+from offloadrt.sim import Lock
+
+
+@kernel(flops_per_iteration=1e3)
+def add_one(a: Any, b: Any) -> None:
+    a += 1.0
+
+
+@scenario
+async def sums(
+    run: Run,
+    part: Literal["region", "data", "copy"] = "copy",
+    mistake: Literal["none", "unchecked", "locked", "crash"] = "none",
+    threads: int = 1,
+) -> dict[str, float]:
+    """Threads run a region, hold data on the device, or copy to it by hand."""
+    lock = Lock(run.sim, "the program's own lock")
+
+    async def region(t: omp.HostThread, a: Any) -> None:
+        b = t.array("b", 300, fill=1.0)
+        await t.target(add_one, a, b, maps=omp.map(tofrom=a), firstprivate=b, iterations=64)
+
+    async def data(t: omp.HostThread, a: Any) -> None:
+        async with t.target_data(omp.map(to=a)):
+            await t.target(add_one, a, a, iterations=64, nowait=True)
+            await t.taskwait()
+            if mistake == "locked":
+                await lock.acquire()
+            await t.target_update(omp.from_(a))
+            if mistake == "locked":
+                lock.release()
+
+    async def copy(t: omp.HostThread, a: Any) -> None:
+        p = await t.omp_target_alloc(1 << 14)
+        if p is None and mistake == "crash":
+            raise KeyError("no memory")
+        if p is None:
+            a.values[:] = 2.0
+            return
+        code = await t.omp_target_memcpy(p, a, 512)
+        a.values[:] = 0.0
+        back = await t.omp_target_memcpy(a, p, 512)
+        if mistake == "unchecked" or not (code or back):
+            a.values[:] += 1.0
+            await t.omp_target_free(p)
+        else:
+            a.values[:] = 2.0
+
+    async def body(t: omp.HostThread) -> float:
+        a = t.array("a", 64, fill=1.0)
+        await {"region": region, "data": data, "copy": copy}[part](t, a)
+        return float(a[0])
+
+    return {"sum": sum(await run.parallel(body, threads))}
+'''
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "sums.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def failed(script: Path, machine: str = "alex-a100", runs: int = 1000, **parameters: Any) -> Everywhere:
+    given = {"part": "copy", "mistake": "none", "threads": 1, **parameters}
+    return everywhere(ScenarioProgram(f"{script}:sums", given, Options(machine=machine)), runs, InProcess())
+
+
+def texts(found: Everywhere) -> set[str]:
+    return {counted.outcome.text.partition(" (after")[0] for counted in found.failures}
+
+
+@pytest.mark.parametrize("machine", ["alex-a100", "mi300a"])
+@pytest.mark.parametrize("part", ["region", "data", "copy"])
+def test_awaits_of_a_program_fail_one_by_one_and_all_end_as_documented(script: Path, machine: str, part: str) -> None:
+    found = failed(script, machine, 16, part=part)
+    assert not found.failures and found.reference.text == "sum=2.0"
+    kinds = {counted.outcome.text.partition(":")[0] for counted in found.outcomes.values()}
+    assert found.runs == 16 < found.calls + found.waits and {"ThreadDied", "DriverError"} & kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", ["alex-a100", "mi300a", "summitdev-p100", "idc-max1550"])
+@pytest.mark.parametrize("part", ["region", "data", "copy"])
+def test_every_await_of_threads_that_contend(script: Path, machine: str, part: str) -> None:
+    assert not failed(script, machine, part=part, threads=3).failures
+
+
+def test_all_awaits_are_run_unless_fewer_are_asked_for(script: Path) -> None:
+    found = failed(script)
+    assert found.runs == len({case.faults for case in found.cases}) == found.calls + found.waits > 20
+
+
+@pytest.mark.parametrize(
+    ("mistake", "text"),
+    [
+        ("unchecked", "sum=1.0"),
+        ("locked", "the program's own lock is held by host thread 0, which has ended"),
+        ("crash", "KeyError: 'no memory' (sums.py:41)"),
+    ],
+)
+def test_a_program_that_is_not_ready_for_a_fault_is_found(script: Path, mistake: str, text: str) -> None:
+    assert text in texts(failed(script, mistake=mistake, part="data" if mistake == "locked" else "copy"))
+
+
+@pytest.mark.parametrize(
+    ("machine", "part", "name"), [("alex-a100", StreamPool, "give_back"), ("mi300a", AmdgpuResources, "give_back")]
+)
+def test_a_runtime_that_loses_a_stream_is_found(
+    script: Path, monkeypatch: pytest.MonkeyPatch, machine: str, part: type, name: str
+) -> None:
+    async def lose(*arguments: Any) -> None:
+        """Forget the stream."""
+
+    monkeypatch.setattr(part, name, lose)
+    assert any("streams were not given back" in text for text in texts(failed(script, machine, 6, part="region")))
+
+
+def test_a_runtime_that_loses_a_block_is_found(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("offloadrt.models.host.directive.abandon", lambda *arguments: None)
+    found = texts(failed(script, runs=30, part="region"))
+    assert any("belongs to nobody" in text for text in found) and any("not given back" in text for text in found)
+
+
+def test_a_token_gives_the_run_with_the_fault_again_in_both_gears(script: Path) -> None:
+    found = failed(script, mistake="unchecked")
+    program = found.program
+    assert isinstance(program, ScenarioProgram)
+    text = token_of(program, found.failures[0].case).encode()
+    for gear in ("native", "turbo"):
+        again = replay(text, gear=gear)
+        assert again.is_same and again.ended.outcome.text == "sum=1.0" != again.reference.text
+
+
+def test_the_command_line_tells_what_fails_and_replays_it(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", str(script), "--faults", "everywhere", "--runs", "5", "--jobs", "1"]) == 0
+    assert re.search(r"sums: 5 of \d+ awaits failed, one in each run: \d+ calls", capsys.readouterr().out)
+    assert main(["explore", str(script), "mistake=unchecked", "--faults", "everywhere", "--jobs", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"sums mistake=unchecked, fault call:\d+: sum=1.0\n", printed)
+    token = re.findall(r"offloadrt replay (\S+)", printed)[0]
+    assert main(["replay", token]) == 1
+    assert "the same run, event by event" in capsys.readouterr().out
