@@ -61,7 +61,7 @@ class DriverCall:
             try:
                 failing.begin(self.api, self._nbytes, accounts.sim.current.name, accounts.sim.now)
             except DriverError as error:
-                self._account(error)
+                self.__exit__(type(error), error, None)
                 raise
         return self
 
@@ -74,16 +74,13 @@ class DriverCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None and (failing := self._accounts.failing) is not None:
-            try:
-                failing.end(self.api)
-            except DriverError as failed:
-                self._account(failed)
-                raise
-        self._account(error)
-
-    def _account(self, error: BaseException | None) -> None:
         accounts = self._accounts
+        if error is None and accounts.failing is not None:
+            try:
+                accounts.failing.end(self.api)
+            except DriverError as failed:
+                self.__exit__(type(failed), failed, None)
+                raise
         if accounts.counts is not None:
             accounts.counts.add(self.api, accounts.sim.now - self._begin)
         if isinstance(error, DriverError):

@@ -13,4 +13,4 @@ def is_whole(value: object) -> TypeGuard[int]:
     >>> is_whole(8), is_whole(np.int64(8)), is_whole(8.0), is_whole(True)
     (True, True, False, False)
     """
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return type(value) is int or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))

@@ -17,6 +17,7 @@ from offloadrt.machine.host.host_memory import HostMemory
 from offloadrt.machine.host.host_workers import HostWorkers, HostWorkersSpec
 from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.links.peers import Peers
+from offloadrt.machine.links.sockets import SocketMemory
 from offloadrt.machine.mig import instance_spec, instances_of
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.sim import Simulation
@@ -87,6 +88,8 @@ class Machine:
             page_size=page_size(spec),
             uncontended=spec.flag("host_memory.uncontended"),
         )
+        self.sockets = SocketMemory(sim, spec)
+        """Which memory of the host lies at which socket."""
         self._instances: list[Device] = []
         """The MIG instances of the machine's GPU, among which the processes are divided; none without MIG."""
         if "process.sharing" in spec.entries and spec.text("process.sharing") == "mig":
@@ -187,6 +190,7 @@ class Machine:
             statistics.update(device.statistics())
         if self.peers is not None:
             statistics.update(self.peers.statistics())
+        statistics.update({link.name: link.statistics() for link in self.sockets.links})
         return statistics
 
 

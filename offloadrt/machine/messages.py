@@ -18,7 +18,7 @@ import msgspec
 
 from offloadrt.kernels import Launch
 from offloadrt.machine.compute.page_fault import AccessFault
-from offloadrt.machine.links.link import Link
+from offloadrt.machine.links.link import Shared
 from offloadrt.machine.managed.access import Accesses
 from offloadrt.machine.managed.page_sets import PageSets, begun, how_many, merged, up_to
 from offloadrt.machine.queues.stream import Stream
@@ -44,8 +44,10 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     move: Move | None
     """Moves the bytes at the end of the transfer; None when an end is a phantom."""
     done: Signal
-    over: Link | None = None
-    """The link to another device over which it goes; None for the link of its direction."""
+    over: Shared | None = None
+    """The link to another device over which it goes, or its way to memory of another socket; None for the link of its
+    direction.
+    """
     pauses_s: float = 0.0
     """Seconds that the engine spends between the pieces of which it consists."""
 

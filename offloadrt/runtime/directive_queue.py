@@ -5,17 +5,26 @@ The stream is taken at first use.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
 
+from offloadrt.driver import Touching
+from offloadrt.kernels import Launch
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.sim import Signal
 
 PostProcessing = Callable[[], Awaitable[None]]
+
+
+@attrs.frozen(eq=False)
+class PreparedKernel:
+    """A launch that is not carried out but becomes a node of a graph; its kernel's body computes the result."""
+
+    launch: Launch
+    touching: Touching
 
 
 @attrs.define(eq=False)
@@ -26,13 +35,14 @@ class DirectiveQueue:
     queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
     (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
     stream; private, which frees its private arguments; placed, of a target region the arrays that its call uses as
-    objects (None of a data directive).
+    objects (None of a data directive). prepared: gets what target regions would launch, instead of the stream; None:
+    they launch.
     """
 
     cause: int
     stream: Any = None
     post_processing: list[PostProcessing] = attrs.field(factory=list)
-    ending: deque[Any] = attrs.field(factory=deque)
+    ending: list[Any] = attrs.field(factory=list)
     kernel_error: Exception | None = None
     lasts: bool = False
     items: Sequence[MapItem] = ()
@@ -40,3 +50,4 @@ class DirectiveQueue:
     copy: Signal | None = None
     private: PostProcessing | None = None
     placed: Sequence[HostArray] | None = None
+    prepared: list[PreparedKernel] | None = None

@@ -43,6 +43,10 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"n": 64, "iterations": 3, "configuration": "implicit_zero_copy"},
         {"n": 64, "iterations": 3, "configuration": "eager_maps"},
     ],
+    "far_memory": [
+        {"nbytes": 1 << 16, "repeats": 2},
+        {"nbytes": 1 << 20, "repeats": 2, "devices": 4, "memory": "pageable"},
+    ],
     "first_touch": [
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "copy"},
         {"bytes": 1 << 24, "arrays": 2, "remaps": 1, "configuration": "implicit_zero_copy"},
@@ -189,6 +193,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "stdpar_lulesh_mi100": [{"size": 4, "variant": "mp+se+xnack", "steps": 1}],
     "stdpar_miniapps": [{"application": "minibude", "implementation": "native", "steps": 1}],
     "stream": [{"elements": 1 << 20}, {"elements": 1 << 20, "prefetch": False}],
+    "task_graphs": [
+        {"arrays": 2, "length": 3, "steps": 2},
+        {"arrays": 2, "length": 3, "steps": 2, "tasks": "deferred", "threads": 2},
+        {"arrays": 2, "length": 3, "steps": 2, "threads": 2, "phantom": False, "n": 64},
+    ],
     "touch_pages": [{"nbytes": 1 << 22, "prefetch": False}],
     "unified_memory": [
         {"size_gb": 0.2, "reuse": 2, "read_back": 1 << 22},

@@ -30,7 +30,7 @@ from offloadrt.sim import Signal
 from offloadrt.trace import events
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Locked:
     """What ``Context.locked`` returns; in ``async with``, its body holds the lock."""
 

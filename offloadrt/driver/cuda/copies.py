@@ -15,10 +15,12 @@ from offloadrt.driver.cuda.capture import UNSUPPORTED
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.page_locking import PageLocking
 from offloadrt.driver.cuda.pinning import PinnedRanges
-from offloadrt.driver.cuda.staging import DeviceBytes, Staging
+from offloadrt.driver.cuda.staging import DeviceBytes, Staging, Steps
 from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
+from offloadrt.machine.links.link import Link, Shared
+from offloadrt.machine.links.sockets import passing
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.machine.messages import CopyPacket, Move
 from offloadrt.sim import Signal
@@ -91,12 +93,13 @@ class Copies:
         if not (pinned or self.pinned.covers(src.address, nbytes)):
             self._check_capture(api, stream)
             if self.locking.takes(nbytes):
-                return self._locked(stream, "h2d", nbytes, source, target, cause)
-            return self._alone(self._staging[stream.index][0].upload(self, stream, cause, source, target, nbytes))
+                return self._locked(stream, "h2d", src.address, nbytes, source, target, cause)
+            steps = self._steps(src.address, to_device=True)
+            return self._alone(self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes))
         move = None
         if source is not None and target is not None:
             move = moving(lambda: source[:nbytes], target, nbytes)
-        return self.submit(stream, "h2d", nbytes, "pinned", move, cause)
+        return self.submit(stream, "h2d", nbytes, "pinned", move, cause, self._over(src.address, "h2d"))
 
     def to_host(
         self, api: str, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int, pinned: bool
@@ -106,12 +109,24 @@ class Copies:
         if not (pinned or self.pinned.covers(dst.address, nbytes)):
             self._check_capture(api, stream)
             if self.locking.takes(nbytes):
-                return self._locked(stream, "d2h", nbytes, target, source, cause)
-            return self._alone(self._staging[stream.index][1].download(self, stream, cause, target, source, nbytes))
+                return self._locked(stream, "d2h", dst.address, nbytes, target, source, cause)
+            steps = self._steps(dst.address, to_device=False)
+            return self._alone(self._staging[stream.index][1].download(steps, stream, cause, target, source, nbytes))
         move = None
         if source is not None and target is not None:
             move = moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
-        return self.submit(stream, "d2h", nbytes, "pinned", move, cause)
+        return self.submit(stream, "d2h", nbytes, "pinned", move, cause, self._over(dst.address, "d2h"))
+
+    def _over(self, address: int, direction: str) -> Shared | None:
+        """Return the way of a transfer between the device and host memory; None if the memory is at its socket."""
+        machine, device = self._context.machine, self._context.device
+        link = machine.sockets.link(address, device.index, to_device=direction == "h2d")
+        return None if link is None else passing(self._sim, device.engines[direction].share_link(), link)
+
+    def _steps(self, address: int, *, to_device: bool) -> Steps:
+        """Return what staging does; from and to memory of another socket, its copies pass the link between the two."""
+        link = self._context.machine.sockets.link(address, self._context.device.index, to_device=to_device)
+        return self if link is None else _FarSteps(self, link)
 
     def _alone(self, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Stage a copy while no other thread stages one, where they share a buffer."""
@@ -120,17 +135,24 @@ class Copies:
         return staging if self.buffer is None else _holding(self.buffer, staging)
 
     async def _locked(
-        self, stream: Stream, direction: str, nbytes: int, host: Bytes | None, device: DeviceBytes | None, cause: int
+        self,
+        stream: Stream,
+        direction: str,
+        address: int,
+        nbytes: int,
+        host: Bytes | None,
+        device: DeviceBytes | None,
+        cause: int,
     ) -> None:
         """Copy piece by piece, each from or to pages that are locked for it."""
-        locking = self.locking
+        locking, over = self.locking, self._over(address, direction)
         for offset in range(0, nbytes, locking.spec.piece):
             size = min(locking.spec.piece, nbytes - offset)
             move = None
             if host is not None and device is not None:
                 move = _moving_piece(direction, host, device, offset, size)
             await locking.lock(size)
-            await self.wait(stream, await self.submit(stream, direction, size, "pinned", move, cause))
+            await self.wait(stream, await self.submit(stream, direction, size, "pinned", move, cause, over))
             await locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
@@ -142,18 +164,32 @@ class Copies:
         return self.submit(stream, "d2d", nbytes, "device", move, cause)
 
     def submit(
-        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
+        self,
+        stream: Stream,
+        direction: str,
+        nbytes: int,
+        memory: str,
+        move: Move | None,
+        cause: int,
+        over: Shared | None = None,
     ) -> Awaitable[Signal]:
         """Submit one transfer and return its completion."""
-        return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause), self._cost)
+        return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause, over), self._cost)
 
     def packet(
-        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int
+        self,
+        stream: Stream,
+        direction: str,
+        nbytes: int,
+        memory: str,
+        move: Move | None,
+        cause: int,
+        over: Shared | None = None,
     ) -> CopyPacket:
         """Return the packet of one transfer."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
-        return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done)
+        return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done, over)
 
     def of_node(
         self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
@@ -207,6 +243,23 @@ class Copies:
         if nbytes < 0 or address + nbytes > block.address + block.size:
             raise DriverError(api, INVALID, f"{nbytes} bytes at {address:#x} reach beyond their block")
         return None if block.phantom else lambda offset, size: memory.view(address + offset, size)
+
+
+class _FarSteps:
+    """What staging asks of the driver library for memory of another socket."""
+
+    def __init__(self, copies: Copies, link: Link) -> None:
+        self.submit = copies.submit
+        self.wait = copies.wait
+        self._copies = copies
+        self._link = link
+
+    @property
+    def broken(self) -> bool:
+        return self._copies.broken
+
+    def host_copy(self, nbytes: int, /) -> Awaitable[None]:
+        return self._copies.host_copy(nbytes, over=self._link)
 
 
 async def _holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:

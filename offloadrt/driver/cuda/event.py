@@ -11,7 +11,7 @@ from offloadrt.machine import Stream
 from offloadrt.sim import Signal
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class StreamEvent:
     """A mark in a stream, complete when everything before it in the stream is.
 

@@ -195,9 +195,7 @@ class GraphCalls:
     @property
     def _template(self) -> Stream:
         """Return what stands in a template for the stream of a launch."""
-        stream = self._context.order.legacy
-        assert stream is not None, "a program that builds graphs has a default stream"
-        return stream
+        return self._context.order.legacy or self._streams.streams[0]
 
     async def _add(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.sim import Actor, Signal, Simulation
+from offloadrt.sim.signal import NOBODY
 
 
 class HsaSignal(Signal):
@@ -19,6 +20,6 @@ class HsaSignal(Signal):
         self.name = name
         self.is_set = False
         self.value: Any = None
-        self.waiters: list[Actor] = []
+        self.waiters: list[Actor] = NOBODY
         self.stream = stream
         self._callback: Callable[[], None] | None = None

@@ -15,7 +15,7 @@ from offloadrt.machine.compute.team_places import TeamPlaces
 from offloadrt.machine.messages import ContextHasWork, KernelPacket, RunContexts
 from offloadrt.sim import Mailbox
 
-Times = Memo[int, tuple[Launch, float, float, int]]
+Times = Memo[int, tuple[Launch, tuple[float, float, int]]]
 
 
 @attrs.define(eq=False)
@@ -57,8 +57,8 @@ class GpuContext:
             if small_pages is not None:
                 spec = attrs.evolve(spec, bandwidth=spec.bandwidth * small_pages)
             per_sm = spec.limits.resident_teams(launch)
-            known = times[id(launch)] = (launch, spec.seconds_on_idle_device(launch), spec.demand(launch), per_sm)
-        return known[1:]
+            known = times[id(launch)] = launch, (spec.seconds_on_idle_device(launch), spec.demand(launch), per_sm)
+        return known[1]
 
     def has_place(self, launch: Launch) -> bool:
         """Tell whether the first team of its next kernel finds a place."""

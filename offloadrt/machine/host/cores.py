@@ -68,24 +68,28 @@ class Cores:
     def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
         """Occupy one core for ``dt`` virtual seconds, and account for them, the wait for a core included.
 
-        ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the program's own work.
+        Await it at once: the work begins with the call. ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the
+        program's own work.
         """
         if not 0.0 <= dt < inf:
             raise ValueError(f"compute({dt!r}): virtual seconds are finite and not negative")
-        return self._compute(dt, category)
-
-    @uninterrupted
-    @types.coroutine
-    def _compute(self, dt: float, category: str) -> Generator[Any, Any, None]:
         sim = self._sim
-        me = sim.running
-        if me is None:
+        if (me := sim.running) is None:
             me = sim.current
         begin = sim.now
         if not self.begin(me, dt):
-            sim.running = None  # it waits in virtual time, as in `sleep`
-            yield me.trap
-            self.ended(me)
+            return self._at_work(me, begin, category)
+        self._host_seconds[category] += sim.now - begin  # done: nothing else was to happen before
+        return PASSED
+
+    @uninterrupted
+    @types.coroutine
+    def _at_work(self, me: Actor, begin: float, category: str) -> Generator[Any, Any, None]:
+        """Wait for the end of work that has begun, or waits for a core."""
+        sim = self._sim
+        sim.running = None  # it waits in virtual time, as in `sleep`
+        yield me.trap
+        self.ended(me)
         self._host_seconds[category] += sim.now - begin
         if me.interruption is not None:
             yield from sim.interrupted(me)

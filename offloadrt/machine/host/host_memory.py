@@ -18,6 +18,7 @@ import numpy.typing as npt
 from offloadrt.machine.host.cores import Cores
 from offloadrt.machine.host.host_contents import HostContents
 from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.links.link import Shared, Way
 from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
@@ -170,25 +171,26 @@ class HostMemory:
                 return max(low, begin), min(high, end)
         return low, high
 
-    async def copy(self, nbytes: int, category: str = "copies") -> None:
+    async def copy(self, nbytes: int, category: str = "copies", over: Shared | None = None) -> None:
         """Copy ``nbytes`` bytes from host memory to host memory in the calling thread, on a core.
 
-        ``category`` is one of ``trace.HOST_TIME``.
+        ``category`` is one of ``trace.HOST_TIME``; ``over`` is the link that the bytes pass between two sockets.
         """
         arrival = self._sim.now
         await self._cores.take()
         try:
-            await self.copy_on_core(nbytes)
+            await self.copy_on_core(nbytes, over)
         finally:
             self._cores.give_back()
             self._host_time.seconds[category] += self._sim.now - arrival
 
-    async def copy_on_core(self, nbytes: int) -> None:
+    async def copy_on_core(self, nbytes: int, over: Shared | None = None) -> None:
         """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time."""
         begin = self._sim.now
         self._copying.rise()
         try:
-            await self._pool.serve(nbytes, self._bandwidth_1t)
+            way = self._pool if over is None else Way(self._sim, "copy between sockets", (self._pool, over))
+            await way.serve(nbytes, self._bandwidth_1t)
         finally:
             self._copying.fall()
         self._copied.copies += 1

@@ -108,7 +108,7 @@ class ManagedSweep:
         """End it: nothing needs to be kept count of for it any more."""
         for hits in self.hits:
             if hits is not None:
-                hits.table.unwatch([hits.watch])
+                hits.table.unwatch(hits.watch)
 
     @property
     def over(self) -> bool:

@@ -6,7 +6,7 @@ blocks when their first block is: 32 GB of managed memory cost about 10 MB, or 1
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -37,8 +37,8 @@ class Translations:
         self._table: dict[int, bytearray] = {}
         self._counts: dict[int, list[int]] = {}
         """How many pages of each span of the table are in each state; empty when the span has changed since."""
-        self._watches: list[tuple[int, int, WatchedPages]] = []
-        """First block, last block, and a range of which is always known how many pages the GPU cannot translate."""
+        self._watches: dict[int, list[WatchedPages]] = {}
+        """Ranges of which is always known how many pages the GPU cannot translate, in each span that they reach."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
         """Return the span of a block, where in it the block's first page is, and the counts of the span."""
@@ -66,29 +66,26 @@ class Translations:
         stretches = list(self._stretches(low, high))
         counts = [self._how_many(UNMAPPED, *stretch) for stretch in stretches]
         watch = WatchedPages(low, high, stretches, counts, sum(counts))
-        if low < high:
-            self._watches.append((low // self._per_block, (high - 1) // self._per_block, watch))
+        for span, _, _ in stretches:
+            self._watches.setdefault(span, []).append(watch)
         return watch
 
-    def unwatch(self, watches: Collection[WatchedPages]) -> None:
-        """Keep count of these ranges no more."""
-        if self._watches:
-            self._watches = [watched for watched in self._watches if watched[2] not in watches]
+    def unwatch(self, watch: WatchedPages) -> None:
+        """Keep count of a range no more."""
+        for span, _, _ in watch.stretches:
+            self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
         """Note that so many more pages of a block have no translation now."""
-        for first, last, watch in self._watches:
-            if first <= index <= last:
-                self._watched(watch, index, more)
-
-    def _watched(self, watch: WatchedPages, index: int, more: int) -> None:
-        """Correct the counts of a watched range that has some pages of a block."""
-        first = index * self._per_block
-        place = first // self._span - watch.low // self._span
-        if first < watch.low or watch.high < first + self._per_block:
-            more = self._how_many(UNMAPPED, *watch.stretches[place]) - watch.counts[place]
-        watch.counts[place] += more
-        watch.missing += more
+        span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
+        high = low + self._per_block
+        for watch in self._watches.get(span, ()):
+            if low < watch.high and watch.low < high:
+                place, own = span - watch.stretches[0][0], more
+                if low < watch.low or watch.high < high:  # it has only a part of the block's pages
+                    own = self._how_many(UNMAPPED, *watch.stretches[place]) - watch.counts[place]
+                watch.counts[place] += own
+                watch.missing += own
 
     # questions
 

@@ -82,6 +82,17 @@ class ProgramThread(ABC):
         self.program.arrays.free(array)
         return None
 
+    def mbind(self, array: HostArray, socket: int) -> None:
+        """Let an array lie in the memory of a socket (Linux's mbind, or numactl --membind), from now on.
+
+        Without it memory lies at the socket of each device. Devices at another socket, and what stages memory for
+        them, reach it over the link between the sockets (``numa.socket_bw``); kernels that use it in place do not pass
+        that link here. It takes no time. Raises FreedHostMemory, ValueError for a socket that there is not, and
+        ProfileError on a machine whose sockets are not described (``pcie.sockets``).
+        """
+        check_alive(self.program.devices[0], array, "mbind")
+        self.program.machine.sockets.bind(array.address, array.nbytes, socket)
+
     def first_touch(self, array: HostArray) -> Awaitable[object]:
         """Write to all pages of an array that was made without `fill`.
 

@@ -12,7 +12,7 @@ LLVM's entry points do: what is fatal there raises here.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Unpack
 
 import numpy as np
@@ -43,6 +43,7 @@ from offloadrt.models.openmp.lowering import lower_data
 from offloadrt.models.openmp.managed_memory import check_managed_memory
 from offloadrt.models.openmp.routine_caller import is_host
 from offloadrt.models.openmp.target_data import TargetData
+from offloadrt.models.openmp.taskgraph import TaskGraphs, TaskNotes
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -78,6 +79,9 @@ class HostThread(ProgramThread):
         self.declarations = declarations
         self.helpers = helpers
         self.tasks = TaskRegion()
+        self.recording: TaskNotes | None = None
+        """What notes the tasks of a taskgraph region that is recorded."""
+        self._graphs = TaskGraphs()
         self.default_device = 0
         """default-device-var, of the thread's implicit task."""
 
@@ -245,6 +249,19 @@ class HostThread(ProgramThread):
         """
         return self.run(self.construct_target(kernel, *arguments, **clauses))
 
+    def taskgraph(
+        self, body: Callable[[], Awaitable[object]], *, graph_id: Hashable = 0, graph_reset: bool = False
+    ) -> Running:
+        """Run ``taskgraph``: record the target tasks (`nowait`) of `body` once, and replay them from then on.
+
+        A replay does not call `body`: what it computes on the host besides happens once. Its tasks have ended when the
+        construct has. graph_id: tells records of one body apart. graph_reset: record anew. A record is the thread's, in
+        one parallel region. Raises ValueError for what is not replayed here: constructs other than `target` with
+        `nowait`, tasks on several devices or the host, private arrays, and data that is not on the device all the
+        while, or elsewhere at a replay.
+        """
+        return self._graphs.run(self, body, graph_id, graph_reset)
+
     # directives that run many times
 
     def construct_target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Construct:
@@ -260,6 +277,8 @@ class HostThread(ProgramThread):
         """Run a construct."""
         name, work, depends = construct.name, construct.work, construct.depends
         device = self.default_device if construct.device is None else construct.device
+        if self.recording is not None:
+            self.recording.note(construct, device, on_host=is_host(self, device))
         if is_host(self, device):
             return self._run_on_host(construct)
         if construct.nowait:

@@ -41,7 +41,7 @@ async def bind_arguments(
         begin, size = item.begin, item.size
         await table.enter(lookup_s, begin, size, False)
         try:
-            lookup = present.lookup(begin, size)
+            lookup = present.found((begin, size)) or present.lookup(begin, size)
             if not pass_visited(device, lookup):
                 await lock_visited(device, lookup, False)
             if trace is not None:
@@ -52,7 +52,8 @@ async def bind_arguments(
             bindings[array] = entry.binding
         else:
             bindings[array] = ON_HOST if array.managed else absent
-    await private.transfer()
+    if private.packed:
+        await private.transfer()
     for array, address in private.addresses.items():
         bindings[array] = Binding(address, array.address, array.address + array.nbytes)
     return private

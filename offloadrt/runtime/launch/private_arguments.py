@@ -38,14 +38,15 @@ def required_alignment(address: int) -> int:
 class PrivateArguments:
     """The private arguments of one target region.
 
-    `add` each item, then `transfer`; `addresses` says where each array ended up.
+    `add` each item, then `transfer` those that are `packed`; `addresses` says where each array ended up, and `blocks`
+    what `free` frees.
     """
 
     device: OffloadDevice
     queue: DirectiveQueue
     addresses: dict[HostArray, int] = attrs.field(factory=dict)
-    _packed: list[_Packed] = attrs.field(factory=list)
-    _blocks: list[int] = attrs.field(factory=list)
+    packed: list[_Packed] = attrs.field(factory=list)
+    blocks: list[int] = attrs.field(factory=list)
 
     async def add(self, item: MapItem, at_once: bool = False) -> None:
         """Add an item; at_once: it gets a block of its own now, because the next item is a member of it."""
@@ -57,7 +58,7 @@ class PrivateArguments:
             self._pack(item, array)
             return
         address = await self.device.allocate(item.size, array, item.begin, array.phantom)
-        self._blocks.append(address)
+        self.blocks.append(address)
         self.addresses[array] = address
         if firstprivate:
             await self.device.submit(self.queue, address, array.span(item.begin, item.size), array)
@@ -65,27 +66,25 @@ class PrivateArguments:
     def _pack(self, item: MapItem, array: HostArray) -> None:
         padding = 0
         alignment = MAX_ALIGNMENT
-        if self._packed:
-            last = self._packed[-1]
+        if self.packed:
+            last = self.packed[-1]
             alignment = last.item.size % last.alignment or last.alignment
             needed = required_alignment(item.begin)
             if needed > alignment:
                 padding = needed - alignment
                 alignment = needed
-        self._packed.append(_Packed(item, array, padding, alignment))
+        self.packed.append(_Packed(item, array, padding, alignment))
 
     async def transfer(self) -> None:
         """Copy the packed values together on the host, then in one transfer to one block."""
-        if not self._packed:
-            return
-        total = sum(one.padding + one.item.size for one in self._packed)
+        total = sum(one.padding + one.item.size for one in self.packed)
         await self.device.machine.host_memory.copy(total, "runtime")
-        phantom = any(one.array.phantom for one in self._packed)
+        phantom = any(one.array.phantom for one in self.packed)
         address = await self.device.allocate(total, None, 0, phantom)
-        self._blocks.append(address)
+        self.blocks.append(address)
         buffer = np.zeros(total, np.uint8)
         offset = 0
-        for one in self._packed:
+        for one in self.packed:
             offset += one.padding
             size = one.item.size
             if (values := one.array.span(one.item.begin, size).bytes) is not None:
@@ -96,8 +95,8 @@ class PrivateArguments:
 
     async def free(self) -> None:
         """Free the blocks; when it is left early it can be done again."""
-        while self._blocks:
-            address = self._blocks[0]
+        while self.blocks:
+            address = self.blocks[0]
             if self.device.block_size(address) is not None:
                 await self.device.free(address, None, 0)
-            del self._blocks[0]
+            del self.blocks[0]

@@ -15,7 +15,7 @@ from offloadrt.driver import NOTHING, DriverError, Touching
 from offloadrt.kernels import Launch
 from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedKernel
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.freed import check_alive
@@ -74,21 +74,30 @@ async def target(
     arrays = _arrays_of(items, arguments)
     bindings: dict[HostArray, Binding] = {}
     private = await bind_arguments(device, items, queue, bindings)
+    on_host: list[bool] = []
+    """Of each array among the arguments, whether the device uses it in place."""
     for array in arrays:
-        if array not in bindings:
+        if (binding := bindings.get(array)) is None:
             is_global = array.kind in ("global", "link")
-            bindings[array] = globals_of(array) or (NOWHERE if is_global else unmapped(device))
+            binding = bindings[array] = globals_of(array) or (NOWHERE if is_global else unmapped(device))
+        on_host.append(binding.is_host)
 
     await device.work(device.costs.kernel_arguments)
     watch = None
     if device.observer is not None:
         watch = KernelWatch(device, device.observer, launch, items, arguments, bindings, queue.cause)
     run = body_of(device, launch, arguments, bindings, queue, call, None if watch is None else watch.view)
-    touching = _touching(device, launch, items, arguments, arrays, bindings, queue, call)
+    touching = _touching(device, launch, items, arguments, arrays, on_host, queue, call)
     if device.tool is not None:
         device.tool.target_submit(device.number, launch.kernel.name)
     if watch is not None:
         run = watch.submitted(run)
+    if queue.prepared is not None:
+        kernel = attrs.evolve(launch.kernel, body=run)
+        queue.prepared.append(PreparedKernel(attrs.evolve(launch, kernel=kernel), touching))
+        await target_data_end(device, items, queue, call)
+        queue.post_processing.append(private.free)
+        return
     launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching, len(arguments))
     try:
         if (blocks := device.argument_blocks) is None:
@@ -103,7 +112,8 @@ async def target(
     except DriverError as error:
         report_failure(device, error, *_AFTER)
         raise
-    queue.post_processing.append(private.free)
+    if private.blocks:
+        queue.post_processing.append(private.free)
     if device.objects is not None:
         put_off_target_ended(device, device.objects, queue)
 
@@ -114,7 +124,7 @@ def _touching(
     items: Sequence[MapItem],
     arguments: Sequence[Any],
     arrays: Sequence[HostArray],
-    bindings: dict[HostArray, Binding],
+    on_host: Sequence[bool],
     queue: DirectiveQueue,
     call: str,
 ) -> Touching:
@@ -124,7 +134,6 @@ def _touching(
     FreedHostMemory for managed memory that was freed.
     """
     plugin = device.plugin
-    on_host = [bindings[array].is_host for array in arrays]
     follows = items.follows if isinstance(items, MapItems) else ()
     if plugin.managed is not None:
         migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]

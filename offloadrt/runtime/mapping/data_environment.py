@@ -216,6 +216,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         items = items.mapped
     queue.items, queue.mapped = items, len(items)
     table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
+    present, observer = device.table, device.observer
     ending = queue.ending
     objects = device.objects if queue.placed is None else None
     for position in reversed(range(len(items))):
@@ -226,7 +227,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         begin, size = item.begin, item.size
         await table.enter(lookup_s, begin, size)
         try:
-            lookup = device.table.lookup(begin, size)
+            lookup = present.found((begin, size)) or present.lookup(begin, size)
             entry = lookup.pointer.entry if lookup.contained or bits & IMPLICIT else None
             copies = is_last = False
             if entry is not None and bits & FROM and size:
@@ -236,8 +237,8 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
                 await lock_visited(device, lookup, copies)
             if objects is not None and (bits & DELETE or entry is None or entry.is_unused):
                 objects.drop(item, bits & DELETE != 0)  # without a block, or with one that is on its way out
-            if device.observer is not None and (entry is not None or not device.configuration.host_pointers):
-                device.observer.handle(ItemEnded(queue.cause, device.number, item, entry))
+            if observer is not None and (entry is not None or not device.configuration.host_pointers):
+                observer.handle(ItemEnded(queue.cause, device.number, item, entry))
             if entry is not None:
                 count_down(entry, bits)
             if trace is not None:

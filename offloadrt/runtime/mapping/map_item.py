@@ -22,7 +22,7 @@ class Dimension:
     stride: int
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)  # nobody changes one; a frozen object takes seven times as long to make
 class MapItem:
     """base and begin are host addresses, size is bytes, type is bits of `map_type`.
 

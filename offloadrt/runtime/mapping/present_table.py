@@ -173,13 +173,13 @@ class TargetPointer:
 ABSENT: Final = TargetPointer()
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Lookup:
     """Where a section that starts at `begin` lies relative to the table.
 
     `visited` are the entries that the search locks, in order. The last one, `entry`, is the one the flags speak of; it
     may be a mere neighbour by address. `pointer` is the section's counterpart in it, or where nothing overlaps, the
-    section on the host.
+    section on the host. Shared by all who look the section up: nobody changes it.
     """
 
     begin: int
@@ -192,21 +192,19 @@ class Lookup:
     pointer: TargetPointer = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        entry = self.visited[-1] if self.visited else None
-        overlaps = self.contained or self.extends_before or self.extends_after
+        begin, visited = self.begin, self.visited
+        self.entry = entry = visited[-1] if visited else None
+        self.overlaps = overlaps = self.contained or self.extends_before or self.extends_after
         if entry is not None and overlaps:
-            pointer = TargetPointer(entry.device_address(self.begin), entry)
+            self.pointer = TargetPointer(entry.device_begin + (begin - entry.host_begin), entry)
         else:
-            pointer = TargetPointer(self.begin)
-        object.__setattr__(self, "entry", entry)
-        object.__setattr__(self, "overlaps", overlaps)
-        object.__setattr__(self, "pointer", pointer)
+            self.pointer = TargetPointer(begin)
 
 
 class PresentTable:
     """Entries in order of their host addresses."""
 
-    __slots__ = ("_begins", "_entries", "_found", "generation")
+    __slots__ = ("_begins", "_entries", "_found", "found", "generation")
 
     def __init__(self) -> None:
         self.generation = 0
@@ -214,6 +212,11 @@ class PresentTable:
         self._begins: list[int] = []
         self._entries: list[Entry] = []
         self._found: dict[tuple[int, int], Lookup] = {}
+        self.found = self._found.get
+        """Returns what a search for (begin, size) has found since an entry came or went, else None.
+
+        Where each call counts, write ``table.found((begin, size)) or table.lookup(begin, size)``.
+        """
 
     def __len__(self) -> int:
         return len(self._entries)

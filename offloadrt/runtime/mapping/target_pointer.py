@@ -54,7 +54,7 @@ async def get_target_pointer(
     """
     pointer, keeps = ABSENT, False
     try:
-        lookup = device.table.lookup(begin, size)
+        lookup = device.table.found((begin, size)) or device.table.lookup(begin, size)
         entry = lookup.pointer.entry if lookup.contained or type_bits & IMPLICIT else None
         if entry is not None:
             pointer = lookup.pointer

@@ -7,7 +7,6 @@ An entry is erased under the table lock and its own, its block freed after both 
 from __future__ import annotations
 
 import functools
-from collections import deque
 
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -64,7 +63,7 @@ def count_down(entry: Entry, bits: int) -> None:
         entry.decrement(hold)
 
 
-def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> deque[tuple[Entry, MapItem]]:
+def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
     """Return the list of entries that were counted down, each with its item.
 
     `_finish_data_end` looks after them when the queue has drained; it is put into the post-processing with the first.
@@ -74,7 +73,7 @@ def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> deque[tuple[
     return queue.ending
 
 
-async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, MapItem]], cause: int) -> None:
+async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapItem]], cause: int) -> None:
     """Restore attached host pointers, and remove the entries that nobody needs any more.
 
     Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
@@ -86,7 +85,7 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
         if entry.is_erased:  # it was left when the entry had been removed already
             if device.block_size(entry.block) is not None:
                 await device.free(entry.block, item.array, entry.host_begin)
-            ending.popleft()
+            del ending[0]
             continue
         await table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
         try:
@@ -107,7 +106,7 @@ async def _finish_data_end(device: OffloadDevice, ending: deque[tuple[Entry, Map
         if removes:
             device.entry_locks.give_back(entry.lock)
             await device.free(entry.block, item.array, entry.host_begin)
-        ending.popleft()
+        del ending[0]
 
 
 async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:

@@ -5,7 +5,7 @@ Streams and signals are LLVM's `AMDGPUResourceManager`s. Host blocks are those o
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
@@ -31,7 +31,7 @@ class AmdgpuResources:
         self._free_signals = self._signals = spec.count("signal.initial")
         self._allocated = 0
         """Blocks of the host's pool that the plugin has."""
-        self._free_blocks: Counter[PluginBlock] = Counter()
+        self._free_blocks: defaultdict[PluginBlock, int] = defaultdict(int)
 
     def locks(self) -> dict[str, LockStatistics]:
         return {lock.name: lock.statistics() for lock in (self._stream_lock, self._signal_lock)}
@@ -64,7 +64,8 @@ class AmdgpuResources:
         stream.blocks.append(block)
 
     def _give_back_blocks(self, stream: AmdgpuStream, done: int) -> None:
-        self._free_blocks.update(stream.blocks[:done])
+        for block in stream.blocks[:done]:
+            self._free_blocks[block] += 1
         del stream.blocks[:done]
 
     async def free_blocks(self) -> None:

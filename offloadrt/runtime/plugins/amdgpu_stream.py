@@ -9,8 +9,8 @@ Staging memory and the arguments of kernels are host blocks, which `amdgpu_resou
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
-import attrs
 import numpy as np
 
 from offloadrt.driver import HsaSignal, Rocr, RunHandler, Touching
@@ -24,8 +24,7 @@ DeviceBytes = Callable[[], Bytes]
 Move = Callable[[], None]
 
 
-@attrs.frozen
-class PluginBlock:
+class PluginBlock(NamedTuple):
     """A block of the host's pool that the device reaches; `pool` is the memory manager that it comes from."""
 
     pool: str

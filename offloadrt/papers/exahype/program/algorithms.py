@@ -50,7 +50,7 @@ class OffloadMap:
             if not pointers.phantom:
                 # A configuration without copies enters nothing into the table: kernels then use the host's address.
                 pointers[number] = patch.address if mapped is None else mapped.address
-        values = count * geometry.temporary_values
+        values, updated = count * geometry.temporary_values, geometry.output_values
         temporaries = t.array("temporaries", values, phantom=self.setup.phantom, kind="heap")
         await t.target(
             self.kernels.scattered,
@@ -65,7 +65,7 @@ class OffloadMap:
         )
         t.free(temporaries)
         for patch in batch:
-            await t.target_exit_data(omp.map(from_=omp.section(patch, 0, geometry.output_values)), device=device)
+            await t.target_exit_data(omp.map(from_=omp.section(patch, 0, updated)), device=device)
         t.free(pointers)
 
 
