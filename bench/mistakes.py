@@ -2,8 +2,9 @@
 
     python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD]
 
-TABLE.toml and FOLDER are as in `bench/programs.py`; an entry's `notes` judge a program by a word of its name. A name
-that ends in `_yes` or `_other` has a mistake, one that ends in `_no` has none. Results are kept in --work.
+TABLE.toml and FOLDER are as in `bench/programs.py`. An entry's `notes`, or `judged.toml`, judge a program by a word of
+its name. A name that ends in `_yes` or `_other` has a mistake, one that ends in `_no` has none. Results are kept in
+--work.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def recorded_and_checked(program: Program, folder: Path, target: Path, limit: fl
     os.chdir(folder)
     raw = target.with_suffix(".raw")
     (run,) = record(shlex.split(program.run), raw, [4], Wishes(check=True, stop_seconds=limit))
+    if run.stopped:
+        return {"error": f"not at its end after {limit:.0f} s"}
     convert(raw, target)
     shutil.rmtree(raw)
     scenario = registry.find(str(target))
@@ -56,7 +59,7 @@ def judged(program: Program, work: Path, limit: float) -> Answer:
     folder = work / "recorded" / program.folder
     code, _ = shell(program.build.format(**compilers(work, "recorded")), folder, log, 10 * limit)
     if code:
-        return {"error": f"not built: {last_error(log)}"}
+        return {"error": f"not built: {last_error(log).replace(f'{folder}/', '')}"}
     return in_child(4 * limit + 60, log, recorded_and_checked, program, folder, target, limit)
 
 
@@ -85,8 +88,10 @@ def verdict(program: Program, answer: Answer) -> str:
 
 
 def notes_of(table: Path) -> dict[str, str]:
+    """Return what is known of the programs by words of their names: a table's own notes, and those of `judged.toml`."""
     entries = tomllib.loads(table.read_text(encoding="utf-8")).values()
-    return {word: note for entry in entries for word, note in entry.get("notes", {}).items()}
+    own = {word: note for entry in entries for word, note in entry.get("notes", {}).items()}
+    return own or tomllib.loads((table.parent / "judged.toml").read_text(encoding="utf-8"))["notes"]
 
 
 def lines(programs: list[Program], answers: dict[str, Answer], notes: dict[str, str]) -> list[str]:
@@ -116,7 +121,8 @@ def main() -> None:
     given = parser.parse_args()
     programs: list[Any] = list(programs_of(given.table, given.folder))
     work = given.work.resolve()
-    for folder in {program.folder for program in programs}:
+    programs = [program for program in programs if (given.folder / program.folder).is_dir()]
+    for folder in sorted({Path(program.folder).parts[0] for program in programs}):
         shutil.copytree(given.folder / folder, work / "recorded" / folder, dirs_exist_ok=True, symlinks=True)
     kept = work / f"{given.table.stem}.json"
     answers: dict[str, Answer] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}

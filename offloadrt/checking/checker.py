@@ -47,9 +47,9 @@ class Checker:
         self._has_lines = True
         """Whether the program is Python; a recording names its lines (`SourceNamed`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
-            ev.Signalled: self._signalled,
+            ev.Signalled: lambda event: self._strands.signalled(event.what),
             ev.TaskMade: self._task_made,
-            ev.Awaited: self._awaited,
+            ev.Awaited: lambda event: self._strands.take_over(event.what),
             ev.StrandBegan: self._strand_began,
             ev.StrandEnded: self._strand_ended,
             ev.SourceNamed: self._source_named,
@@ -70,6 +70,7 @@ class Checker:
             ev.KernelRaced: recorded.raced,
             ev.KernelStrayed: recorded.strayed,
             ev.MapStrayed: recorded.map_strayed,
+            ev.ProgramCut: self._program_cut,
         }
 
     def handle(self, event: ProgramEvent) -> None:
@@ -87,6 +88,9 @@ class Checker:
             self._tasks.finish()
         return self._found.all()
 
+    def _program_cut(self, event: ev.ProgramCut) -> None:
+        self._finished = True
+
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
         """Return what was done for nothing, once, after `finish`, the most time first.
 
@@ -102,9 +106,6 @@ class Checker:
 
     # strands
 
-    def _signalled(self, event: ev.Signalled) -> None:
-        self._strands.signalled(event.what)
-
     def _task_made(self, event: ev.TaskMade) -> None:
         strand = self._strands.current()
         self._tasks.made(event.what, event.name, self._line(strand) if self._has_lines else "")
@@ -112,9 +113,6 @@ class Checker:
     def _line(self, strand: Strand) -> str:
         """Return the line of the program that a strand is at."""
         return strand.source or (program_line() if self._has_lines else "")
-
-    def _awaited(self, event: ev.Awaited) -> None:
-        self._strands.take_over(event.what)
 
     def _strand_began(self, event: ev.StrandBegan) -> None:
         if event.task is None:
@@ -330,7 +328,7 @@ class Checker:
             if to_device:
                 self._versions.device_written(there, entry)
         elif to_device:
-            self._versions.to_device(device, host, begin, event.nbytes)
+            self._versions.to_device(device, host, begin, event.nbytes, asked="update" in directive.name)
         else:
             self._versions.to_host(device, host, begin, event.nbytes, there)
 

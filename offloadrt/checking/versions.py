@@ -118,10 +118,12 @@ class Versions:
 
     # copies
 
-    def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
+    def to_device(self, device: int, host_begin: int, begin: int, nbytes: int, *, asked: bool) -> None:
+        """Copy to a device. asked: by an update of its own, which may mean to take back what the device has written."""
         shift = begin - host_begin
         for cell in self._host.cut(host_begin, host_begin + nbytes):
-            self._device(device).replace(cell.begin + shift, cell.end + shift).version = cell.version
+            version = max(cell.version, cell.newest) if asked and cell.version != NEVER else cell.version
+            self._device(device).replace(cell.begin + shift, cell.end + shift).version = version
 
     def to_host(self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access) -> None:
         shift = host_begin - begin

@@ -48,6 +48,8 @@ def _entry(entry: PredictedEntry) -> Iterable[RenderableType]:
             numbers = [value.reported, value.emulated, value.ratio, value.low, value.high]
             table.add_row(escape(name), escape(value.unit), *["–" if n is None else f"{n:.4g}" for n in numbers])
     yield table
+    if entry.cause and entry.far_off:
+        yield f"  off by more than 3: {escape(', '.join(entry.far_off))}\n  cause: {escape(entry.cause)}"
 
 
 def _factors(accuracy: KindAccuracy) -> list[str]:

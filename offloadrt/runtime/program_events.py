@@ -280,10 +280,16 @@ class MapStrayed:
     there: int
 
 
+@attrs.frozen
+class ProgramCut:
+    """The program was ended before its end: what it has left over is none of its mistakes."""
+
+
 ProgramEvent = (
     Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | DirectiveBegan | SourceNamed | DirectiveLeft
     | ArrayMade | ArrayFreed | HostUsed | BlockAllocated | BlockFreed | DataCopied | EntryEntered | EntryLeft
     | ItemEnded | UpdateMissed | KernelSubmitted | KernelRan | KernelRaced | KernelStrayed | MapStrayed
+    | ProgramCut
 )  # fmt: skip
 
 

@@ -54,6 +54,18 @@ def test_a_kernel_reads_what_the_host_has_overwritten_unless_it_updates() -> Non
     assert found(_host_writes_in_a_region(updates=True)) == []
 
 
+def test_an_update_may_take_back_what_the_device_has_written() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        async with t.target_data(omp.map(to=a)):
+            for _ in range(2):
+                await t.target_update(omp.to(a))
+                await t.target(double, a, N)
+        assert a[0] == 1.0  # the device's are newer, which an update to the device does not change
+
+    assert found(body) == [("stale data", "a")]
+
+
 @pytest.mark.parametrize("kernel", [double, double_views])
 def test_a_kernel_that_reads_new_device_memory(kernel: Any) -> None:
     async def body(t: omp.HostThread) -> None:

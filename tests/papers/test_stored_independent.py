@@ -7,7 +7,7 @@ from pathlib import Path
 
 from offloadrt.papers.independent import results, rules
 from offloadrt.study.independent.planning import plan
-from offloadrt.study.independent.prediction import digest_of
+from offloadrt.study.independent.prediction import INPUT_KIND, digest_of
 
 REPORT = Path(__file__).parents[2] / "bench" / "validation" / "independent.txt"
 WITHOUT_DIGEST = False
@@ -20,3 +20,15 @@ def test_the_stored_report_is_of_the_present_emulator() -> None:
     if stored is not None:
         present = digest_of([plan(entry, rules(), "results.toml") for entry in results()])
         assert stored[1] == present, "make it anew: offloadrt validate --independent"
+
+
+def test_every_counted_value_that_is_far_off_has_a_cause() -> None:
+    causes = {entry.id for entry in results() if entry.cause}
+    far_off = set()
+    for part in REPORT.read_text(encoding="utf-8").split("\n\n"):
+        heading = re.match(r"(\S+) \((\w+)\): ", part)
+        if heading is not None and heading[2] != INPUT_KIND:
+            ratios = [float(row.split()[-3]) for row in part.splitlines() if re.search(r"(\s+[-+.e\d]+){5}\s*$", row)]
+            far_off |= {heading[1] for ratio in ratios if not 1 / 3 < ratio < 3}
+    assert far_off, "the report is read wrongly, or nothing is far off any more"
+    assert far_off <= causes

@@ -15,7 +15,7 @@ from offloadrt.study import UserError
 from offloadrt.study.executors import InProcess
 from offloadrt.study.independent.measured import parse
 from offloadrt.study.independent.planning import plan
-from offloadrt.study.independent.prediction import KindAccuracy, PredictedValue, predict
+from offloadrt.study.independent.prediction import KindAccuracy, PredictedEntry, PredictedValue, predict
 from offloadrt.study.independent.quantities import UnitMismatch, converted, unit_of
 from offloadrt.study.independent.rules import parse as parse_rules
 
@@ -298,3 +298,13 @@ def test_the_rules_know_benchmarks_of_calls(name, what, machine, value, unit, sc
     assert planned.point is not None, planned.reason
     assert planned.point.scenario.endswith(f":{scenario}") and planned.figure == figure
     assert parameters.items() <= planned.point.parameters.items()
+
+
+def test_a_cause_belongs_to_values_that_are_far_off() -> None:
+    near, far, wrong_sign = (
+        PredictedValue("near", "us", 1.0, 2.9),
+        PredictedValue("far", "us", 3.1, 1.0),
+        PredictedValue("sign", "us", 1.0, -1.0),
+    )
+    entry = PredictedEntry("e", "toy", "", [near, far, wrong_sign, PredictedValue("none", "us", 1.0)], "why")
+    assert entry.far_off == ["far", "sign"]

@@ -22,6 +22,7 @@ from offloadrt.runtime.program_events import (
     KernelRaced,
     KernelStrayed,
     MapStrayed,
+    ProgramCut,
     ProgramObserver,
     Signalled,
     SourceNamed,
@@ -48,6 +49,9 @@ class ObservedReplay:
         """By stretch: how many arrays begin or end there."""
         for array in recording.dictionaries.arrays:
             self._shared.update(_ends(array.address, array.address + array.nbytes))
+        observer.handle(SourceNamed("the beginning of the program"))
+        if recording.meta.ended != "exit":
+            observer.handle(ProgramCut())
 
     def comes_to(self, where: str) -> None:
         """Tell that the running thread comes to a directive."""

@@ -78,6 +78,8 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     conditions: str = ""
     spread: str = ""
     note: str = ""
+    cause: str = ""
+    """Why the emulator is off by more than a factor of three, where it is."""
     confidence: str = ""
     source: str = ""
     url: str = ""

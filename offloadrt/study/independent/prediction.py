@@ -79,6 +79,13 @@ class PredictedEntry:
     runs: str
     """Scenario, machine and parameters; empty where nothing is run."""
     values: Sequence[PredictedValue]
+    cause: str = ""
+    """Why values of it are far off (`far_off`), where somebody has found out."""
+
+    @property
+    def far_off(self) -> list[str]:
+        """Return the names of the values that are off by more than a factor of three."""
+        return [value.name for value in self.values if value.error is not None and value.error > math.log(3.0)]
 
 
 @attrs.frozen
@@ -261,7 +268,8 @@ def _entry(one: EntryPlan, runs: _Runs) -> PredictedEntry:
         }
         parameters = " ".join(f"{key}={value}" for key, value in same.items())
         told = f"{name} on {points[0].options.machine}: {parameters}"
-    return PredictedEntry(one.entry.id, one.entry.kind, told, [_value(value, planned, runs) for value in one.values])
+    values = [_value(value, planned, runs) for value in one.values]
+    return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause)
 
 
 def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Runs) -> PredictedValue:

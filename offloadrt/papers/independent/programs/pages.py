@@ -23,7 +23,7 @@ WORDS: Final = PAGE // 4
 PAGES_A_BLOCK: Final = 2 * MIB // PAGE
 LANES: Final = 32
 CHUNKS: Final = 256 * 256
-"""Threads of the oversubscribed programs, each with a contiguous chunk of pages."""
+"""The most threads of the oversubscribed programs, each with a contiguous chunk of pages."""
 
 
 @kernel(threads_per_team=BLOCK, precision="single")
@@ -94,24 +94,26 @@ async def oversubscribed(
     t: cuda.HostThread, loop: KernelLoop, nbytes: int, order: Order, advised: Advised, warm_up: int, launches: int
 ) -> None:
     """Copy one word of each page from a half that this thread has written to one that nobody has touched."""
-    pages = max(1, nbytes // 2 // PAGE // CHUNKS)
-    source = await t.malloc_managed("source", CHUNKS * pages * WORDS, written=True)
-    target = await t.malloc_managed("target", CHUNKS * pages * WORDS)
+    total = max(CHUNKS, nbytes // 2 // PAGE)
+    pages = -(-total // CHUNKS)
+    threads = total // pages  # the others have nothing to do, so that the size is what was asked for
+    source = await t.malloc_managed("source", threads * pages * WORDS, written=True)
+    target = await t.malloc_managed("target", threads * pages * WORDS)
     for array in (source, target):
         if advised == "prefetch":
             await t.mem_prefetch(array)
         elif advised != "none":
             advice: Advice = advised
             await t.mem_advise(array, advice)
-    listed = await t.malloc(CHUNKS * pages, np.int64) if order == "random" else None
+    listed = await t.malloc(threads * pages, np.int64) if order == "random" else None
+    grid = -(-threads // BLOCK)
 
     async def copy(times: int) -> None:
         for _ in range(times):
             if listed is None:
-                await t.launch(copy_chunks, source, target, CHUNKS, pages, WORDS, grid=CHUNKS // BLOCK, block=BLOCK)
+                await t.launch(copy_chunks, source, target, threads, pages, WORDS, grid=grid, block=BLOCK)
             else:
-                grid = CHUNKS // BLOCK
-                await t.launch(copy_random, source, target, listed, CHUNKS, pages, WORDS, grid=grid, block=BLOCK)
+                await t.launch(copy_random, source, target, listed, threads, pages, WORDS, grid=grid, block=BLOCK)
             await t.device_synchronize()
 
     await copy(warm_up)
