@@ -58,11 +58,10 @@ class DriverCall:
         if accounts.trace is not None:
             accounts.trace(events.CallBegin, accounts.device, self.queue, self.cause, self.api)
         if (failing := accounts.failing) is not None:
-            try:
-                failing.begin(self.api, self._nbytes, accounts.sim.current.name, accounts.sim.now)
-            except DriverError as error:
-                self.__exit__(type(error), error, None)
-                raise
+            error = failing.begin(self.api, self._nbytes, accounts.sim.current.name, accounts.sim.now)
+            if error is not None:
+                self.__exit__(DriverError, error, None)
+                raise error
         return self
 
     def takes(self, **arguments: int | str) -> None:
@@ -74,13 +73,9 @@ class DriverCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        accounts = self._accounts
+        accounts, failed = self._accounts, None
         if error is None and accounts.failing is not None:
-            try:
-                accounts.failing.end(self.api)
-            except DriverError as failed:
-                self.__exit__(type(failed), failed, None)
-                raise
+            error = failed = accounts.failing.end(self.api)
         if accounts.counts is not None:
             accounts.counts.add(self.api, accounts.sim.now - self._begin)
         if isinstance(error, DriverError):
@@ -91,3 +86,5 @@ class DriverCall:
             if isinstance(error, DriverError):
                 accounts.trace(events.RuntimeError_, accounts.device, self.queue, self.cause, self.api, str(error))
             accounts.trace(events.CallEnd, accounts.device, self.queue, self.cause, self.api)
+        if failed is not None:
+            raise failed

@@ -61,25 +61,27 @@ class FailingCalls:
         """Tell whether the device is of no more use."""
         return self._device in self._injector.failures
 
-    def begin(self, call: str, nbytes: int, thread: str, now: float) -> None:
-        """Raise the error of a call that is struck, or whose device is broken.
+    def begin(self, call: str, nbytes: int, thread: str, now: float) -> DriverError | None:
+        """Return the error of a call that is struck, or whose device is broken; None if it goes on.
 
         nbytes: what an allocation asks for; 0 for other calls.
         """
-        self.end(call)
+        if (error := self.end(call)) is not None:
+            return error
         fault = self._injector.strike("call", call, f"{call} of {thread} fails")
         if fault is None:
-            return
+            return None
         code = fault.code or self._codes["allocation" if "Alloc" in call or "allocate" in call else "call"]
         if nbytes and not fault.code:
-            raise OutOfDeviceMemory(call, nbytes, 0, thread, now, self._device, code)
+            return OutOfDeviceMemory(call, nbytes, 0, thread, now, self._device, code)
         if code in STICKY:
             self._injector.fail(self._device, DeviceFailure("call", f"{call} failed at {now:.9f} s", code))
-        raise DriverError(call, code, f"fault {fault.text}")
+        return DriverError(call, code, f"fault {fault.text}")
 
-    def end(self, call: str) -> None:
-        """Raise the error of a call that returns when its device is broken."""
+    def end(self, call: str) -> DriverError | None:
+        """Return the error of a call that returns when its device is broken."""
         failure = self._injector.failures.get(self._device)
-        if failure is not None:
-            kind = DeviceLost if failure.kind == "device" else DriverError
-            raise kind(call, failure.code or self._codes[failure.kind], failure.why)
+        if failure is None:
+            return None
+        kind = DeviceLost if failure.kind == "device" else DriverError
+        return kind(call, failure.code or self._codes[failure.kind], failure.why)

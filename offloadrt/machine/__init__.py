@@ -32,6 +32,7 @@ from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics, M
 from offloadrt.machine.device import Device
 from offloadrt.machine.host.cores import Cores, CoreStatistics
 from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
+from offloadrt.machine.injection.fault import ThreadDied
 from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
 from offloadrt.machine.links.dma_ring import DmaRing, RingStatistics
 from offloadrt.machine.links.link import Link, LinkStatistics
@@ -104,6 +105,7 @@ __all__ = [
     "SharedPool",
     "Statistics",
     "Stream",
+    "ThreadDied",
     "Topology",
     "TrafficStatistics",
     "UnknownEntry",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import attrs
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from offloadrt.compilers.object_ranking import HostProgram
 
 E = TypeVar("E", bound=OffloadError)
+FAILED_FREE: Final = "Failure to delete memory"
+"""What LLVM's memory manager writes about a block that it could not free at the program's exit."""
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device import FAILED_FREE, OffloadDevice
 from offloadrt.sim import Actor, Simulation
 
 
@@ -20,6 +20,21 @@ def violations(device: OffloadDevice) -> list[str]:
         lines = itertools.chain(_entries(device), _blocks(device), _in_use(device))
         found += [f"device {device.number}: {line}" for line in lines]
     return found
+
+
+def unreturned(device: OffloadDevice) -> list[str]:
+    """Return which blocks of device memory nobody knows after the exit of a program that allocates by the runtime only.
+
+    Those whose free has failed go back to the driver with the process.
+    """
+    if device.ended is not None or any(FAILED_FREE in message for message in device.messages):
+        return []
+    known = device.blocks | {entry.block for entry in device.table}
+    return [
+        f"device {device.number}: the block at {block.address:#x} ({block.size} bytes) was not returned to the driver"
+        for block in device.memory.blocks()
+        if block.address not in known
+    ]
 
 
 def held(sim: Simulation) -> list[str]:

@@ -11,7 +11,7 @@ from openmp_rig import MakeRig, Rig
 from offloadrt import openmp as omp
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import MappingError
-from offloadrt.runtime.invariants import held, violations
+from offloadrt.runtime.invariants import held, unreturned, violations
 
 
 def used(rig: MakeRig, machine: str = "alex-a100", after: Callable[[Rig], object] = lambda rig: None) -> list[str]:
@@ -97,6 +97,22 @@ def keep_the_pool_locked(made: Rig) -> None:
 )
 def test_a_breach_is_told(rig: MakeRig, breach: Callable[[Rig], object], told: str) -> None:
     assert any(told in line for line in used(rig, after=breach))
+
+
+def test_a_block_that_the_driver_does_not_get_back_at_the_exit_is_told(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> list[str]:
+        await t.target_enter_data(omp.map(to=t.array("a", 64, fill=1.0)))
+        await t.omp_target_alloc(1 << 14)
+        pooled = await t.omp_target_alloc(64)
+        await t.omp_target_free(pooled)
+        before = unreturned(made.device)
+        await t.program.finish()
+        return [*before, *unreturned(made.device)]
+
+    (line,) = made.alone(body)
+    assert line.endswith("(64 bytes) was not returned to the driver"), "the pool has it until the exit"
 
 
 def test_a_device_that_has_ended_owes_its_locks_only(rig: MakeRig) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
 from offloadrt.runtime.plugins.cuda import StreamPool
 from offloadrt.study.executors import InProcess
@@ -147,6 +148,14 @@ def test_a_runtime_that_loses_a_block_is_found(script: Path, monkeypatch: pytest
     assert any("belongs to nobody" in text for text in found) and any("not given back" in text for text in found)
 
 
+def test_a_runtime_that_keeps_its_pool_at_the_exit_is_found(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def keep(manager: LlvmMemoryManager) -> None:
+        """Free nothing."""
+
+    monkeypatch.setattr(LlvmMemoryManager, "release_pooled", keep)
+    assert any("not returned to the driver" in text for text in texts(failed(script, runs=6, part="region")))
+
+
 def test_a_token_gives_the_run_with_the_fault_again_in_both_gears(script: Path) -> None:
     found = failed(script, mistake="unchecked")
     program = found.program
@@ -165,4 +174,5 @@ def test_the_command_line_tells_what_fails_and_replays_it(script: Path, capsys: 
     assert re.search(r"sums mistake=unchecked, fault call:\d+: sum=1.0\n", printed)
     token = re.findall(r"offloadrt replay (\S+)", printed)[0]
     assert main(["replay", token]) == 1
-    assert "the same run, event by event" in capsys.readouterr().out
+    replayed = capsys.readouterr().out
+    assert "the same run, event by event" in replayed and "\n  fault call:" in replayed

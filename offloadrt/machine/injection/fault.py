@@ -85,7 +85,7 @@ class InjectedFault:
         if what in ("slow", "stuck"):
             return _engine(text, what, rest, since, onwards or bool(code))
         if what in ("thread", "device"):
-            return _lost(text, what, rest, since if match["time"] is not None else None, onwards or bool(code))
+            return _at_a_time(text, what, rest, since if match["time"] is not None else None, onwards or bool(code))
         if len(rest) > 1:
             raise BadFault(f"{text}: after {what} comes a number, as in {what}:3")
         number = _whole(text, rest[0]) if rest else 1
@@ -115,7 +115,7 @@ def _engine(text: str, what: str, rest: list[str], since: float, extra: bool) ->
     return InjectedFault("slow", rest[0], 1, True, since, factor=factor, text=text)
 
 
-def _lost(text: str, what: str, rest: list[str], since: float | None, extra: bool) -> InjectedFault:
+def _at_a_time(text: str, what: str, rest: list[str], since: float | None, extra: bool) -> InjectedFault:
     if since is None or extra or len(rest) > 1 or (what == "thread" and not rest):
         written, example = {
             "thread": ("thread:NUMBER@TIME", "thread:2@1ms"), "device": ("device[:NUMBER]@TIME", "device@2ms")

@@ -48,22 +48,26 @@ class HsaQueue:
         """Append a KernelPacket or a BarrierPacket; raises TypeError for others."""
         if not isinstance(packet, (KernelPacket, BarrierPacket)):
             raise TypeError(f"an HSA queue does not understand {packet!r}")
-        if self.injector is not None:
-            name = self.mailbox.name
-            self._unseen.append(packet)
-            if not self.injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
-                unseen, self._unseen = self._unseen, []
-                for earlier in unseen:
-                    self._append(earlier)
+        if self.injector is not None and self._is_unseen(self.injector, packet):
             return
-        self._append(packet)
-
-    def _append(self, packet: KernelPacket | BarrierPacket) -> None:
         if self._waits:
             self._queued.append((packet, self.sim.now))
             self._behind.rise()
         else:
             self._hand_on(packet, self.sim.now)
+
+    def _is_unseen(self, injector: Injector, packet: KernelPacket | BarrierPacket) -> bool:
+        """Tell whether a packet's doorbell is lost; one that is not shows the queue those before it as well."""
+        name = self.mailbox.name
+        if injector.strike("doorbell", name, f"a doorbell of {name} is lost"):
+            self._unseen.append(packet)
+            return True
+        unseen, self._unseen = self._unseen, []
+        self.injector = None  # what was lost once is not lost again
+        for earlier in unseen:
+            self.submit(earlier)
+        self.injector = injector
+        return False
 
     def _hand_on(self, packet: KernelPacket | BarrierPacket, submitted: float) -> None:
         """Take a packet that no other stands before."""

@@ -20,7 +20,7 @@ from offloadrt.models.host.program_arrays import ProgramArrays
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
-from offloadrt.runtime.device import OffloadDevice, RuntimeCosts
+from offloadrt.runtime.device import FAILED_FREE, OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded
@@ -256,5 +256,5 @@ class OffloadProgram(ABC, Generic[T]):
                     await device.release_pooled()
                     await device.plugin.unload()
                 except DriverError as error:
-                    device.report(f"PluginInterface error: Failure to delete memory: {error}")
+                    device.report(f"PluginInterface error: {FAILED_FREE}: {error}")
         self.machine.host_time.lived(self.sim.now - begin)

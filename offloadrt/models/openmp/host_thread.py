@@ -139,7 +139,7 @@ class HostThread(ProgramThread):
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
             addresses.append(await where.plugin.alloc_managed(nbytes, name))
 
-        await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate)
+        await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate, mandatory=False)
         ghost = self.program.phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
         if (observer := self.program.observer) is None:
@@ -155,7 +155,7 @@ class HostThread(ProgramThread):
         def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return where.plugin.free_managed(address)
 
-        await in_directive(self.program, "cuMemFree", self.default_device, free)
+        await in_directive(self.program, "cuMemFree", self.default_device, free, mandatory=False)
         array.freed = True
 
     def prefetch(self, place: Place, to_host: bool = False) -> Awaitable[object]:
@@ -169,7 +169,7 @@ class HostThread(ProgramThread):
             check_alive(where, array_of(place), "cuMemPrefetchAsync")
             return where.plugin.prefetch(queue, begin, nbytes, to_host)
 
-        return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work)
+        return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work, mandatory=False)
 
     def advise(self, place: Place, advice: Advice) -> Awaitable[object]:
         """Advise the driver where an array, or a section, is to lie: cuMemAdvise.
@@ -186,7 +186,7 @@ class HostThread(ProgramThread):
             check_alive(where, array_of(place), "cuMemAdvise")
             return where.plugin.advise(begin, nbytes, advice)
 
-        return in_directive(self.program, "cuMemAdvise", self.default_device, work)
+        return in_directive(self.program, "cuMemAdvise", self.default_device, work, mandatory=False)
 
     # what a thread does besides
 

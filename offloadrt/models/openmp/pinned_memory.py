@@ -60,7 +60,7 @@ async def omp_alloc(
         def pin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return where.plugin.pin(array.address, array.nbytes)
 
-        await in_routine(t, "omp_alloc", device, pin)
+        await in_routine(t, "omp_alloc", device, pin, mandatory=False)
     return array
 
 
@@ -74,7 +74,7 @@ async def omp_free(t: Caller, array: HostArray, *, allocator: OmpAllocator, devi
         def unpin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return where.plugin.unpin(array.address)
 
-        await in_routine(t, "omp_free", device, unpin)
+        await in_routine(t, "omp_free", device, unpin, mandatory=False)
     t.program.arrays.free(array)
 
 
@@ -100,7 +100,7 @@ async def llvm_omp_target_alloc_host(
     async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
         addresses.append(await where.plugin.alloc_host(nbytes))
 
-    await in_routine(t, "llvm_omp_target_alloc_host", device, allocate)
+    await in_routine(t, "llvm_omp_target_alloc_host", device, allocate, mandatory=False)
     values = None if t.program.phantom else make_values(name, lengths, element, fill)
     return t.program.arrays.place(HostArray(name, addresses[0], lengths, element, "heap", 0, values), True)
 
@@ -115,7 +115,7 @@ async def llvm_omp_target_free_host(t: Caller, array: HostArray, device: int | N
         except DriverError as error:
             raise where.error(InvalidFree, f"{name} of {array.name!r}: {error}", name, array.name) from None
 
-    await in_routine(t, "llvm_omp_target_free_host", device, free)
+    await in_routine(t, "llvm_omp_target_free_host", device, free, mandatory=False)
     t.program.arrays.forget(array)
 
 

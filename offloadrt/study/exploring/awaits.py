@@ -15,7 +15,7 @@ import attrs
 import trio
 from trio.lowlevel import Task, add_instrument, remove_instrument
 
-from offloadrt.runtime.invariants import held, violations
+from offloadrt.runtime.invariants import held, unreturned, violations
 from offloadrt.sim import Actor
 from offloadrt.sim.actor import SELF
 from offloadrt.study.exploring.outcome import RunOutcome, reported
@@ -105,7 +105,7 @@ class Settled:
         """Look at the run's state after the body, unless the run itself has been ended."""
         try:
             yield
-        except trio.Cancelled:
+        except (trio.Cancelled, KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
             for process in run.processes:
@@ -116,8 +116,10 @@ class Settled:
         self._look(run)
 
     def _look(self, run: Run) -> None:
-        programs = [process.program for process in run.processes]
+        devices = [device for process in run.processes for device in process.program.devices]
         self.violations += held(run.sim)
-        self.violations += [line for program in programs for device in program.devices for line in violations(device)]
+        self.violations += [line for device in devices for line in violations(device)]
+        if run.options.model in ("openmp", "openacc"):  # others call the driver library themselves
+            self.violations += [line for device in devices for line in unreturned(device)]
         busy = [actor.name for actor in run.sim.actors.values() if not actor.daemon and actor is not run.sim.current]
         self.violations += [f"{name} has not ended" for name in busy]

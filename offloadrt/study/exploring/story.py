@@ -95,7 +95,7 @@ def story_of(program: Program, case: ScheduleCase) -> list[str]:
     """Run a case once more, and tell it."""
     told = Told(case.strategy)
     program.run(case, told)
-    return [*cost_lines(case), *told.lines()]
+    return [*(f"fault {fault}" for fault in case.faults), *cost_lines(case), *told.lines()]
 
 
 def cost_lines(case: ScheduleCase) -> Iterable[str]:
