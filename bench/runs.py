@@ -52,10 +52,13 @@ class Case:
 
 
 S2 = {"size": "S2", "threads": "8", "configuration": "copy"}
+# ExaHyPE with map clauses took 3.5 s while locks were handed over in order of arrival. They barge now, as real mutexes
+# do, and the run takes a fifth longer for 2 % more instructions: presumably because its 128 threads are no longer in
+# step, so that the processor's caches serve each of them less well.
 # S2's limit is 1.6 times what it took when up to 64 map items shared a hold of the device table. BFS's is 1.3 times
 # what it took when a batch of faults that nobody could disturb had a faster copy of the code.
 RUNS = (
-    Case("exahype", {"threads": "128", "batch": "16", "memory": "map"}, 5.0),
+    Case("exahype", {"threads": "128", "batch": "16", "memory": "map"}, 4.6),
     Case("exahype", {"threads": "128", "batch": "16", "memory": "pool"}, 5.0),
     Case("exahype", {"threads": "128", "batch": "16", "memory": "managed"}, 10.0),
     Case("qmcpack", {**S2, "fraction": "0.05"}, 141.0, 600.0, S2_KERNELS),

@@ -32,7 +32,7 @@ RACE = """
     def late():
         return 60e-6
 
-    @pytest.mark.offload(explore="delay:2", runs=30)
+    @pytest.mark.offload(explore="delay:2", runs=60)
     async def test_update(offload, late):
         shared = {}
 
@@ -69,7 +69,7 @@ RACE = """
 
 def test_a_failure_has_a_story_and_a_token_that_replays(pytester: pytest.Pytester) -> None:
     path = pytester.makepyfile(RACE)
-    arguments = ("-p", "no:cacheprovider", "--offload-explore", "random", "--offload-runs", "20")
+    arguments = ("-p", "no:cacheprovider", "--offload-explore", "random", "--offload-runs", "40")
     result = pytester.runpytest_inprocess(*arguments)
     result.assert_outcomes(passed=1, failed=2, skipped=1)
     result.stdout.fnmatch_lines(

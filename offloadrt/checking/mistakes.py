@@ -57,8 +57,14 @@ WasteKind = Literal["duplicate transfer", "round trip", "unread transfer", "unus
 
 ADVICE: Final[dict[WasteKind, str]] = {
     "duplicate transfer": "The data was there already: keep it mapped (`target data`), or leave the copy out.",
-    "round trip": "The data came back unchanged: map it `to` instead of `tofrom`, or keep it mapped between two uses.",
-    "unread transfer": "Nobody read what it brought: map it `from` or `alloc`, or leave the copy out.",
+    "round trip": (
+        "The same bytes went back to where they had come from: keep the array mapped between the two copies "
+        "(`target data`); where kernels only read it, `to` instead of `tofrom` is enough."
+    ),
+    "unread transfer": (
+        "Nobody read what it brought. To the device: map it `from` or `alloc`, or leave the copy out; from the device: "
+        "map it `to` or `alloc`, or keep it mapped until the host reads it."
+    ),
     "unused allocation": "No kernel used the block: leave the map out.",
     "repeated allocation": "It was freed and allocated again: `target data` around both uses keeps it.",
 }

@@ -1,4 +1,4 @@
-"""What `offloadrt compare` prints: ratios, calls side by side, and where the time went otherwise."""
+"""What `offloadrt compare` prints: ratios, calls side by side, and how the host threads' time differs."""
 
 from __future__ import annotations
 
@@ -172,5 +172,5 @@ def _differences(case: Case) -> Iterable[RenderableType]:
                 seconds(part.more_s),
             )
     if shown.row_count:
-        yield _title("where the host threads' time went otherwise", case)
+        yield _title("how the host threads' time differs", case)
         yield shown

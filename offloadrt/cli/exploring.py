@@ -67,7 +67,8 @@ def explore(
     parameters:
         The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     strategy:
-        random, pct:DEPTH[:LENGTH], delay:BOUND[:LENGTH], dfs:BOUND[:LENGTH], costs[:JITTER]; see README.
+        random, pct:DEPTH[:LENGTH], delay:BOUND[:LENGTH], dfs:BOUND[:LENGTH], costs[:JITTER]; docs/how-to/explore.md
+        has what they do.
     runs:
         How many schedules, or how many faults everywhere, which are then chosen evenly.
     keep_going:
@@ -154,8 +155,8 @@ def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None) -> int:
         found = everywhere(program, runs, pool, jobs=workers, advanced=advanced)
     screen, awaits = console(), found.calls + found.waits
     screen.print(
-        f"{program.label}: {found.runs} of {awaits} awaits failed, one in each run: {found.calls} calls of the driver, "
-        f"{found.waits} waits of threads",
+        f"{program.label}: {found.runs} of {awaits} awaits were made to fail, one in each run: "
+        f"{found.calls} calls of the driver, {found.waits} waits of threads",
         soft_wrap=True,
     )
     for counted in sorted(found.outcomes.values(), key=lambda counted: -counted.runs):

@@ -141,6 +141,7 @@ class Actor:
         "task",
         "trap",
         "value",
+        "waits_first",
         "waits_for",
         "waits_since",
     )  # fmt: skip
@@ -164,6 +165,8 @@ class Actor:
         self.waits_for: Any = None
         """What it is parked on, from `Simulation.park` until it is stepped again; None while it runs or sleeps."""
         self.waits_since = 0.0
+        self.waits_first = False
+        """Its first step only begins to wait for a message: no strategy has to choose when (`ChosenOrder`)."""
         self.interruption: Callable[[], None] | None = None
         """Raises what it was resumed for, if its wait was cut short. Whoever waits looks here when it goes on."""
         self.raw_section: Any = None

@@ -53,10 +53,16 @@ class ChosenOrder:
         return item in self.first or self._on_its_way(item, self._striking[:2])
 
     def append(self, item: Any) -> None:
-        if item.is_actor:
-            self.woken.append((self.sim.now, item))
-        else:
+        if not item.is_actor:
             self.control.append(item)
+        elif item.waits_first:
+            # A persistent set of one (Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems",
+            # 1996): the step commutes with every other, but for a message that comes before it, and that message then
+            # makes it ready at this instant either way. So one place in the order stands for all.
+            item.waits_first = False
+            self.first.append(item)
+        else:
+            self.woken.append((self.sim.now, item))
 
     def appendleft(self, item: Any) -> None:
         self.first.appendleft(item)

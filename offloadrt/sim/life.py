@@ -34,6 +34,7 @@ def start(
     With ``serves``, a mailbox, the task of a daemon begins when a message lies there (turbo).
     """
     actor = Actor(sim, sim.next_index(), name or str(getattr(fn, "__name__", repr(fn))), daemon)
+    actor.waits_first = serves is not None
     if serves is None or not sim.turbo:
         _begin(nursery, actor, fn, args)
     else:
@@ -57,10 +58,12 @@ def start_service(
     name: str,
 ) -> Actor:
     """Start a daemon that needs no Trio task in the gear ``turbo``."""
-    if not sim.turbo:
-        return start(sim, nursery, fn, args, name, daemon=True)
     actor = Actor(sim, sim.next_index(), name, daemon=True)
-    _care_for(sim, nursery, actor, service(actor, fn, args, _unregister))
+    actor.waits_first = True
+    if sim.turbo:
+        _care_for(sim, nursery, actor, service(actor, fn, args, _unregister))
+    else:
+        _begin(nursery, actor, fn, args)
     return _ready(actor)
 
 

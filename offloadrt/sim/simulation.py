@@ -170,6 +170,7 @@ class Simulation(trio.abc.Clock):
     def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str) -> Actor:
         """Start a daemon whose ``fn`` uses nothing of Trio, no nursery, and waits for nothing in its clean-up.
 
+        Before anything that others can notice, it gets a message from a mailbox of its own.
         So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
         """
         if self._service is None:

@@ -66,7 +66,7 @@ class Processes(Executor):
 
 
 def killed_its_workers(error: Exception) -> bool:
-    """Say whether a cluster gave a call up because workers died under it again and again (Dask's KilledWorker)."""
+    """Tell whether a cluster gave a call up because workers died under it again and again (Dask's KilledWorker)."""
     distributed = sys.modules.get("distributed.scheduler")
     return distributed is not None and isinstance(error, distributed.KilledWorker)
 

@@ -24,7 +24,7 @@ class LockWaits:
         self._released: dict[str, int] = {}
 
     def tries_again(self, actor: int) -> bool:
-        """Say whether the actor's last event was a `LockWait` that goes on with the wait before it."""
+        """Tell whether the actor's last event was a `LockWait` that goes on with the wait before it."""
         return actor in self._woken
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:

@@ -355,7 +355,10 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
         patched(
             target,
             "target",
-            ("    queue.post_processing.append(private.free)\n", "    await private.free()\n"),
+            (
+                "    if private.blocks:\n        queue.post_processing.append(private.free)\n",
+                "    await private.free()\n",
+            ),
         ),
         privatizing,
     ),

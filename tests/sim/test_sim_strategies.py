@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from workload_of_ties import history
 
-from offloadrt.sim import BadChoice, Fifo, Lock, Random, Simulation
+from offloadrt.sim import BadChoice, Fifo, Lock, Mailbox, Random, Simulation
 from offloadrt.sim.strategies import Choice, Delay, Dfs, Hold, Pct, Recorded, Schedule
 
 STRATEGIES = {
@@ -155,6 +157,62 @@ def test_dfs_finds_what_few_departures_can_do_and_no_schedule_twice():
     _, runs = explore(lambda s: tuple(n for n, _ in order_of(s, sleeps=(1.0, 1.0, 1.0))), Dfs(bound=9))
     # main spawns three actors that tie when they start (3! orders) and when they wake up (3! orders)
     assert runs == 36
+
+
+def served(kind, servers, threads, message=False):
+    """A program of threads that tie with the first steps of servers; its outcome is the order of what was logged."""
+
+    def program(strategy, gear="turbo"):
+        sim, log = Simulation(gear=gear, strategy=strategy), []
+
+        async def serve(number, box):
+            while True:
+                log.append(f"server {number} got {await box.get()}")
+
+        async def thread(number, box):
+            log.append(f"thread {number}")
+            if message:
+                box.put(number)
+
+        async def main():
+            boxes = [Mailbox(sim, f"box {number}") for number in range(servers)]
+            for number, box in enumerate(boxes):
+                if kind == "service":
+                    sim.spawn_service(serve, number, box, name=f"server {number}")
+                else:
+                    sim.spawn(serve, number, box, daemon=True, serves=box if kind == "dormant" else None)
+            for number in range(threads):
+                sim.spawn(thread, number, boxes[number % servers])
+            await sim.sleep(1.0)
+
+        sim.run(main)
+        return tuple(log)
+
+    return program
+
+
+@pytest.mark.parametrize("kind", ["service", "dormant"])
+def test_dfs_runs_one_schedule_of_each_class_where_first_steps_of_servers_commute(kind):
+    """The steps of m threads depend on one another, those of the servers on none: that is m! Mazurkiewicz traces."""
+    everything, runs = explore(served("task", 2, 3), Dfs(bound=9))
+    assert runs == math.factorial(2 + 3)
+    for servers in (2, 6):
+        reduced, runs = explore(served(kind, servers, 3), Dfs(bound=9))
+        assert runs == math.factorial(3)
+        assert set(reduced) == set(everything)
+
+
+@pytest.mark.parametrize("kind", ["service", "dormant"])
+def test_dfs_loses_no_outcome_when_messages_come_before_a_server_has_begun(kind):
+    everything, runs = explore(served("task", 2, 2, message=True), Dfs(bound=9))
+    reduced, fewer = explore(served(kind, 2, 2, message=True), Dfs(bound=9))
+    assert set(reduced) == set(everything) and fewer < runs
+
+
+def test_a_schedule_of_servers_is_the_same_in_both_gears():
+    for seed in range(20):
+        program = served("service", 3, 3, message=True)
+        assert program(Random(seed), "native") == program(Random(seed), "turbo")
 
 
 def test_dfs_with_holds_reaches_what_so_many_holds_can_do():

@@ -168,7 +168,7 @@ def test_a_token_gives_the_run_with_the_fault_again_in_both_gears(script: Path) 
 
 def test_the_command_line_tells_what_fails_and_replays_it(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", str(script), "--faults", "everywhere", "--runs", "5", "--jobs", "1"]) == 0
-    assert re.search(r"sums: 5 of \d+ awaits failed, one in each run: \d+ calls", capsys.readouterr().out)
+    assert re.search(r"sums: 5 of \d+ awaits were made to fail, one in each run: \d+ calls", capsys.readouterr().out)
     assert main(["explore", str(script), "mistake=unchecked", "--faults", "everywhere", "--jobs", "1"]) == 1
     printed = capsys.readouterr().out
     assert re.search(r"sums mistake=unchecked, fault call:\d+: sum=1.0\n", printed)

@@ -11,6 +11,7 @@ from offloadrt.cli import main
 from offloadrt.sim.strategies import Choice, Hold
 from offloadrt.study import UserError
 from offloadrt.study.executors import InProcess
+from offloadrt.study.exploring import explore as exploring
 from offloadrt.study.exploring.case import ScheduleCase, packed, unpacked
 from offloadrt.study.exploring.explore import Exploration, explore
 from offloadrt.study.exploring.plan import SchedulePlan
@@ -61,7 +62,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def explored(script: Path, strategy: str, runs: int = 20, safe: bool = False, threads: int = 2) -> Exploration:
+def explored(script: Path, strategy: str, runs: int = 60, safe: bool = False, threads: int = 2) -> Exploration:
     program = ScenarioProgram(f"{script}:{script.stem}", {"threads": threads, "safe": safe})
     return explore(program, SchedulePlan.parse(strategy), runs, InProcess())
 
@@ -100,7 +101,7 @@ def test_a_token_gives_the_same_run_in_both_gears_and_tells_that_the_program_has
 
 
 def test_the_command_line_prints_what_fails_and_replays_it(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explore", str(script), "threads=2", "--strategy", "delay:2", "--runs", "20", "--jobs", "1"]) == 1
+    assert main(["explore", str(script), "threads=2", "--strategy", "delay:2", "--runs", "60", "--jobs", "1"]) == 1
     printed = capsys.readouterr().out
     assert "r=0.0 FAILS" in printed and "host thread 0 (race.py:24) is held back for" in printed
     assert "host thread 1 (race.py:29)" in printed
@@ -143,6 +144,29 @@ def test_dfs_says_that_all_schedules_within_the_bound_were_run(tmp_path: Path) -
         'result {"first": 0}': 1 + 2, 'result {"first": 1}': 2, 'result {"first": 2}': 2,
     }  # fmt: skip
     assert not explore(found.program, SchedulePlan.parse("dfs:5"), 4, InProcess(), keep_going=True).exhausted
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_dfs_loses_no_schedule_between_two_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    """Five steps that tie have 5! orders."""
+    monkeypatch.setattr(exploring, "_BATCH_HERE", batch)
+    script = tmp_path / "orders.py"
+    script.write_text(
+        "from offloadrt import Run, scenario\n"
+        "@scenario\n"
+        "async def orders(run: Run) -> dict[str, str]:\n"
+        "    order = []\n"
+        "    async def body(number: int) -> None:\n"
+        "        order.append(str(number))\n"
+        "    async with run.sim.open_nursery() as nursery:\n"
+        "        for number in range(5):\n"
+        "            nursery.spawn(body, number)\n"
+        "    return {'order': ''.join(order)}\n"
+    )
+    found = explore(
+        ScenarioProgram(f"{script}:orders", {}), SchedulePlan.parse("dfs:9"), 1000, InProcess(), keep_going=True
+    )
+    assert found.exhausted and found.runs == 1 + 120 and len(found.outcomes) == 120
 
 
 def test_costs_are_drawn_within_their_ranges_and_without_sizes(script: Path) -> None:

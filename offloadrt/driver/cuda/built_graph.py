@@ -14,8 +14,9 @@ from offloadrt.driver.cuda.capture import CapturedGraph, GraphNode, NodeWork
 class BuiltGraph:
     """A graph under construction (cudaGraph_t); a node is known by its place, so that edges lead forward.
 
-    A launch puts nodes into streams.  The driver's way to divide a graph among streams is not documented: here a node
-    goes where the first node that it comes after is the last one, and otherwise opens a lane of its own.
+    A launch puts nodes into streams.  The driver's way to divide a graph among streams is not documented.  Here a node
+    joins the lane whose last node it comes after (of several, the one named first in ``after``), and otherwise opens a
+    lane of its own.
     """
 
     number: int
@@ -43,5 +44,5 @@ class BuiltGraph:
         """Return what can be made executable: the graph as it is now."""
         followed = {place for node in self.nodes for place in node.after}
         tail = tuple(place for place in range(len(self.nodes)) if place not in followed)
-        lanes = tuple(0 for _ in self._last) or (0,)
-        return CapturedGraph(self.number, self.device, tuple(self.nodes), tail, lanes, tuple(self.uses))
+        priorities = tuple(0 for _ in self._last) or (0,)
+        return CapturedGraph(self.number, self.device, tuple(self.nodes), tail, priorities, tuple(self.uses))

@@ -2,7 +2,7 @@
 
 A launch holds the context lock once.  It puts the packets of all nodes into the stream and, for each further stream of
 the capture, into a stream of the executable graph's own; the edges between them become waits in the hardware queues,
-so that the host has no part in what follows.
+so that the launching thread has no part in what follows.
 """
 
 from __future__ import annotations

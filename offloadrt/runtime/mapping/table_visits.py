@@ -31,8 +31,7 @@ def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
 
     Their locks count as taken and given back at once.
     """
-    if not (visited := lookup.visited):
-        return True
+    visited = lookup.visited
     for entry in visited:
         if entry.lock.owner is not None:
             return False

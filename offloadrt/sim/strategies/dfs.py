@@ -1,8 +1,9 @@
 """Every schedule with at most so many departures from the order of scheduling, one after the other.
 
-This is delay-bounded exhaustive search (Emmi, Qadeer and Rakamarić, "Delay-bounded scheduling", POPL 2011). No partial
-order is used to leave schedules out: actors share Python objects that the scheduler does not see, so that any two
-steps may depend on each other.
+This is delay-bounded exhaustive search (Emmi, Qadeer and Rakamarić, "Delay-bounded scheduling", POPL 2011). Of
+schedules that differ only in when servers begin to wait for their first messages, one is run (`ChosenOrder.append`):
+nothing depends on these steps. No more is left out: actors share Python objects that the scheduler does not see, so
+that any two other steps may depend on each other.
 """
 
 from __future__ import annotations

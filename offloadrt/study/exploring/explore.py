@@ -8,7 +8,7 @@ which one was faster changes it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 
 import attrs
@@ -165,19 +165,19 @@ class _Source:
         self._size = size
         self._given = 0
         self._dfs = Dfs(plan.bound, plan.length or 0.0) if self.is_dfs else None
-        self._frontier: deque[Iterable[ScheduleCase]] = deque([[ScheduleCase("schedule")]])
+        self._frontier: deque[Iterator[ScheduleCase]] = deque([iter([ScheduleCase("schedule")])])
         self._pending = 0
 
     @property
     def exhausted(self) -> bool:
         """Say whether nothing is left to run."""
-        return self.is_dfs and not self._pending and next(self._enumerated(), None) is None
+        return self.is_dfs and not self._pending and self._enumerated() is None
 
     def batch(self) -> list[tuple[int, ScheduleCase]]:
         """Return the next cases with their numbers; none if there are none, or none yet."""
         size = min(self._size, self._left)
         numbers = range(self._given, self._given + size)
-        cases = self._enumerated() if self.is_dfs else map(self._plan.case, numbers)
+        cases = iter(self._enumerated, None) if self.is_dfs else map(self._plan.case, numbers)
         batch = list(zip(numbers, cases, strict=False))  # dfs may have fewer, or more
         self._given += len(batch)
         self._left -= len(batch)
@@ -191,8 +191,10 @@ class _Source:
             following = self._dfs.after(case.departures, chances)
             self._frontier.append(ScheduleCase("schedule", departures=departures) for departures in following)
 
-    def _enumerated(self) -> Iterator[ScheduleCase]:
+    def _enumerated(self) -> ScheduleCase | None:
+        """Return the next case of dfs; None if there is none, or none yet."""
         while self._frontier:
-            self._frontier[0] = group = iter(self._frontier[0])
-            yield from group
+            if (case := next(self._frontier[0], None)) is not None:
+                return case
             self._frontier.popleft()
+        return None

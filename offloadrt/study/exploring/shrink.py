@@ -79,6 +79,7 @@ def _shrink(shrunk: Shrunk, plan: SchedulePlan) -> None:
     if shrunk.case.jitter:
         shrunk.accept(attrs.evolve(shrunk.case, jitter=0.0))
     _fewer(shrunk)
+    _as_departures(shrunk)  # of fewer choices the holds may be enough, where those of all were not
     if shrunk.case.length and all(isinstance(one, Hold) for one in shrunk.case.departures):
         shrunk.accept(attrs.evolve(shrunk.case, length=0.0))
     _shorten(shrunk)

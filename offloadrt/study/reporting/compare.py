@@ -375,6 +375,10 @@ def _ratio(base: float, other: float) -> float | None:
     return base / other if other else None
 
 
+PICOSECOND = 1e-12
+"""Differences below the resolution of virtual times are rounding."""
+
+
 def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:
     """Return what the host threads' time went into otherwise, the largest difference in seconds first."""
     differing = []
@@ -382,4 +386,4 @@ def differences(base: Result, variant: Result, most: int = MOST) -> list[Differe
         before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, variant))
         differing.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
     differing.sort(key=lambda difference: -abs(difference.more_s))
-    return [difference for difference in differing if difference.more_s][:most]
+    return [difference for difference in differing if abs(difference.more_s) >= PICOSECOND][:most]

@@ -22,7 +22,7 @@ UNUSED_GROUPS = (
 
 
 def may_matter(entry: str) -> bool:
-    """Say whether a program of a paper can meet the mechanism that this entry of a machine belongs to."""
+    """Tell whether a program of a paper can meet the mechanism that this entry of a machine belongs to."""
     return not entry.startswith(UNUSED_GROUPS)
 
 
