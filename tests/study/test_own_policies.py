@@ -118,7 +118,7 @@ class Lost:
     [(99, "returned 99"), (-1, "returned -1"), (None, "raised TypeError"), ([].pop, "raised IndexError")],
 )
 def test_a_strategy_that_chooses_nobody(chosen: Any, said: str, gear: str) -> None:
-    with pytest.raises(ScriptFailed, match=f"'lost': choose {said}.* at t=0, with 11 actors ready; .*from 0 to 10"):
+    with pytest.raises(ScriptFailed, match=f"'lost': choose {said}.* at t=0, with 3 actors ready; .*from 0 to 2"):
         execute(mapping, strategy=Lost(chosen), gear=gear)
 
 
