@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.programs import Answer, Program, compilers, in_child, last_error, programs_of, shell
+from bench.programs import Answer, Program, built, in_child, programs_of
 
 
 def recorded_and_checked(program: Program, folder: Path, target: Path, limit: float) -> Answer:
@@ -51,16 +51,10 @@ def recorded_and_checked(program: Program, folder: Path, target: Path, limit: fl
 
 def judged(program: Program, work: Path, limit: float) -> Answer:
     """Build, record and check a program."""
-    slug = re.sub(r"\W+", "-", program.name)
-    log, target = work / "logs" / f"{slug}.log", work / "recordings" / f"{slug}.rec"
-    for path in (log, target):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-    folder = work / "recorded" / program.folder
-    code, _ = shell(program.build.format(**compilers(work, "recorded")), folder, log, 10 * limit)
-    if code:
-        return {"error": f"not built: {last_error(log).replace(f'{folder}/', '')}"}
-    return in_child(4 * limit + 60, log, recorded_and_checked, program, folder, target, limit)
+    made = built(program, work, limit)
+    if made.error:
+        return {"error": f"not built: {made.error.replace(f'{made.folder}/', '')}"}
+    return in_child(4 * limit + 60, made.log, recorded_and_checked, program, made.folder, made.target, limit)
 
 
 def expected(program: Program) -> str:

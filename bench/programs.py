@@ -243,8 +243,19 @@ def in_child(limit: float, log: Path, work: Any, *arguments: Any) -> Answer:
     return answer
 
 
-def judged(program: Program, work: Path, limit: float, plain: bool) -> Answer:
-    """Build, record and replay a program; return what came of it."""
+@attrs.frozen
+class Built:
+    """A program that was built to be recorded, or the error of the build."""
+
+    folder: Path
+    log: Path
+    target: Path
+    """Where its recording is to lie."""
+    error: str = ""
+
+
+def built(program: Program, work: Path, limit: float) -> Built:
+    """Build a program so that it can be recorded, and take away what an earlier run left."""
     slug = re.sub(r"\W+", "-", program.name)
     log, target = work / "logs" / f"{slug}.log", work / "recordings" / f"{slug}.rec"
     for path in (log, target):
@@ -252,8 +263,15 @@ def judged(program: Program, work: Path, limit: float, plain: bool) -> Answer:
         path.unlink(missing_ok=True)
     folder = work / "recorded" / program.folder
     code, _ = shell(program.build.format(**compilers(work, "recorded")), folder, log, 10 * limit)
-    if code:
-        return {"built": False, "error": last_error(log)}
+    return Built(folder, log, target, (last_error(log) or f"exit code {code}") if code else "")
+
+
+def judged(program: Program, work: Path, limit: float, plain: bool) -> Answer:
+    """Build, record and replay a program; return what came of it."""
+    made = built(program, work, limit)
+    folder, log, target = made.folder, made.log, made.target
+    if made.error:
+        return {"built": False, "error": made.error}
     answer: Answer = {"built": True}
     for samples in (1, 0):  # a launch whose every access is traced may take too long; then they are only counted
         answer |= in_child(2 * limit + 30, log, recorded, program, folder, target, limit, samples)

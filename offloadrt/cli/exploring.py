@@ -129,11 +129,10 @@ def explore(
         f"{(found.runs - 1) / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}",
         soft_wrap=True,
     )
-    for counted in sorted(found.outcomes.values(), key=lambda counted: -counted.runs):
-        bad = " FAILS" if counted in found.failures else ""
-        screen.print(f"{counted.runs:8}  {counted.outcome.text}{bad}", soft_wrap=True, markup=False)
+    _count(found)
     if found.exhausted:
-        screen.print(f"every schedule with at most {plan.bound} departures from the order of scheduling was run")
+        departures = f"{plan.bound} departure{'' if plan.bound == 1 else 's'}"
+        screen.print(f"every schedule with at most {departures} from the order of scheduling was run")
     for counted in found.failures:
         _tell(found, counted)
     return NEGATIVE if found.failures else 0
@@ -159,15 +158,20 @@ def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None) -> int:
         f"{found.calls} calls of the driver, {found.waits} waits of threads",
         soft_wrap=True,
     )
-    for counted in sorted(found.outcomes.values(), key=lambda counted: -counted.runs):
-        bad = " FAILS" if counted in found.failures else ""
-        screen.print(f"{counted.runs:8}  {counted.outcome.text}{bad}", soft_wrap=True, markup=False)
+    _count(found)
     for counted in found.failures:
         print(f"\n{program.label}, fault {' '.join(counted.case.faults) or 'none'}: {counted.outcome.text}")
         if counted.outcome.detail:
             print(counted.outcome.detail)
         print(f"offloadrt replay {token_of(program, counted.case).encode()}")
     return NEGATIVE if found.failures else 0
+
+
+def _count(found: Exploration | Everywhere) -> None:
+    """Print each outcome with the number of its runs, the most frequent first."""
+    for counted in sorted(found.outcomes.values(), key=lambda counted: -counted.runs):
+        bad = " FAILS" if counted in found.failures else ""
+        console().print(f"{counted.runs:8}  {counted.outcome.text}{bad}", soft_wrap=True, markup=False)
 
 
 def _tell(found: Exploration, counted: Counted) -> None:
@@ -216,7 +220,7 @@ def replay(token: str, /, *, gear: Gear = "turbo") -> int:
 
 
 def _judged(again: Replayed) -> str:
-    """Say whether the run is the one that the token was made of."""
+    """Tell whether the run is the one that the token was made of."""
     changed = f"; changed since: {', '.join(again.changed)}" if again.changed else ""
     if again.is_same:
         return f"the same run, event by event (trace hash {again.ended.hash}){changed}"

@@ -1,11 +1,21 @@
-"""A CUDA program of one body for the tests of this folder, and a kernel that takes a known time on few SMs."""
+"""A CUDA program of one body for the tests of this folder, and kernels: one takes a known time on few SMs."""
 
 from offloadrt import cuda
-from offloadrt.kernels import Kernel
+from offloadrt.kernels import Kernel, kernel
 from offloadrt.study import Run
 
 SMALL = Kernel("small", flops_per_iteration=1e3)
 """On one SM; many of them run at one time."""
+
+
+@kernel(threads_per_team=256)
+def double(a):
+    a *= 2.0
+
+
+@kernel(threads_per_team=256)
+def add(a, b):
+    a += b
 
 
 def run_of(body, machine="alex-a100", threads=1, start="warm", settings=None, made=None, **options):

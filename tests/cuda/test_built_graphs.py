@@ -2,22 +2,11 @@
 
 import numpy as np
 import pytest
-from cuda_rig import SMALL, run_of, small
+from cuda_rig import SMALL, add, double, run_of, small
 
 from offloadrt.driver import DriverError
-from offloadrt.kernels import kernel
 
 N = 512
-
-
-@kernel(threads_per_team=256)
-def double(a):
-    a *= 2.0
-
-
-@kernel(threads_per_team=256)
-def add(a, b):
-    a += b
 
 
 async def diamond(t, here, there, calls):

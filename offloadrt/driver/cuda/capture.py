@@ -30,7 +30,7 @@ CAPTURED_EVENT: Final = "CUDA_ERROR_CAPTURED_EVENT"
 WRONG_THREAD: Final = "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"
 
 _END: Final = "cuStreamEndCapture"
-_NEVER: Final = {
+_UNCAPTURABLE: Final = {
     "cuStreamSynchronize": "its commands are not carried out, so nobody can wait for them",
     "cuStreamQuery": "its commands are not carried out, so nobody can ask for them",
     "cuStreamDestroy": "the capture has to end first",
@@ -152,22 +152,22 @@ class Captures:
         for stream in capture.tails:
             self.streams.pop(stream, None)
 
-    def violated(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
+    def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
         """Return why a call is forbidden while streams capture, and invalidate the captures that it violates."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
-            if (why := _NEVER.get(api)) is not None:
-                return self.breaking(capture, UNSUPPORTED, f"stream {stream.index} is capturing, and {why}")
+            if (why := _UNCAPTURABLE.get(api)) is not None:
+                return self.invalidate(capture, UNSUPPORTED, f"stream {stream.index} is capturing, and {why}")
         for capturing, capture in self.streams.items():
             if stream is not None and stream is self._order.legacy and self._order.blocks(capturing):
                 why = f"the legacy default stream would wait for stream {capturing.index}, which is capturing"
-                return self.breaking(capture, IMPLICIT, why)
+                return self.invalidate(capture, IMPLICIT, why)
             mine = capture.mode == "thread_local" and capture.thread == thread
             if api in _UNSAFE and (mine or capture.mode == "global"):
                 how = f"stream {capturing.index} is capturing in mode {capture.mode}"
                 why = f"calls for memory are unsafe while {how}"
-                return self.breaking(capture, UNSUPPORTED, why)
+                return self.invalidate(capture, UNSUPPORTED, why)
         return None
 
     def follow(self, stream: Stream, mark: CapturedMark | None) -> Violation | None:
@@ -178,22 +178,22 @@ class Captures:
         own = self.streams.get(stream)
         if mark is None:
             why = f"stream {stream.index} is capturing, and the event was recorded outside of the capture"
-            return None if own is None else self.breaking(own, ISOLATION, why)
+            return None if own is None else self.invalidate(own, ISOLATION, why)
         capture = mark.capture
         if capture.ended or capture.origin not in self.streams:
             return Violation(CAPTURED_EVENT, "the event was recorded in a capture that has ended, or on another device")
         if own is not None and own is not capture:
             why = f"streams {own.origin.index} and {capture.origin.index} capture different graphs"
-            self.breaking(own, MERGE, why)
-            return self.breaking(capture, MERGE, why)
+            self.invalidate(own, MERGE, why)
+            return self.invalidate(capture, MERGE, why)
         if stream is self._order.legacy:
-            return self.breaking(capture, IMPLICIT, "the legacy default stream cannot capture")
+            return self.invalidate(capture, IMPLICIT, "the legacy default stream cannot capture")
         self.streams[stream] = capture
         capture.tails[stream] = tuple(sorted({*capture.tails.get(stream, ()), *mark.after}))
         return None
 
     @staticmethod
-    def breaking(capture: Capture, code: str, why: str) -> Violation:
+    def invalidate(capture: Capture, code: str, why: str) -> Violation:
         """Invalidate a capture; returns the error of the call that does it."""
         capture.broken = capture.broken or why
         return Violation(code, why)

@@ -92,7 +92,7 @@ class Context:
         """
         call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause, nbytes)
         if self.captures.streams:
-            violation = self.captures.violated(api, stream, self.sim.current.name)
+            violation = self.captures.check_call(api, stream, self.sim.current.name)
             if violation is not None:
                 with call:
                     self.refuse(call, violation)

@@ -1,9 +1,9 @@
 """Copies from and to a device: the way that each takes, and how its bytes move.
 
 Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``), or its pages are
-locked for the copy, as HIP's library does (``page_locking.py``).  When both ends
-have bytes, these really move, at the copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a
-stream; ``machine/queues/hardware_queue.py`` takes it from there.
+locked for the copy, as HIP's library does (``page_locking.py``).  When both ends have bytes, these really move, at the
+copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a stream;
+``machine/queues/hardware_queue.py`` takes it from there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from offloadrt.machine.links.sockets import passing
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.machine.messages import CopyPacket, Move
 from offloadrt.sim import Signal
+
+_PAGEABLE = "its host memory is pageable, whose staging is not emulated in graphs"
 
 
 class HostRange(Protocol):
@@ -95,10 +97,8 @@ class Copies:
             if self.locking.takes(nbytes):
                 return self._locked(stream, "h2d", src.address, nbytes, source, target, cause)
             steps = self._steps(src.address, to_device=True)
-            return self._alone(self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes))
-        move = None
-        if source is not None and target is not None:
-            move = moving(lambda: source[:nbytes], target, nbytes)
+            return self._in_buffer(self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes))
+        move = _moving("h2d", source, target, nbytes)
         return self.submit(stream, "h2d", nbytes, "pinned", move, cause, self._over(src.address, "h2d"))
 
     def to_host(
@@ -111,10 +111,9 @@ class Copies:
             if self.locking.takes(nbytes):
                 return self._locked(stream, "d2h", dst.address, nbytes, target, source, cause)
             steps = self._steps(dst.address, to_device=False)
-            return self._alone(self._staging[stream.index][1].download(steps, stream, cause, target, source, nbytes))
-        move = None
-        if source is not None and target is not None:
-            move = moving(lambda: source(0, nbytes), lambda _, size: target[:size], nbytes)
+            download = self._staging[stream.index][1].download(steps, stream, cause, target, source, nbytes)
+            return self._in_buffer(download)
+        move = _moving("d2h", target, source, nbytes)
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause, self._over(dst.address, "d2h"))
 
     def _over(self, address: int, direction: str) -> Shared | None:
@@ -128,8 +127,8 @@ class Copies:
         link = self._context.machine.sockets.link(address, self._context.device.index, to_device=to_device)
         return self if link is None else _FarSteps(self, link)
 
-    def _alone(self, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
-        """Stage a copy while no other thread stages one, where they share a buffer."""
+    def _in_buffer(self, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Stage a copy, which excludes those of other threads where all share one pinned buffer."""
         # Pieces that are still under way leave the buffer's lock to the next copy: their memory is that of the stream,
         # so that a thread alone copies as it would without the buffer.
         return staging if self.buffer is None else _holding(self.buffer, staging)
@@ -148,20 +147,18 @@ class Copies:
         locking, over = self.locking, self._over(address, direction)
         for offset in range(0, nbytes, locking.spec.piece):
             size = min(locking.spec.piece, nbytes - offset)
-            move = None
-            if host is not None and device is not None:
-                move = _moving_piece(direction, host, device, offset, size)
+            move = _moving(direction, host, device, size, offset)
             await locking.lock(size)
             await self.wait(stream, await self.submit(stream, direction, size, "pinned", move, cause, over))
             await locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
         """Copy within the device."""
+        return self.submit(stream, "d2d", nbytes, "device", self._moving_within(api, dst, src, nbytes), cause)
+
+    def _moving_within(self, api: str, dst: int, src: int, nbytes: int) -> Move | None:
         target, source = self.device_bytes(api, dst, nbytes), self.device_bytes(api, src, nbytes)
-        move = None
-        if source is not None and target is not None:
-            move = moving(lambda: source(0, nbytes), target, nbytes)
-        return self.submit(stream, "d2d", nbytes, "device", move, cause)
+        return None if source is None or target is None else moving(lambda: source(0, nbytes), target, nbytes)
 
     def submit(
         self,
@@ -198,32 +195,22 @@ class Copies:
 
         Raises DriverError for pageable memory, and when a range of the device lies in no block.
         """
-        there = None if not isinstance(to, int) else self.device_bytes(api, to, nbytes)
-        here = None if not isinstance(begin, int) else self.device_bytes(api, begin, nbytes)
         for end in (to, begin):
             if not isinstance(end, int) and not self.pinned.covers(end.address, nbytes):
-                raise DriverError(
-                    api, UNSUPPORTED, "its host memory is pageable, whose staging is not emulated in graphs"
-                )
+                raise DriverError(api, UNSUPPORTED, _PAGEABLE)
         if isinstance(to, int) and isinstance(begin, int):
-            move = None if here is None or there is None else moving(lambda: here(0, nbytes), there, nbytes)
-            return self.packet(stream, "d2d", nbytes, "device", move, cause)
-        move = None
-        if isinstance(begin, int):
-            assert not isinstance(to, int)
-            target = to.bytes
-            if here is not None and target is not None:
-                move = moving(lambda: here(0, nbytes), lambda _, size: target[:size], nbytes)
-            return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
-        source = begin.bytes
-        if there is not None and source is not None:
-            move = moving(lambda: source[:nbytes], there, nbytes)
-        return self.packet(stream, "h2d", nbytes, "pinned", move, cause)
+            return self.packet(stream, "d2d", nbytes, "device", self._moving_within(api, to, begin, nbytes), cause)
+        if isinstance(to, int):
+            assert not isinstance(begin, int)
+            move = _moving("h2d", begin.bytes, self.device_bytes(api, to, nbytes), nbytes)
+            return self.packet(stream, "h2d", nbytes, "pinned", move, cause)
+        assert isinstance(begin, int)
+        move = _moving("d2h", to.bytes, self.device_bytes(api, begin, nbytes), nbytes)
+        return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
 
     def _check_capture(self, api: str, stream: Stream) -> None:
         if (capture := self._context.captures.streams.get(stream)) is not None:
-            why = "its host memory is pageable, whose staging is not emulated in graphs"
-            violation = self._context.captures.breaking(capture, UNSUPPORTED, why)
+            violation = self._context.captures.invalidate(capture, UNSUPPORTED, _PAGEABLE)
             raise DriverError(api, violation.code, violation.why)
 
     def device_bytes(
@@ -284,14 +271,13 @@ def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Mov
     return move
 
 
-def _moving_piece(direction: str, host: Bytes, device: DeviceBytes, offset: int, size: int) -> Move:
-    """Return what moves the bytes of one piece of a copy when it completes."""
-
-    def move() -> None:
-        here, there = host[offset : offset + size], device(offset, size)
-        if direction == "h2d":
-            there[:] = here
-        else:
-            here[:] = there
-
-    return move
+def _moving(
+    direction: str, host: Bytes | None, device: DeviceBytes | None, nbytes: int, offset: int = 0
+) -> Move | None:
+    """Return the move of a transfer between host and device, ``offset`` bytes behind both ends; None for phantoms."""
+    if host is None or device is None:
+        return None
+    here, there = host[offset : offset + nbytes], device
+    if direction == "h2d":
+        return moving(lambda: here, lambda _, size: there(offset, size), nbytes)
+    return moving(lambda: there(offset, nbytes), lambda _, size: here[:size], nbytes)

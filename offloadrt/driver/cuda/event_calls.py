@@ -111,7 +111,7 @@ class EventCalls:
         self._check(call, event)
         if event.mark is not None and (mark := event.mark.captured) is not None:
             why = f"event {event.number} was recorded in a capture, and the device never comes to it"
-            violation = self._context.captures.breaking(mark.capture, CAPTURED_EVENT, why)
+            violation = self._context.captures.invalidate(mark.capture, CAPTURED_EVENT, why)
             self._context.refuse(call, violation)
 
     def _check(self, call: DriverCall, event: TimedEvent) -> None:

@@ -65,7 +65,7 @@ class GraphExec:
 
     graph: CapturedGraph
     lanes: list[Stream]
-    """Its own streams, for the lanes from 1 on: those of lane 0 go into the stream of the launch."""
+    """Its own streams, for lanes from 1 on; nodes of lane 0 go into the stream of the launch."""
     last: Signal | None = None
     """Completion of its last launch, which the next one comes after."""
     destroyed: bool = False
@@ -80,7 +80,7 @@ class GraphCalls:
         self._kernels = kernels
         self._copies = copies
         self._sim = context.sim
-        self._made = 0
+        self._graphs_made = 0
 
     @cached_property
     def _costs(self) -> GraphCosts:
@@ -133,8 +133,8 @@ class GraphCalls:
         """Make a graph without nodes (cuGraphCreate)."""
         with self._context.call("cuGraphCreate", None, cause):
             await self._context.work(self._costs.add_node)
-            self._made += 1
-            return BuiltGraph(self._made - 1, self._context.device.index)
+            self._graphs_made += 1
+            return BuiltGraph(self._graphs_made - 1, self._context.device.index)
 
     async def graph_add_kernel_node(
         self,
@@ -194,7 +194,7 @@ class GraphCalls:
 
     @property
     def _template(self) -> Stream:
-        """Return what stands in a template for the stream of a launch."""
+        """Return a stream that stands in templates; a launch replaces it."""
         return self._context.order.legacy or self._streams.streams[0]
 
     async def _add(
@@ -258,8 +258,6 @@ class GraphCalls:
                     executable.last = stream.last
                     stream.pending.append(stream.last)
 
-    # inside
-
     def _graph(self, call: DriverCall, capture: Capture) -> CapturedGraph:
         """Return the graph of a capture that has ended."""
         if capture.broken is not None:
@@ -267,11 +265,16 @@ class GraphCalls:
         if capture.unjoined():
             why = f"stream {capture.origin.index} does not wait for everything that was captured from other streams"
             raise DriverError(call.api, UNJOINED, why)
-        self._made += 1
+        self._graphs_made += 1
         priorities = tuple(stream.priority for stream in capture.tails)
         tail = capture.tails[capture.origin]
         return CapturedGraph(
-            self._made - 1, self._context.device.index, tuple(capture.nodes), tail, priorities, tuple(capture.uses)
+            self._graphs_made - 1,
+            self._context.device.index,
+            tuple(capture.nodes),
+            tail,
+            priorities,
+            tuple(capture.uses),
         )
 
     def _check(self, call: DriverCall, executable: GraphExec) -> None:

@@ -144,8 +144,6 @@ class MemPoolCalls:
                 async with self._context.locked():
                     await self._release(pool, pool.release_threshold)
 
-    # inside
-
     def _make(self) -> MemPool:
         self._read()
         pool = MemPool(len(self._pools), self._device.index, self._device.memory.alignment)

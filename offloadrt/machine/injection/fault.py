@@ -81,14 +81,16 @@ class InjectedFault:
             raise BadFault(f"{text}: a fault is written {', '.join(FORMS)}")
         what, onwards, code = match["what"], match["onwards"] is not None, match["code"] or ""
         rest = match["rest"].split(":") if match["rest"] else []
-        since = 0.0 if match["time"] is None else _seconds(text, match["time"])
+        since = 0.0 if match["time"] is None else _parse_time(text, match["time"])
         if what in ("slow", "stuck"):
-            return _engine(text, what, rest, since, onwards or bool(code))
+            return _parse_engine_fault(text, what, rest, since, onwards or bool(code))
         if what in ("thread", "device"):
-            return _at_a_time(text, what, rest, since if match["time"] is not None else None, onwards or bool(code))
+            return _parse_timed_fault(
+                text, what, rest, since if match["time"] is not None else None, onwards or bool(code)
+            )
         if len(rest) > 1:
             raise BadFault(f"{text}: after {what} comes a number, as in {what}:3")
-        number = _whole(text, rest[0]) if rest else 1
+        number = _parse_count(text, rest[0]) if rest else 1
         if what in get_args(FaultKind):
             if what != "call" and (onwards or code):
                 raise BadFault(f"{text}: only calls take + and =CODE")
@@ -100,11 +102,11 @@ class InjectedFault:
         return cls("call", what, number, onwards, since, code, text=text)
 
 
-def _engine(text: str, what: str, rest: list[str], since: float, extra: bool) -> InjectedFault:
+def _parse_engine_fault(text: str, what: str, rest: list[str], since: float, extra: bool) -> InjectedFault:
     if extra or not rest or rest[0] not in ENGINES or len(rest) > 2:
         raise BadFault(f"{text}: it is written {what}:ENGINE, and an engine is {', '.join(ENGINES)}")
     if what == "stuck":
-        number = _whole(text, rest[1]) if len(rest) > 1 else 1
+        number = _parse_count(text, rest[1]) if len(rest) > 1 else 1
         return InjectedFault("stuck", rest[0], number, since=since, text=text)
     try:
         factor = float(rest[1].removesuffix("x")) if len(rest) > 1 and rest[1].endswith("x") else 0.0
@@ -115,25 +117,25 @@ def _engine(text: str, what: str, rest: list[str], since: float, extra: bool) ->
     return InjectedFault("slow", rest[0], 1, True, since, factor=factor, text=text)
 
 
-def _at_a_time(text: str, what: str, rest: list[str], since: float | None, extra: bool) -> InjectedFault:
+def _parse_timed_fault(text: str, what: str, rest: list[str], since: float | None, extra: bool) -> InjectedFault:
     if since is None or extra or len(rest) > 1 or (what == "thread" and not rest):
         written, example = {
             "thread": ("thread:NUMBER@TIME", "thread:2@1ms"), "device": ("device[:NUMBER]@TIME", "device@2ms")
         }[what]  # fmt: skip
         raise BadFault(f"{text}: it is written {written}, as in {example}")
     if what == "device":
-        return InjectedFault("device", "", _whole(text, rest[0], 0) if rest else 0, since=since, text=text)
+        return InjectedFault("device", "", _parse_count(text, rest[0], 0) if rest else 0, since=since, text=text)
     name = f"host thread {rest[0]}" if rest[0].isdigit() else rest[0]
     return InjectedFault("thread", name, since=since, text=text)
 
 
-def _whole(text: str, given: str, least: int = 1) -> int:
+def _parse_count(text: str, given: str, least: int = 1) -> int:
     if not given.isascii() or not given.isdigit() or int(given) < least:
         raise BadFault(f"{text}: {given!r} is no number from {least}")
     return int(given)
 
 
-def _seconds(text: str, given: str) -> float:
+def _parse_time(text: str, given: str) -> float:
     try:
         value, dimension = units.quantity(given)
     except units.UnitError as error:

@@ -44,7 +44,7 @@ class Injector:
         self._sim = sim
         self._counts = [0] * len(plan.faults)
         self._events: Counter[FaultKind] = Counter()
-        self._unstruck = {fault.text: None for fault in plan.faults}
+        self._unstruck = dict.fromkeys(fault.text for fault in plan.faults)  # in order, for the warning
 
     def arm(self) -> None:
         """Set the alarms of the faults that have a time and no event. Call it once, before the run goes on."""
@@ -65,8 +65,8 @@ class Injector:
                 self._counts[place] += 1
                 if struck is None and fault.strikes(self._counts[place]):
                     struck = fault
-        for draws in self.plan.at_random:
-            struck = struck or draws.strike(kind, name, self._events[kind])
+        for random_faults in self.plan.at_random:
+            struck = struck or random_faults.strike(kind, name, self._events[kind])
         if struck is not None and not (struck.kind == "slow" and struck.text not in self._unstruck):
             self._note(struck, where)
         return struck
@@ -134,7 +134,10 @@ def _is_called(actor: Actor, name: str) -> bool:
 
 
 class FaultAlarm:
-    """A timer that is no actor's: calls ``action`` at a virtual time, again at that time until it returns True."""
+    """A timer that is no actor's: calls ``action`` at a virtual time, again at that time until it returns True.
+
+    It gives up after 1000 calls, because a thread that never stops being on its way would stop virtual time.
+    """
 
     __slots__ = ("_action", "_sim", "_tries")
     is_actor = False

@@ -12,7 +12,7 @@ from offloadrt.machine.injection.fault import BadFault, FaultKind, InjectedFault
 
 RATE: Final = 0.01
 """The part of all events that a random plan strikes, unless it names another."""
-_AT_RANDOM: Final = ("call", "kernel", "page_fault", "doorbell", "interrupt", "stuck")
+_RANDOM_KINDS: Final = ("call", "kernel", "page_fault", "doorbell", "interrupt", "stuck")
 
 
 @attrs.frozen
@@ -24,7 +24,7 @@ class RandomFaults:
 
     def strike(self, kind: FaultKind, name: str, number: int) -> InjectedFault | None:
         """Return a fault for the event of this kind and number, or None."""
-        if kind not in _AT_RANDOM or random.Random(f"{self.seed} {kind} {number}").random() >= self.rate:
+        if kind not in _RANDOM_KINDS or random.Random(f"{self.seed} {kind} {number}").random() >= self.rate:
             return None
         written = f"{kind}:{name}:{number}" if kind == "stuck" else f"{kind}:{number}"
         return InjectedFault(kind, name if kind == "stuck" else "", number, text=f"random:{self.seed}, {written}")
@@ -42,14 +42,14 @@ class FaultPlan:
         """Read faults, each written as `FORMS` says. Raises BadFault."""
         drawn = [text for text in texts if text.partition(":")[0] == "random"]
         return cls(
-            tuple(InjectedFault.parse(text) for text in texts if text not in drawn), tuple(map(_at_random, drawn))
+            tuple(InjectedFault.parse(text) for text in texts if text not in drawn), tuple(map(_parse_random, drawn))
         )
 
     def __bool__(self) -> bool:
         return bool(self.faults or self.at_random)
 
 
-def _at_random(text: str) -> RandomFaults:
+def _parse_random(text: str) -> RandomFaults:
     _, *numbers = text.split(":")
     try:
         seed, rate = int(numbers[0]), float(numbers[1]) if len(numbers) > 1 else RATE

@@ -1,7 +1,7 @@
 """Where a program waits: every call of the driver libraries, and every wait of one of its threads.
 
-`Witness` records both in a run in the order of scheduling, in the gear ``native``, where each step of an actor is a
-step of its Trio task; the other gear has the same history. `Settled` looks after a run with faults: it brings the
+`AwaitRecorder` records both in a run in the order of scheduling, in the gear ``native``, where each step of an actor
+is a step of its Trio task; the other gear has the same history. `EndCheck` looks after a run with faults: it brings the
 program to its end when an error has ended it, and says what does not hold of the runtime's state then.
 """
 
@@ -24,7 +24,7 @@ from offloadrt.study.running.run import Run
 NEVER = "call:1000000000000"
 """A fault that strikes nothing, with which a run counts the calls of its driver libraries."""
 _ENDINGS = "rest of directive"
-"""How the names of actors begin that bring a directive to its end which its thread has left."""
+"""Beginning of the names of actors that finish a directive which its thread has left."""
 
 
 @attrs.frozen
@@ -43,7 +43,7 @@ class Wait:
 
 
 @attrs.define(eq=False)
-class Witness(trio.abc.Instrument):
+class AwaitRecorder(trio.abc.Instrument):
     """Records the awaits of a run."""
 
     waits: list[Wait] = attrs.field(factory=list)
@@ -91,7 +91,7 @@ def _actor_of(task: Task) -> Actor | None:
 
 
 @attrs.define
-class Settled:
+class EndCheck:
     """Brings a program to its end after an error, and notes what does not hold then."""
 
     violations: list[str] = attrs.field(factory=list)

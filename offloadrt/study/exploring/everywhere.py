@@ -13,7 +13,7 @@ from typing import Protocol
 
 import attrs
 
-from offloadrt.study.exploring.awaits import Witness
+from offloadrt.study.exploring.awaits import AwaitRecorder
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.explore import Counted, run_cases
 from offloadrt.study.exploring.outcome import RunOutcome
@@ -26,7 +26,7 @@ _BATCH = 20
 class WitnessedProgram(Program, Protocol):
     """A program that can say where it waits."""
 
-    def witnessed(self) -> tuple[RunOutcome, Witness]:
+    def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
         """Run it once in the order of scheduling, and return what came out and its awaits."""
 
 
@@ -73,12 +73,12 @@ def everywhere(
 
     `advanced` is called now and then. Raises UserError.
     """
-    outcome, witness = program.witnessed()
-    found = Everywhere(program, outcome, len(witness.calls), len(witness.waits))
+    outcome, recorder = program.recorded_awaits()
+    found = Everywhere(program, outcome, len(recorder.calls), len(recorder.waits))
     if outcome.is_error:
         found.outcomes[outcome.key] = Counted(outcome, -1, ScheduleCase(), 1)
         return found
-    faults = [*witness.call_faults(), *(wait.fault for wait in witness.waits)]
+    faults = [*recorder.call_faults(), *(wait.fault for wait in recorder.waits)]
     found.cases = [ScheduleCase(faults=(fault,)) for fault in _evenly(faults, runs)]
     size = min(_BATCH, -(-len(found.cases) // jobs)) or 1
     batches = [found.cases[begin : begin + size] for begin in range(0, len(found.cases), size)]

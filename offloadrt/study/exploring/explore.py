@@ -93,7 +93,7 @@ def explore(
     if first.outcome.is_error:
         return exploration
     plan = exploration.plan = fitted(program, plan, first.time_s)
-    waiting: deque[tuple[list[tuple[int, ScheduleCase]], Future[list[Made]]]] = deque()
+    waiting: deque[tuple[list[tuple[int, ScheduleCase]], Future[list[CaseRun]]]] = deque()
     source = _Source(plan, runs, _BATCH if jobs > 1 else _BATCH_HERE)
     while True:
         while len(waiting) < 2 * jobs and (batch := source.batch()):
@@ -135,23 +135,23 @@ class _Reaching(Fifo):
 
 
 @attrs.frozen
-class Made:
-    """What a run in another process gave."""
+class CaseRun:
+    """What one run gave: its outcome, and for dfs where others may depart from it."""
 
     outcome: RunOutcome
     chances: Sequence[Chance] = ()
 
 
-def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -> list[Made]:
+def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -> list[CaseRun]:
     """Run a program once for each case, in whichever process."""
     made = []
     with patient_collector():
         for case in cases:
             if detailed:
                 recorded = Recorded(case.strategy, detailed=True)
-                made.append(Made(program.run(case, recorded).outcome, recorded.chances))
+                made.append(CaseRun(program.run(case, recorded).outcome, recorded.chances))
             else:
-                made.append(Made(program.run(case, case.strategy).outcome))
+                made.append(CaseRun(program.run(case, case.strategy).outcome))
     return made
 
 
@@ -170,7 +170,7 @@ class _Source:
 
     @property
     def exhausted(self) -> bool:
-        """Say whether nothing is left to run."""
+        """Tell whether nothing is left to run."""
         return self.is_dfs and not self._pending and self._enumerated() is None
 
     def batch(self) -> list[tuple[int, ScheduleCase]]:

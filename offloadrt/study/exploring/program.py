@@ -10,7 +10,7 @@ import attrs
 
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.exploring.awaits import NEVER, Settled, Witness
+from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.costs import costs_with_a_range
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported, result_of
@@ -83,18 +83,18 @@ class ScenarioProgram:
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
         run, parameters = self._made(case, strategy=strategy, hash=hash)
         reports = [checker(run) for checker in self.checkers]
-        settled = Settled() if case.faults else None
-        outcome = self._outcome(run, parameters, settled)
+        end_check = EndCheck() if case.faults else None
+        outcome = self._outcome(run, parameters, end_check)
         if not outcome.is_error and (found := [line for report in reports for line in report()]):
             outcome = reported(found)
-        if settled is not None and settled.violations:
-            outcome = settled.outcome(outcome)
+        if end_check is not None and end_check.violations:
+            outcome = end_check.outcome(outcome)
         return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
 
-    def witnessed(self) -> tuple[RunOutcome, Witness]:
-        witness = Witness()
+    def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
+        recorder = AwaitRecorder()
         run, parameters = self._made(ScheduleCase(faults=(NEVER,)), gear="native")
-        return self._outcome(run, parameters, witness), witness
+        return self._outcome(run, parameters, recorder), recorder
 
     def _made(self, case: ScheduleCase, **how: Any) -> tuple[Run, dict[str, Value]]:
         """Make the run of a case, and the parameters that it is to be run with."""

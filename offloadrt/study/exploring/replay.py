@@ -79,7 +79,7 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """Say whether the run is the same, event by event."""
+        """Tell whether the run is the same, event by event."""
         return self.ended.hash == self.token.hash
 
 

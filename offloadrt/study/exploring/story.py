@@ -31,7 +31,7 @@ class _Departed:
 
 
 @attrs.define
-class Told:
+class StoryStrategy:
     """Does what `strategy` does, and notes what there is to tell."""
 
     strategy: Strategy
@@ -93,7 +93,7 @@ class Told:
 
 def story_of(program: Program, case: ScheduleCase) -> list[str]:
     """Run a case once more, and tell it."""
-    told = Told(case.strategy)
+    told = StoryStrategy(case.strategy)
     program.run(case, told)
     return [*(f"fault {fault}" for fault in case.faults), *cost_lines(case), *told.lines()]
 

@@ -10,7 +10,7 @@ import attrs
 
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.executors import InProcess
-from offloadrt.study.exploring.awaits import NEVER, Settled, Witness
+from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.costs import costs_with_a_range
 from offloadrt.study.exploring.everywhere import everywhere
@@ -60,18 +60,18 @@ class ExploredTest:
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
         run = self._made(case, strategy, hash=hash)
         reports = [checker(run) for checker in self.checkers]
-        settled = Settled() if case.faults else None
-        outcome, ended = self._outcome(run, settled)
+        end_check = EndCheck() if case.faults else None
+        outcome, ended = self._outcome(run, end_check)
         if ended and (found := [line for report in reports for line in report()]):
             outcome = reported(found)
-        if settled is not None and settled.violations:
-            outcome = settled.outcome(outcome)
+        if end_check is not None and end_check.violations:
+            outcome = end_check.outcome(outcome)
         return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
 
-    def witnessed(self) -> tuple[RunOutcome, Witness]:
-        witness = Witness()
+    def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
+        recorder = AwaitRecorder()
         case = ScheduleCase(faults=(NEVER,))
-        return self._outcome(self._made(case, case.strategy, gear="native"), witness)[0], witness
+        return self._outcome(self._made(case, case.strategy, gear="native"), recorder)[0], recorder
 
     def _outcome(self, run: Run, overseer: Overseer | None) -> tuple[RunOutcome, bool]:
         """Run to the end; return what came out, and whether the test came to its end."""
@@ -90,15 +90,15 @@ class ExploredTest:
         """
         run = self._made(case, case.strategy)
         reports = [checker(run) for checker in self.checkers]
-        settled = Settled() if case.faults else None
+        end_check = EndCheck() if case.faults else None
         try:
-            self._to_the_end(run, settled)
+            self._to_the_end(run, end_check)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            if settled is None or not settled.violations:
+            if end_check is None or not end_check.violations:
                 return unwrapped(error)
-        found = [line for report in reports for line in report()] if settled is None else settled.violations
+        found = [line for report in reports for line in report()] if end_check is None else end_check.violations
         return AssertionError("\n".join(found)) if found else None
 
     def _made(self, case: ScheduleCase, strategy: Strategy, **changes: Any) -> Run:

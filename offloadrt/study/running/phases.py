@@ -51,7 +51,7 @@ class LeftOut:
 
     @property
     def error_s(self) -> float:
-        """Return the standard error of that."""
+        """Return the standard error of `seconds`."""
         if len(self.durations_s) < 2:
             return self.seconds
         return self.skipped * statistics.stdev(self.durations_s) / math.sqrt(len(self.durations_s))

@@ -108,9 +108,8 @@ DEVICE place_t place_of(uint32_t site) {
 }
 
 /* ---- accesses ---- */
-static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
-  if (*last < launch->array_count && address - launch->arrays[*last].device < launch->arrays[*last].size)
-    return &launch->arrays[*last];
+/* Counts the arrays that begin at or before an address. */
+static uint32_t arrays_up_to(const launch_t *launch, uint64_t address) {
   uint32_t low = 0, high = launch->array_count;
   while (low < high) {
     uint32_t middle = (low + high) / 2;
@@ -119,6 +118,13 @@ static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
     else
       high = middle;
   }
+  return low;
+}
+
+static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
+  if (*last < launch->array_count && address - launch->arrays[*last].device < launch->arrays[*last].size)
+    return &launch->arrays[*last];
+  uint32_t low = arrays_up_to(launch, address);
   if (!low || address - launch->arrays[low - 1].device >= launch->arrays[low - 1].size)
     return NULL;
   *last = low - 1;
@@ -150,14 +156,7 @@ static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, uin
 
 /* What is no array's may be a variable of the image or of a stack, or the device's heap; it may also be a mistake. */
 static void stray(launch_t *launch, uint64_t address, uint64_t bytes, uint32_t way, uint32_t number) {
-  uint32_t low = 0, high = launch->array_count;
-  while (low < high) {
-    uint32_t middle = (low + high) / 2;
-    if (launch->arrays[middle].device <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  uint32_t low = arrays_up_to(launch, address);
   find_stray(low ? &launch->arrays[low - 1] : NULL, low < launch->array_count ? &launch->arrays[low] : NULL, address, bytes,
              way, number);
 }
