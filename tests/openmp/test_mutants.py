@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mutant_programs
 import mutants
 import pytest
 
@@ -13,8 +14,8 @@ RUNS = 10_000
 STRATEGIES = ("random", "pct:3", "delay:2", "dfs:1:20us", "costs:0.3")
 
 
-def explored(main: mutants.Main, strategy: str, runs: int) -> Exploration:
-    return explore(mutants.program(main), SchedulePlan.parse(strategy), runs, InProcess())
+def explored(main: mutant_programs.Main, strategy: str, runs: int) -> Exploration:
+    return explore(mutant_programs.program(main), SchedulePlan.parse(strategy), runs, InProcess())
 
 
 @pytest.mark.parametrize("name", mutants.MUTANTS)
@@ -26,13 +27,13 @@ def test_every_seeded_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -
     assert found.failures
 
 
-@pytest.mark.parametrize("name", mutants.SOUND)
+@pytest.mark.parametrize("name", mutant_programs.SOUND)
 def test_the_sound_runtime_survives_a_few(name: str) -> None:
-    assert not explored(mutants.SOUND[name], "delay:2", 8).failures
+    assert not explored(mutant_programs.SOUND[name], "delay:2", 8).failures
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", mutants.SOUND)
+@pytest.mark.parametrize("name", mutant_programs.SOUND)
 def test_the_sound_runtime_survives_many(name: str, strategy: str) -> None:
-    assert not explored(mutants.SOUND[name], strategy, RUNS // len(mutants.SOUND)).failures
+    assert not explored(mutant_programs.SOUND[name], strategy, RUNS // len(mutant_programs.SOUND)).failures
