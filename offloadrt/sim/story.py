@@ -110,8 +110,18 @@ def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
 
 
 def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
-    """Return the one error inside nested groups of nurseries, or the group itself if there are several."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    """Return the one error inside nested groups of nurseries, or the group itself if there are several.
+
+    An error whose ``__cause__`` is another one of the group is its consequence in an actor that went on at the same
+    instant: the cause stands for both.
+    """
+    errors = _leaves(group)
+    first = [error for error in errors if not any(error.__cause__ is other for other in errors)]
+    return first[0] if len(first) == 1 else group
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the errors inside nested groups, in order."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for part in error.exceptions for leaf in _leaves(part)]

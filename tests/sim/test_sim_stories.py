@@ -301,3 +301,23 @@ def test_durations_are_finite_and_not_negative(sim, dt):
             await Station(sim, 1, "engine").serve(dt)
 
     sim.run(main)
+
+
+def test_an_error_that_another_actor_caused_at_the_same_instant_is_not_a_second_one(sim):
+    first = []
+
+    async def breaks():
+        await sim.sleep(1)
+        first.append(ValueError("the device is broken"))
+        raise first[0]
+
+    async def notices():
+        await sim.sleep(1)
+        raise RuntimeError("cannot go on") from first[0]
+
+    async def main():
+        sim.spawn(breaks)
+        sim.spawn(notices)
+
+    with pytest.raises(ValueError, match="the device is broken"):
+        sim.run(main)

@@ -35,6 +35,17 @@ class Ended:
     time_s: float
     hash: str = ""
 
+    @classmethod
+    def of(
+        cls, run: Run, outcome: RunOutcome, reports: Sequence[Callable[[], Sequence[str]]], end_check: EndCheck | None
+    ) -> Ended:
+        """Judge a run: what its checkers report, and what faults made it leave behind, are failures as well."""
+        if found := [line for report in reports for line in report()]:
+            outcome = reported(found)
+        if end_check is not None and end_check.violations:
+            outcome = end_check.outcome(outcome)
+        return cls(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
+
 
 class Program(Protocol):
     """What `explore` needs of a program."""
@@ -85,11 +96,7 @@ class ScenarioProgram:
         reports = [checker(run) for checker in self.checkers]
         end_check = EndCheck() if case.faults else None
         outcome = self._outcome(run, parameters, end_check)
-        if not outcome.is_error and (found := [line for report in reports for line in report()]):
-            outcome = reported(found)
-        if end_check is not None and end_check.violations:
-            outcome = end_check.outcome(outcome)
-        return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
+        return Ended.of(run, outcome, () if outcome.is_error else reports, end_check)
 
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
         recorder = AwaitRecorder()

@@ -15,7 +15,7 @@ from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.costs import costs_with_a_range
 from offloadrt.study.exploring.everywhere import everywhere
 from offloadrt.study.exploring.explore import explore
-from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported
+from offloadrt.study.exploring.outcome import RunOutcome, failure_of
 from offloadrt.study.exploring.plan import SchedulePlan
 from offloadrt.study.exploring.program import Checker, Ended, Program
 from offloadrt.study.exploring.replay import first_digits
@@ -62,11 +62,7 @@ class ExploredTest:
         reports = [checker(run) for checker in self.checkers]
         end_check = EndCheck() if case.faults else None
         outcome, ended = self._outcome(run, end_check)
-        if ended and (found := [line for report in reports for line in report()]):
-            outcome = reported(found)
-        if end_check is not None and end_check.violations:
-            outcome = end_check.outcome(outcome)
-        return Ended(outcome, run.sim.now, run.trace.hash() if run.trace is not None else "")
+        return Ended.of(run, outcome, reports if ended else (), end_check)
 
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
         recorder = AwaitRecorder()
