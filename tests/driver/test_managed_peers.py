@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from hardware_rig import HardwareRig, hardware
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from managed_rig import BLOCK, sweep
 
@@ -300,7 +300,12 @@ STEPS = st.lists(
 )
 
 
+BROUGHT_MEANWHILE = [("prefetch", 0, 1), ("reader", 1, 1), ("prefer_device", 0, 0), ("kernel", 2, 0)]
+"""Who fetches a block to a full device gives up its lock for room, and another brings the same block there."""
+
+
 @given(STEPS, st.integers(1, 3), st.booleans())
+@example(BROUGHT_MEANWHILE, 1, True)
 def test_records_agree_and_bytes_add_up_whatever_is_done(steps, room, together):
     sim, machine, trace = hardware(
         "dgx1-v100", {"mem.size": f"{room * BLOCK} B", "mem.reserved": 0}, devices=3, record=False

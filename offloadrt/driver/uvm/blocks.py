@@ -42,16 +42,17 @@ class UvmBlocks(BlockRecords):
         may be had by evictions.
         """
         pages, written = self.pages, None
-        if block.index not in pages.lru:
-            take = self.device.memory.take_managed
-            while not take(pages.block_size):
-                evicted = await self.evict_one(cause, held=block) if evicts else False
-                if not evicted:
-                    return False
-                if isinstance(evicted, Signal):
-                    written = evicted
-            # It can be evicted from now on, but nobody does so while its lock is held.
-            pages.lru[block.index] = block
+        take = self.device.memory.take_managed
+        while block.index not in pages.lru:  # others may bring it in while its lock is given up for room
+            if take(pages.block_size):
+                # It can be evicted from now on, but nobody does so while its lock is held.
+                pages.lru[block.index] = block
+                break
+            evicted = await self.evict_one(cause, held=block) if evicts else False
+            if not evicted:
+                return False
+            if isinstance(evicted, Signal):
+                written = evicted
         await self.pay(cost)
         if self.space.shared or block.read_mostly:
             return await self._fetch_from_all(block, brought, stored, written, cause)
