@@ -55,6 +55,8 @@ class HsaQueue:
         self._born = born
         self.mapped = True
         """Whether a hardware queue looks at it."""
+        self._mapped_at = born
+        """When a hardware queue began to look at it: it cannot have fetched a packet before."""
         self._slots = slots
         self._flying: list[Signal] = []
         """The ends of kernels that may be in flight, where queues have to wait for hardware queues."""
@@ -129,7 +131,8 @@ class HsaQueue:
     def _hand_on_queued(self) -> None:
         while self._queued and not self._waits:
             self._behind.fall()
-            self._hand_on(*self._queued.popleft())
+            packet, submitted = self._queued.popleft()
+            self._hand_on(packet, max(submitted, self._mapped_at))
 
     def occupied(self, time: float) -> bool:
         """Tell whether a kernel of it was in flight at this time, which is not after now."""
@@ -137,7 +140,7 @@ class HsaQueue:
 
     def map(self) -> None:
         """Go on with what is queued: a hardware queue looks at the queue again."""
-        self.mapped = True
+        self.mapped, self._mapped_at = True, self.sim.now
         assert self._slots is not None
         if self._mapping is not None:
             self._slots.satisfied()
