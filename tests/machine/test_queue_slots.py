@@ -144,7 +144,7 @@ def test_a_barrier_that_nobody_meets_is_a_deadlock_and_no_endless_run():
 @given(st.integers(2, 9), st.integers(1, 8), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5000)), max_size=12))
 @examples(25)
 def test_every_kernel_runs_within_a_round_of_the_list(gear, count, slots, launches):
-    """Short kernels leave a queue idle at nearly all ends of quanta, so that a round takes little longer than its swaps."""
+    """Launched one after the other, a kernel waits for at most one swap for each queue without a hardware queue."""
     queues = Queues(count, slots, gear)
 
     async def body():
