@@ -11,6 +11,7 @@ import ast
 import hashlib
 import inspect
 import json
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,10 @@ _DECIDING = (
 
 def digest_of(paper: Paper, options: Options, answers: Answers) -> str:
     """Make the paper's sensitivity runs, and return a digest of them, of the machines and of the claims."""
+    runtime, machine = options.runtime, options.machine or paper.machine
     facts = [
-        [_of_machine(profiles.load(name, runtime=options.runtime)) for name in paper.other_machines],
-        _of_machine(profiles.load(options.machine or paper.machine, options.overrides, runtime=options.runtime)),
+        [_of_machine(profiles.load(name, runtime=runtime), paper.uses) for name in paper.other_machines],
+        _of_machine(profiles.load(machine, options.overrides, runtime=runtime), paper.uses),
         [_of_claim(claim) for claim in paper.bench.claims.values()],
         [_of_code(file.read_text(encoding="utf-8")) for file in _judging(paper)],
         [_of_run(result) for result in answers(sensitivity_points(paper.sensitivity, paper.grid("ends", options)))],
@@ -41,8 +43,8 @@ def digest_of(paper: Paper, options: Options, answers: Answers) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _of_machine(spec: MachineSpec) -> Any:
-    entries = {key: entry for key, entry in spec.entries.items() if may_matter(key) and not entry.reference}
+def _of_machine(spec: MachineSpec, uses: Collection[str]) -> Any:
+    entries = {key: entry for key, entry in spec.entries.items() if may_matter(key, uses) and not entry.reference}
     return [
         spec.name,
         spec.runtime,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -15,15 +15,18 @@ from offloadrt.study.validation.judging import Bench, Extent, JudgingGrid
 SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]]
 """Parameters of the paper's scenario, or another scenario and its parameters."""
 
-UNUSED_GROUPS = (
+RARELY_USED = (
     "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "stream.",
 )  # fmt: skip
-"""Groups of entries whose mechanisms no program of any paper uses: they can neither turn a verdict nor age a report."""
+"""Groups of entries whose mechanisms no program of a paper uses, but those that it names in `uses`.
+
+They can neither turn a verdict nor age a report.
+"""
 
 
-def may_matter(entry: str) -> bool:
+def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
     """Tell whether a program of a paper can meet the mechanism that this entry of a machine belongs to."""
-    return not entry.startswith(UNUSED_GROUPS)
+    return entry in uses or not entry.startswith(RARELY_USED)
 
 
 @attrs.frozen
@@ -47,6 +50,8 @@ class Paper:
     """Inputs of its programs that its authors leave open, by name."""
     other_machines: Sequence[str] = ()
     """Further machines that its judges look at."""
+    uses: Collection[str] = ()
+    """Entries of rarely used mechanisms (``RARELY_USED``) that its programs do use."""
 
 
 def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:

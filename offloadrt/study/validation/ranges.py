@@ -10,7 +10,7 @@ one end together; other places of several ranges at a time are drawn (`draws.py`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 
@@ -66,17 +66,18 @@ def variants_of(
     candidates: Mapping[str, Mapping[str, str]],
     options: Options | None = None,
     inputs: Mapping[str, InputRange] | None = None,
+    uses: Collection[str] = (),
 ) -> list[MachineVariant]:
     """List both ends of every range and input, every other choice, each candidate, and the two corners of all ranges.
 
     They are changes to `options`; what the user set there is left as it is, and so is what says which
-    machine it is.
+    machine it is. `uses`: entries of rarely used mechanisms that count all the same.
     """
     options = options or Options()
     entries = {
         key: entry
         for key, entry in spec.entries.items()
-        if may_matter(key) and not entry.reference and key not in options.overrides and key not in IDENTITY
+        if may_matter(key, uses) and not entry.reference and key not in options.overrides and key not in IDENTITY
     }
     variants = []
     for key, entry in entries.items():

@@ -191,7 +191,7 @@ def validate(
     turns = Turns()
     if ranges:
         small = paper.grid("ends", options)
-        variants = variants_of(spec, paper.candidates, options, paper.inputs)
+        variants = variants_of(spec, paper.candidates, options, paper.inputs, paper.uses)
         drawn = draws_of(spec, paper.inputs, options, draws)
         turns = turns_of(judges, judgements, small, variants, paper.sensitivity, runs.stage, drawn)
     findings = []

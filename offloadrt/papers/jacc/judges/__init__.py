@@ -12,6 +12,6 @@ from offloadrt.papers.jacc.judges import divided, inputs, mechanisms, multi, ste
 from offloadrt.papers.jacc.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.study.validation.paper import Paper
 
-PAPER = Paper("jacc", MACHINE, bench, grid, SENSITIVITY, CANDIDATES)
+PAPER = Paper("jacc", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, uses=["process.driver_lock"])
 
 __all__ = ["PAPER", "divided", "inputs", "mechanisms", "multi", "steps"]
