@@ -76,15 +76,19 @@ def test_an_exchange_of_little_data_takes_its_calls_and_waits(acc_rig: MakeRig) 
     assert 10e-6 < times.communication_s / times.executions < 100e-6
 
 
-def test_each_device_submits_its_own_copies_while_the_others_submit_theirs(acc_rig: MakeRig) -> None:
-    """Three copies from each of four devices: the exchange takes three submissions, not twelve."""
+@pytest.mark.parametrize(("part", "submissions"), [(0, 3), (1, 12)])
+def test_devices_submit_copies_at_once_but_for_the_lock_of_the_driver_library(
+    acc_rig: MakeRig, part: int, submissions: int
+) -> None:
+    """Three copies from each of four devices, whose threads wait for nothing but a lock of the whole process."""
 
     def exchange_s(submission: str) -> float:
-        _, jacc, _ = run_stencil(acc_rig, 4, strategy="always", entries={"driver.copy_submit": submission})
+        entries = {"driver.copy_submit": submission, "process.driver_lock": part}
+        _, jacc, _ = run_stencil(acc_rig, 4, strategy="always", entries=entries)
         times = jacc.times["relax"]
         return times.communication_s / times.executions
 
-    assert exchange_s("1100 us") - exchange_s("100 us") == pytest.approx(3 * 1e-3, rel=0.01)
+    assert exchange_s("1100 us") - exchange_s("100 us") == pytest.approx(submissions * 1e-3, rel=0.01)
 
 
 def test_the_exchange_comes_after_the_kernels_of_all_devices_and_before_the_next_ones(acc_rig: MakeRig) -> None:
