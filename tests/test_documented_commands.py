@@ -24,7 +24,7 @@ from offloadrt.recording.toolchain import find_compiler
 
 NOT_RUN = {
     "python3 -m pip install uv": ".ci/run runs these lines as they stand, on a bare machine",
-    "nsys profile --cuda-memory-usage=true -o mine ./app": "it needs an NVIDIA GPU; the test makes the file that it writes",
+    "nsys profile --cuda-memory-usage=true -o mine ./app": "it needs an NVIDIA GPU; the test makes its file",
     "apt-get install clang-22": "it installs packages of the system, as the Dockerfile does",
     "validate --paper exahype": "tests/papers judges its claims one by one",
     "validate --independent": "tests/papers predicts its measurements one by one",
