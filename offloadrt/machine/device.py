@@ -36,6 +36,7 @@ from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.machine.profile.node import node_topology
 from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
 from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
+from offloadrt.machine.queues.queue_slots import QueueSlots, SlotStatistics, slot_spec
 from offloadrt.machine.queues.stream import Stream
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
@@ -159,6 +160,8 @@ class Device:
         self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults, contexts)
         self.engines: dict[str, CopyEngines] = {}
         self.rings: list[DmaRing] = []
+        self.queue_slots: QueueSlots | None = None
+        """Schedules HSA queues where there may be more of them than hardware queues; only on an APU."""
         uncontended = spec.flag("hardware_queue.uncontended")
         connections = queues = 0
         if self.apu:
@@ -168,6 +171,8 @@ class Device:
                 DmaRing(sim, index, number, ring, traffic, trace) for number in range(spec.count("dma.rings"))
             ]
             queues = spec.count("hsa.queues")
+            if (slots := spec.derived(slot_spec)) is not None:
+                self.queue_slots = QueueSlots(sim, index, slots)
         else:
             for engines in spec.derived(engine_specs):
                 self.engines[engines.direction] = CopyEngines(sim, index, engines, self.compute.mailbox, trace)
@@ -285,6 +290,8 @@ class Device:
                 engines.start()
             for ring in self.rings:
                 ring.start()
+            if (slots := self.queue_slots) is not None:
+                self.sim.spawn_service(slots.run, name=slots.mailbox.name)
 
     def statistics(
         self,
@@ -292,6 +299,7 @@ class Device:
         str,
         ComputeStatistics
         | SlicerStatistics
+        | SlotStatistics
         | EngineStatistics
         | QueueStatistics
         | RingStatistics
@@ -311,6 +319,7 @@ class Device:
             **({traffic.name: traffic.statistics()} if (traffic := self.compute.traffic) is not None else {}),
             **{queue.mailbox.name: queue.statistics() for queue in self._shared.queues},
             **{queue.mailbox.name: queue.statistics() for queue in self.hsa_queues.queues},
+            **({slots.mailbox.name: slots.statistics()} if (slots := self.queue_slots) is not None else {}),
             **({self.faults.handler.name: self.faults.statistics()} if self.faults is not None else {}),
         }
 
@@ -354,7 +363,7 @@ class Device:
 
     def _make_hsa_queue(self, number: int) -> HsaQueue:
         self.start()
-        queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born)
+        queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born, self.queue_slots)
         queue.injector = self._shared.injector
         self.sim.spawn_service(queue.run, name=queue.mailbox.name)
         return queue

@@ -189,6 +189,12 @@ class ContextHasWork(msgspec.Struct, frozen=True):
     has_work: bool
 
 
+class QueueReady(msgspec.Struct, frozen=True):
+    """An HSA queue that no hardware queue looks at has a packet that could start; to the scheduler of queues."""
+
+    number: int
+
+
 class RunContexts(msgspec.Struct, frozen=True):
     """Let only kernels of these processes run: those of others stop where they are.
 
@@ -289,7 +295,8 @@ class TrafficChanged(msgspec.Struct, frozen=True):
 
 
 MESSAGES: tuple[type, ...] = (
-    *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, ContextHasWork, RunContexts,
+    *PACKETS, BarrierPacket, DmaPacket, DrainKernels, SuspendKernels, ResumeKernels, ContextHasWork, QueueReady,
+    RunContexts,
     PageFault, FaultServed, ManagedFault, AccessNotification, ReplayFaults, Unmapped, RemoteAccess,
     RemoteDone, TrafficChanged,
 )  # fmt: skip

@@ -51,6 +51,14 @@ async def launches_two(rig, number):
     await stream.last.wait()
 
 
+async def launches_one(rig, number):
+    queues = rig.kfd.device.hsa_queues
+    stream = queues.open_stream()
+    queues.take(stream)
+    stream.submit(KernelPacket(rig.machine.next_number(), stream, 0, SMALL, None, Signal(rig.sim)))
+    await stream.last.wait()
+
+
 async def prefaults(rig, number):
     await rig.kfd.svm_attributes_set(*rig.array(100 * HUGE, touched=True))
 
@@ -92,6 +100,13 @@ OBJECTS = [
     ),
     Contended(
         "hardware_queue", launches_two, lambda rig: units(rig).wall_s / units(rig).kernels, None, {"hsa.queues": 1}
+    ),
+    Contended(
+        "queue_slots",
+        launches_one,
+        lambda rig: units(rig).wall_s / units(rig).kernels,
+        lambda rig: rig.machine.statistics()["device 0 queue scheduler"].wait_s,
+        {"hsa.queues": N, "hsa.hardware_queues": 1},
     ),
     Contended(
         "mmap",

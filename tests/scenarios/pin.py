@@ -124,6 +124,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "questions/pageable_updates": [{"updates": 5}, {"updates": 5, "kib": 2048.0, "threads": 2}],
     "questions/peer_access": [{"nbytes": 1 << 24}, {"nbytes": 1 << 24, "enabled": False}],
     "questions/pipeline": [{"mib": 1}, {"mib": 1, "copy_out": False}, {"mib": 1, "asynchronous": False}],
+    "questions/queue_pool": [{"launches": 20}, {"launches": 40, "queues": 40, "host_us": 50.0}],
     "questions/solver_steps": [
         {"mib": 8.0, "steps": 2, "configuration": how} for how in ("copy", "usm", "implicit_zero_copy", "eager_maps")
     ],

@@ -3,7 +3,8 @@
 A queue hands its kernels to the compute units in the order of submission, without waiting for the one before.  Only
 barriers wait: one whose dependency is not met stays at the head and holds up everything behind it, also of other
 streams.  LLVM chooses the queue of a stream each time it takes the stream from its pool
-(``AMDGPUStreamManagerTy::assignNextQueue``).
+(``AMDGPUStreamManagerTy::assignNextQueue``).  A device that may have more queues than hardware queues hands on the
+packets of those that have one (``queue_slots.py``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import BarrierPacket, KernelPacket
 from offloadrt.machine.queues.hardware_queue import QueueStatistics
+from offloadrt.machine.queues.queue_slots import QueueSlots
 from offloadrt.machine.queues.stream import Stream, StreamCommand
-from offloadrt.sim import Mailbox, Simulation
+from offloadrt.sim import Mailbox, Signal, Simulation
 
 
 class HsaQueue:
@@ -25,7 +27,15 @@ class HsaQueue:
     Handing on takes no virtual time, so nobody need wait for a turn of the actor, unless a barrier stands before.
     """
 
-    def __init__(self, sim: Simulation, device: int, number: int, compute: Mailbox, born: float) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        device: int,
+        number: int,
+        compute: Mailbox,
+        born: float,
+        slots: QueueSlots | None = None,
+    ) -> None:
         self.sim = sim
         self.number = number
         self.mailbox = Mailbox(sim, f"device {device} hsa queue {number}")
@@ -43,6 +53,17 @@ class HsaQueue:
         self._blocking = LevelOverTime(sim)
         self._behind = LevelOverTime(sim)
         self._born = born
+        self.mapped = True
+        """Whether a hardware queue looks at it."""
+        self._mapped_at = born
+        """When a hardware queue began to look at it: it cannot have fetched a packet before."""
+        self._slots = slots
+        self._flying: list[Signal] = []
+        """The ends of kernels that may be in flight, where queues have to wait for hardware queues."""
+        self._mapping: Signal | None = None
+        """Set when the queue has a hardware queue again; the actor waits for it with a barrier that is complete."""
+        if slots is not None:
+            slots.add(self)
 
     def submit(self, packet: StreamCommand | BarrierPacket) -> None:
         """Append a KernelPacket or a BarrierPacket; raises TypeError for others."""
@@ -50,9 +71,13 @@ class HsaQueue:
             raise TypeError(f"an HSA queue does not understand {packet!r}")
         if self.injector is not None and self._is_unseen(self.injector, packet):
             return
-        if self._waits:
+        if self._slots is not None:
+            self._slots.catch_up()
+        if self._waits or not self.mapped:
             self._queued.append((packet, self.sim.now))
             self._behind.rise()
+            if self._slots is not None and not self._waits and len(self._queued) == 1:
+                self._slots.want(self)
         else:
             self._hand_on(packet, self.sim.now)
 
@@ -75,6 +100,9 @@ class HsaQueue:
         if isinstance(packet, KernelPacket):
             packet.stream.submitted = submitted
             self._compute.put(packet)
+            if self._slots is not None:
+                self._flying = [done for done in self._flying if not done.is_set]
+                self._flying.append(packet.done)
         elif packet.depends.is_set:
             _complete(packet)
         else:
@@ -90,11 +118,37 @@ class HsaQueue:
                 self._blocking.rise()
                 await barrier.depends.wait()
                 self._blocking.fall()
+            if self._slots is not None:
+                self._slots.catch_up()
+                if not self.mapped:
+                    self._mapping = mapping = Signal(self.sim, f"{self.mailbox.name} has a hardware queue")
+                    self._slots.want(self)
+                    await mapping.wait()
             _complete(barrier)
             self._waits = False
-            while self._queued and not self._waits:
-                self._behind.fall()
-                self._hand_on(*self._queued.popleft())
+            self._hand_on_queued()
+
+    def _hand_on_queued(self) -> None:
+        while self._queued and not self._waits:
+            self._behind.fall()
+            packet, submitted = self._queued.popleft()
+            self._hand_on(packet, max(submitted, self._mapped_at))
+
+    def occupied(self, time: float) -> bool:
+        """Tell whether a kernel of it was in flight at this time, which is not after now."""
+        return any(not done.is_set or (done.value is not None and done.value[2] > time) for done in self._flying)
+
+    def map(self) -> None:
+        """Go on with what is queued: a hardware queue looks at the queue again."""
+        self.mapped, self._mapped_at = True, self.sim.now
+        assert self._slots is not None
+        if self._mapping is not None:
+            self._slots.satisfied()
+            mapping, self._mapping = self._mapping, None
+            mapping.set()
+        elif self._queued and not self._waits:
+            self._slots.satisfied()
+            self._hand_on_queued()
 
     def statistics(self) -> QueueStatistics:
         """Return what the queue did so far."""

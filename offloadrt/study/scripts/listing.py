@@ -101,6 +101,7 @@ def file_of(name: str) -> Path | None:
     return None
 
 
+@functools.cache  # what is installed does not change while a process runs, and reading it takes milliseconds
 def of_packages() -> dict[str, EntryPoint]:
     """Return the entry points by which other packages add scenarios, by name."""
     return {point.name: point for point in entry_points(group="offloadrt.scenarios")}
