@@ -271,7 +271,7 @@ def test_a_device_with_one_memory_refuses_what_needs_two(rig: MakeRig) -> None:
     plugin = made.device.plugin
 
     async def refused(call: Callable[..., Any], *arguments: object) -> None:
-        with pytest.raises(DriverError, match="nothing could migrate|nothing migrates|pin|no link"):
+        with pytest.raises(DriverError, match=r"nothing could migrate|nothing migrates|pin|no link"):
             await call(*arguments)
 
     async def body(t: omp.HostThread) -> None:
