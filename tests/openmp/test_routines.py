@@ -330,3 +330,19 @@ def test_a_kernel_whose_body_makes_no_sense_raises_its_own_error(rig: MakeRig) -
 
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         rig().alone(body)
+
+
+@pytest.mark.parametrize("offset", [0, 1 << 40])
+def test_a_copy_that_leaves_its_block_fails_on_an_apu_and_moves_nothing(rig: MakeRig, offset: int) -> None:
+    made = rig(machine_name="mi300a")
+
+    async def body(t: omp.HostThread) -> None:
+        first, second = await t.omp_target_alloc(64), await t.omp_target_alloc(64)
+        assert first is not None and second is not None
+        assert await t.omp_target_memcpy(second, first + offset, 1 << 13) == -1
+        await t.omp_target_free(first)
+        await t.omp_target_free(second)
+
+    made.alone(body)
+    made.assert_clean()
+    assert "memory_async_copy: HSA_STATUS_ERROR_INVALID_ARGUMENT" in made.device.messages[0]
