@@ -260,3 +260,26 @@ def test_errors_of_others_pass_through_a_timeout_that_strikes_around_a_nursery(s
 
     with pytest.raises(ValueError, match="while it is cancelled"):
         sim.run(main)
+
+
+def test_a_timeout_does_not_cut_short_the_shielded_clean_up_after_a_cancellation(sim):
+    log = []
+
+    async def child():
+        with sim.move_on_after(2) as scope:
+            try:
+                await sim.sleep(100)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(5)
+                log.append((scope.timed_out, sim.now))
+        raise AssertionError("not reached")
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            nursery.spawn(child)
+            await sim.sleep(1)
+            nursery.cancel()
+
+    sim.run(main)
+    assert log == [(False, 6.0)]

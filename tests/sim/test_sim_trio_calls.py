@@ -1,9 +1,11 @@
 """What an actor may call of Trio itself, and the error for what it may not."""
 
+import math
+
 import pytest
 import trio
 
-from offloadrt.sim import DetachedTrioCall, Simulation, UncontrolledNondeterminism
+from offloadrt.sim import DetachedTrioCall, Signal, Simulation, UncontrolledNondeterminism
 
 
 def test_trio_sleeps_times_out_and_nests_in_virtual_time(sim):
@@ -179,3 +181,39 @@ def test_a_plain_task_is_noticed_beside_new_actors(spawned):
 
     with pytest.raises(UncontrolledNondeterminism, match=r"left hand.*right hand|right hand.*left hand"):
         sim.run(main)
+
+
+def test_who_catches_the_error_of_a_raw_call_goes_on_as_an_actor():
+    sim, log = Simulation(gear="turbo"), []
+    done = Signal(sim, "done")
+
+    async def main():
+        sim.spawn(setter)
+        try:
+            await trio.lowlevel.checkpoint()
+        except DetachedTrioCall:
+            log.append("caught")
+        log.append((await done.wait(), sim.now))
+
+    async def setter():
+        await sim.sleep(1)
+        done.set("value")
+
+    sim.run(main)
+    assert log == ["caught", ("value", 1.0)]
+
+
+@pytest.mark.parametrize("error", [IndexError, TypeError])
+def test_an_error_of_a_timer_is_not_taken_for_an_empty_heap_or_a_foreign_step(gear, error):
+    """Items of the floors above stand in the heap too; the scheduler must not swallow what their steps raise."""
+
+    class Broken:
+        is_actor = False
+
+        def send(self, _):
+            raise error("of the timer")
+
+    sim = Simulation(gear=gear)
+    sim.heap = [(1.0, 1, Broken()), (2.0, 2, Broken())]
+    with pytest.raises(error, match="of the timer"):
+        sim.deadline_to_sleep_time(math.inf)
