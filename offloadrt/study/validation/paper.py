@@ -16,7 +16,8 @@ SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]
 """Parameters of the paper's scenario, or another scenario and its parameters."""
 
 UNUSED_GROUPS = (
-    "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "stream.",
+    "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "runlist.",
+    "stream.",
 )  # fmt: skip
 """Groups of entries whose mechanisms no program of any paper uses: they can neither turn a verdict nor age a report."""
 
