@@ -163,3 +163,23 @@ def test_a_cancellation_that_finds_its_actor_served_takes_nothing_back(sim, kind
     sim.run(main)
     assert log == ["letter" if kind in ("mailbox", "call", "signal") else None, 1.0]
     assert all(it.statistics().tasks_waiting == 0 for it in (lock, tables, units, box, signal))
+
+
+def test_a_service_that_is_cut_short_after_a_wait_leaves_no_timer(sim):
+    engine, log = Station(sim, 1, "engine"), []
+
+    async def hasty():
+        with sim.move_on_after(3):
+            await engine.serve(10)  # waits until t=1, and would be served until t=11
+        log.append(sim.now)
+        await sim.sleep(20)
+        log.append(sim.now)
+
+    async def main():
+        sim.spawn(engine.serve, 1)
+        sim.spawn(hasty)
+
+    sim.run(main)
+    statistics = engine.statistics()
+    assert log == [3.0, 23.0]
+    assert (statistics.served, statistics.wait_s, statistics.busy_s, statistics.in_service) == (1, 1.0, 3.0, 0)
