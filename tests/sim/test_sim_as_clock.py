@@ -145,7 +145,8 @@ async def test_a_deadline_of_trio_that_has_passed_already_is_due_at_once(clock):
     async with clock.running_here(), clock.adopt():
         await clock.sleep(2)
         async with clock.attached():
-            with trio.CancelScope(deadline=1.0) as scope:
+            with trio.CancelScope() as scope:
+                scope.deadline = 1.0
                 await trio.sleep_forever()
         assert scope.cancelled_caught and clock.now == 2.0
 

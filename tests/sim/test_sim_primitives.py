@@ -226,7 +226,7 @@ def test_an_observer_is_told_of_actors_and_locks(sim):
         async with lock:
             await sim.sleep(1)
         await tables.acquire_write()
-        await sim.sleep(1)
+        await sim.sleep(2)
         tables.release()
 
     run_all(sim, host, host)
@@ -240,9 +240,10 @@ def test_an_observer_is_told_of_actors_and_locks(sim):
         ("released", "lock", "host 0"),
         ("acquired", "tables", "host 0"),
         ("acquired", "lock", "host 1"),
+        ("released", "lock", "host 1"),
+        ("waited", "tables", "host 1"),
         ("released", "tables", "host 0"),
         ("finished", "host 0"),
-        ("released", "lock", "host 1"),
         ("acquired", "tables", "host 1"),
         ("released", "tables", "host 1"),
         ("finished", "host 1"),
