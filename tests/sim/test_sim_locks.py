@@ -284,3 +284,21 @@ def test_a_mailbox_counts_what_was_put_what_was_got_and_what_is_left(sim):
         assert (statistics.put, statistics.got, statistics.items, statistics.tasks_waiting) == (4, 1, 3, 0)
 
     sim.run(main)
+
+
+def test_an_acquisition_that_waits_is_counted_once_too(sim):
+    lock, counted = Lock(sim, "lock"), []
+
+    async def waiter():
+        before = sim.operations_left
+        await lock.acquire()
+        counted.append(before - sim.operations_left)
+
+    async def main():
+        await lock.acquire()
+        sim.spawn(waiter)
+        await sim.sleep(1)
+        lock.release()
+
+    sim.run(main)
+    assert counted == [1]
