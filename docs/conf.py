@@ -12,12 +12,14 @@ from generated import write_pages
 import offloadrt
 
 project = "offloadrt"
-author = "The offloadrt developers"
+author = "The offloadrt maintainers"
+copyright = f"2026, {author}, Apache-2.0"  # the name is Sphinx's
 release = version = offloadrt.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = f"offloadrt {release}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"

@@ -47,6 +47,11 @@ def _cell(text: str | None) -> str:
     return " ".join((text or "").split()).replace("|", "\\|")
 
 
+def _as_typed(value: object) -> str:
+    """Return a value as the command line takes it."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _printed(*command: str) -> str:
     """Return what a command prints."""
     call = [sys.executable, "-m", "offloadrt", *command]
@@ -103,7 +108,7 @@ def _gallery(folder: Path) -> None:
         page.append(f"It runs on `{scenario.machine}` unless another machine is chosen.\n")
         page += ["| parameter | default | values | meaning |", "| --- | --- | --- | --- |"]
         for parameter in scenario.parameters.values():
-            default = "(needed)" if parameter.required else f"`{parameter.default}`"
+            default = "(needed)" if parameter.required else f"`{_as_typed(parameter.default)}`"
             page.append(f"| `{parameter.name}` | {default} | {_cell(parameter.expected)} | {_cell(parameter.help)} |")
         (folder / f"{scenario.name}.md").write_text("\n".join(page) + "\n", encoding="utf-8")
         index.append(scenario.name)

@@ -1,6 +1,6 @@
 """offloadrt: an emulator of GPU-offloading runtimes in virtual time.
 
-What a scenario script or a test needs:
+What a scenario script or a test needs::
 
     from offloadrt import kernel, openmp as omp, scenario
 

@@ -3,8 +3,10 @@
 import ctypes
 import gc
 import sys
+from typing import Any
 
 import property_examples  # noqa: F401  # its profiles
+import pytest
 from hypothesis import settings
 
 settings.load_profile("quick")
@@ -27,3 +29,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(700, 10, 2)
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The figures that matplotlib would have saved, by the suffix of their files."""
+    from matplotlib.figure import Figure
+
+    kept: dict[str, Any] = {}
+    monkeypatch.setattr(Figure, "savefig", lambda canvas, path, **_: kept.update({path.suffix: canvas}))
+    return kept

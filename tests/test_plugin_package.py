@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ from offloadrt import openmp as omp
 from offloadrt.cli import main
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.running import profiles
+from offloadrt.study.scripts.listing import of_packages
 from offloadrt.study.scripts.registry import reference
 
 PACKAGE = Path(__file__).parent / "plugin"
 
 
 @pytest.fixture(autouse=True)
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package on the path, with the metadata that an installer writes from its pyproject.toml."""
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
     metadata = tmp_path / f"offloadrt_example-{project['version']}.dist-info"
@@ -33,6 +35,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (metadata / "entry_points.txt").write_text("\n".join(groups))
     monkeypatch.syspath_prepend(str(PACKAGE))
     monkeypatch.syspath_prepend(str(tmp_path))
+    of_packages.cache_clear()  # other tests of this process may have asked before
+    yield
+    of_packages.cache_clear()
 
 
 def copied(configuration: str) -> int:

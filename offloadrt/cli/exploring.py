@@ -125,7 +125,7 @@ def explore(
     seconds = time.monotonic() - begin
     screen = console()
     screen.print(
-        f"{explored.label}: {found.runs - 1} schedules of {strategy}, "
+        f"{explored.label}: one run in the order of scheduling, {found.runs - 1} under {strategy}, "
         f"{(found.runs - 1) / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}",
         soft_wrap=True,
     )

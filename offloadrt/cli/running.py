@@ -129,7 +129,7 @@ def sweep(
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
     warn(outcome.finished)
     written = table.write(outcome.finished, out) if outcome.finished else []
-    figure = figures.figure_for(chosen.figure, swept, outcome.finished)
+    figure = figures.figure_for(chosen.figure, swept, outcome.finished, chosen.machine)
     if figure is not None:
         written += figures.draw(figure, outcome.finished, out)
     if json:

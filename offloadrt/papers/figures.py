@@ -6,27 +6,68 @@ import importlib.resources
 import tomllib
 from typing import Any
 
-from offloadrt.study.scripts.definition import Figure
+import attrs
+import msgspec
+
+from offloadrt.study.errors import UserError, did_you_mean
+from offloadrt.study.scripts.definition import Figure, PublishedPoint
+
+
+class FigureRefused(UserError, ValueError):
+    """A file of figures cannot be read; the message names the file, the figure and the field."""
 
 
 def figures_of(paper: str) -> dict[str, Figure]:
-    """Read the figures of the paper of that name, by their names.
+    """Read the figures of the paper of that name, by their names. Raises FigureRefused."""
+    package = f"{__package__}.{paper}"
+    file = importlib.resources.files(package) / "figures.toml"
+    return read_figures(file.read_text(encoding="utf-8"), str(file), package)
+
+
+def read_figures(text: str, file: str, package: str) -> dict[str, Figure]:
+    """Read the text of a file of figures, by name; their published points are claims of `package`.
 
     A table has the fields of `Figure`. With `like` it has those of another table that it does not replace; with
-    `named`, values are called as in the table `[names]`, which the figures of a paper share. Raises TypeError for a
-    field that does not exist.
+    `named`, values are called as in the table `[names]`, which the figures of a paper share. `published` lists tables
+    with the fields of `PublishedPoint`. Raises FigureRefused for what is no TOML, and for a field or a `like` that
+    does not exist.
     """
-    file = importlib.resources.files(f"{__package__}.{paper}") / "figures.toml"
-    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FigureRefused(f"{file}: is not valid TOML: {error}") from None
 
     def fields(name: str) -> dict[str, Any]:
         own = dict(tables["figure"][name])
-        return {**fields(own.pop("like")), **own} if "like" in own else own
+        if "like" not in own:
+            return own
+        other = own.pop("like")
+        if other not in tables["figure"]:
+            raise FigureRefused(f"{file}: figure {name}: field like: there is no figure {other}")
+        return {**fields(other), **own}
 
     figures = {}
-    for name in tables["figure"]:
+    for name in tables.get("figure", {}):
         given = fields(name)
         if given.pop("named", False):
             given["names"] = tables["names"]
+        where = f"{file}: figure {name}"
+        points = given.pop("published", ())
+        given["published"] = tuple(_published(point, package, f"{where}: published") for point in points)
+        known = attrs.fields_dict(Figure)
+        for field in given:
+            if field not in known:
+                raise FigureRefused(f"{where}: field {field}: there is none{did_you_mean(field, known)}")
         figures[name] = Figure(**given)
     return figures
+
+
+def _published(given: dict[str, Any], package: str, where: str) -> PublishedPoint:
+    known = [name for name in attrs.fields_dict(PublishedPoint) if name != "package"]
+    for field in given:
+        if field not in known:
+            raise FigureRefused(f"{where}: field {field}: there is none{did_you_mean(field, known)}")
+    try:
+        return msgspec.convert({"package": package, **given}, PublishedPoint)
+    except msgspec.ValidationError as error:
+        raise FigureRefused(f"{where}: {given.get('claim', 'a point without a claim')}: {error}") from None

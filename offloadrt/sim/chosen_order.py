@@ -45,9 +45,6 @@ class ChosenOrder:
     def __bool__(self) -> bool:
         return bool(self._heap or self.woken or self.first or self.held or self.control)
 
-    def __len__(self) -> int:
-        return len(self.first) + len(self.control) + len(self.woken) + len(self.held)
-
     def __contains__(self, item: Any) -> bool:
         """Tell whether an actor is on its way, as seen by the timeout that strikes now."""
         return item in self.first or self._on_its_way(item, self._striking[:2])
@@ -78,7 +75,7 @@ class ChosenOrder:
                 self._let_go(self.sim.now)
             if (item := self._timeout()) is not None:
                 return item
-            woken, timers = self._candidates()
+            woken, timers = len(self.woken), self._timers()
             if not woken:
                 if not timers:
                     self._advance()
@@ -87,7 +84,7 @@ class ChosenOrder:
             elif not timers and woken == 1:
                 actor = self.woken.pop(0)[1]
             else:
-                among = [entry[1] for entry in self.woken[:woken]] + [timer[2] for timer in timers]
+                among = [entry[1] for entry in self.woken] + [timer[2] for timer in timers]
                 place = self._chosen(among)
                 actor = self.woken.pop(place)[1] if place < woken else self._take(timers[place - woken])
             if self._delay is None or not self._held_back(actor, self._delay):
@@ -115,19 +112,14 @@ class ChosenOrder:
         now = self.sim.now
         return any(timer[2] is actor and timer[0] <= now and timer[:2] <= before for timer in self.sim.heap)
 
-    def _candidates(self) -> tuple[int, list[Timer]]:
-        """Return who can go on, in order of scheduling.
-
-        They are so many of those woken, which stand in the order of their times, then those whose time comes within
-        reach.
-        """
+    def _timers(self) -> list[Timer]:
+        """Return the timers that can be chosen beside those woken: whose time comes within reach, in order."""
         heap, limit = self._heap, self.sim.now
-        woken = len(self.woken)
         if self._reach:
             sim = self.sim
             earliest = min(heap[0][0] if heap else inf, self.woken[0][0] if self.woken else inf)
             if earliest > sim.now:
-                return 0, []
+                return []
             limit = earliest + self._reach
             for timer in heap:  # nobody overtakes a timeout
                 if timer[0] <= limit and (timer[1] <= 0 or not timer[2].is_actor):
@@ -135,14 +127,12 @@ class ChosenOrder:
             if self.held:
                 limit = min(limit, max(min(self.held, key=_since)[0], sim.now))
             limit = max(limit, earliest)
-            while woken and self.woken[woken - 1][0] > limit:
-                woken -= 1
         if not heap or heap[0][0] > limit:
-            return woken, []
+            return []
         timers = [timer for timer in heap if timer[0] <= limit]
         if len(timers) > 1:
             timers.sort(key=_order)
-        return woken, timers
+        return timers
 
     def _advance(self) -> None:
         """Let time pass until the next timer is due, or the next one who was held back may go on."""

@@ -38,8 +38,7 @@ class ToldQueue(deque[Any]):
 
     def append(self, item: Any) -> None:
         super().append(item)  # first, so that an observer's error ends the run and not the actor's chance to go on
-        if item.is_actor:
-            self._observer.handed_over(self._sim, item)
+        self._observer.handed_over(self._sim, item)  # an actor: without a strategy a timeout never waits for its target
 
 
 class ToldOrder(ChosenOrder):

@@ -151,8 +151,6 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         actor.send = actor.wake
         await awaitable(_yield(actor.trap))
     try:
-        if actor.interruption is not None:
-            await awaitable(actor.interrupted())
         if hasattr(fn, "__code__") and iscoroutinefunction(fn):
             # Ctrl-C may strike in the user's code. A function that is marked itself needs no frame around it.
             disable_ki_protection(fn)

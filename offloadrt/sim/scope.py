@@ -147,10 +147,6 @@ class Alarm:
         if not self._armed or actor.finished:
             return None
         sim = actor.sim
-        if actor.interruption is not None:  # interrupted already at this instant: after that
-            sim.timers_set += 1
-            heappush(sim.heap, (sim.now, sim.timers_set, self))
-            return None
         if actor in sim.ready:  # a strategy lets it go on later at this instant: after that
             sim.ready.append(self)
             return None

@@ -394,7 +394,3 @@ class Simulation(trio.abc.Clock):
         me.waits_for = None
         if me.interruption is not None:
             yield from me.interrupted()
-
-    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
-        """Raise what ``me`` was resumed for: ``if me.interruption is not None: yield from sim.interrupted(me)``."""
-        return me.interrupted()

@@ -56,7 +56,7 @@ class TrioWatch(trio.abc.Instrument):
             trio.lowlevel.add_instrument(self)
 
     def end(self) -> None:
-        if not self.dormant:
+        if not self.dormant:  # pragma: no branch - only Ctrl-C ends a run before Trio has woken somebody
             trio.lowlevel.remove_instrument(self)
         self.dormant = False
 

@@ -35,8 +35,9 @@ class Watchdog:
         """Raise an error in the run: all actors are cancelled."""
         # What happens from now on is clean-up: no wake-up of it is a violation any more.
         self._sim.ending = True
-        if (task := self._task) is None:
-            return inf
+        if (task := self._task) is None:  # the run is cancelled from outside, and with it the task that would raise it
+            self._sim.violation = error
+            return self.force_out()
         self._task = None
         self._sim.expected = task
         reschedule(task, outcome.Error(error))

@@ -102,11 +102,11 @@ OBJECTS = [
         "hardware_queue", launches_two, lambda rig: units(rig).wall_s / units(rig).kernels, None, {"hsa.queues": 1}
     ),
     Contended(
-        "queue_slots",
+        "runlist",
         launches_one,
         lambda rig: units(rig).wall_s / units(rig).kernels,
         lambda rig: rig.machine.statistics()["device 0 queue scheduler"].wait_s,
-        {"hsa.queues": N, "hsa.hardware_queues": 1},
+        {"hsa.queues": N, "runlist.hardware_queues": 1},
     ),
     Contended(
         "mmap",

@@ -137,6 +137,9 @@ def test_an_unknown_key_comes_with_near_matches():
         (HEAD + ENTRY.replace('"me"', '"you"') + 'value = 1\nunit = "s"\n', "source 'you' is not in"),
         (HEAD + ENTRY.replace("measured", "rumour", 1) + 'value = 1\nunit = "s"\n', "alloc.cudaFree: .*rumour"),
         ('[machine]\nname = "mine"\nbase = "alex-a100"\n[entry."alloc.cudaFre"]\n', "did you mean alloc.cudaFree"),
+        ('base = "alex-a100"\n[machine]\nname = "mine"\n', r"field `base`; it belongs below \[machine\]"),
+        ('[machine]\nname = "mine"\nunits = "s"\n', r"`units` \(machine\); \[machine\] has name, title, base, "),
+        ('[machine]\nname = "mine"\n[alloc]\ncudaFree = 1\n', r'`alloc`; a file has .* and \[entry."NAME"\]'),
     ],
 )
 def test_a_bad_file_names_file_key_and_reason(tmp_path, text, reason):

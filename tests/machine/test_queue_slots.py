@@ -23,7 +23,7 @@ class Queues:
     def __init__(self, queues, slots, gear="turbo", **entries):
         self.sim = Simulation(gear=gear)
         overrides = {
-            "hsa.queues": queues, "hsa.hardware_queues": slots, "hsa.queue_quantum": "1 ms",
+            "hsa.queues": queues, "runlist.hardware_queues": slots, "runlist.quantum": "1 ms",
             "launch.latency": "2 us", "launch.gap": "2 us",
             **{key.replace("__", "."): value for key, value in entries.items()},
         }  # fmt: skip
@@ -159,7 +159,7 @@ def test_every_kernel_runs_within_a_round_of_the_list(gear, count, slots, launch
 
 
 def test_without_contention_all_queues_are_looked_at():
-    queues = Queues(9, 2, queue_slots__uncontended=True)
+    queues = Queues(9, 2, runlist__uncontended=True)
 
     async def body():
         return [(await done.wait())[2] for done in [queues.kernel(number) for number in range(9)]]
@@ -171,7 +171,7 @@ def test_a_device_with_a_hardware_queue_for_each_schedules_nothing():
     assert Queues(4, 4).device.queue_slots is None
 
 
-@pytest.mark.parametrize(("entry", "value"), [("hsa.hardware_queues", 0), ("hsa.queue_quantum", 0)])
+@pytest.mark.parametrize(("entry", "value"), [("runlist.hardware_queues", 0), ("runlist.quantum", 0)])
 def test_impossible_entries_are_refused(entry, value):
     with pytest.raises(ProfileError, match=entry):
         Machine(Simulation(), load("mi300a", {"hsa.queues": 30, entry: value}))

@@ -326,3 +326,29 @@ def test_any_callable_is_a_body_and_none_outlives_its_run(rig: MakeRig) -> None:
     found = alive(rig())
     gc.collect()
     assert found() is None
+
+
+def test_a_null_pointer_in_a_kernel_is_an_illegal_address(rig: MakeRig) -> None:
+    def store(p: Any) -> None:
+        p[0] = 1.0
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target(Kernel("store", store), None)
+
+    with pytest.raises(omp.IllegalAddress, match="kernel 'store' uses a null pointer"):
+        rig().alone(body)
+
+
+@pytest.mark.parametrize("how", ["update from", "update to", "exit"])
+def test_nothing_is_copied_to_or_from_memory_that_the_host_has_freed(rig: MakeRig, how: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8, kind="heap")
+        await t.target_enter_data(omp.map(to=a))
+        t.free(a)
+        if how == "exit":
+            await t.target_exit_data(omp.map(from_=a))
+        else:
+            await t.target_update(omp.from_(a) if how == "update from" else omp.to(a))
+
+    with pytest.raises(omp.FreedHostMemory, match=r"<a\+0> \(64 bytes\) was freed"):
+        rig().alone(body)

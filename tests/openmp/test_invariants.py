@@ -122,3 +122,19 @@ def test_a_device_that_has_ended_owes_its_locks_only(rig: MakeRig) -> None:
         end_without_end(made)
 
     assert used(rig, after=end) == []
+
+
+def test_who_holds_and_who_waits_for_the_table_is_told(rig: MakeRig) -> None:
+    made, seen = rig({"table.lookup": "1 ms"}), list[str]()
+
+    async def body(t: omp.HostThread) -> None:
+        if t.number == 2:
+            await t.compute(0.5e-3)
+            seen.extend(violations(made.device))
+            return
+        async with t.target_data(omp.map(to=t.array("a", 8))):
+            pass
+
+    made.run(body, num_threads=3)
+    assert seen == ["device 0: device table is held by host thread 0", "device 0: 1 wait for device table"]
+    made.assert_clean()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from openmp_rig import MakeRig
 
 from offloadrt import openmp as omp
 from offloadrt.driver import DriverError
@@ -36,3 +37,8 @@ def test_a_discrete_device_does_not_use_host_memory_in_place(machine: str, confi
             await run.parallel(lambda t: t.barrier())
 
     run.sim.run(main)
+
+
+def test_a_gpu_that_cannot_use_host_memory_has_no_managed_memory(rig: MakeRig) -> None:
+    with pytest.raises(ValueError, match=r"'managed'.*its GPU cannot use host memory \(gpu\.unified_memory is false\)"):
+        rig({"gpu.unified_memory": "false"}, configuration="managed")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from openmp_rig import MakeRig
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
+from offloadrt.driver import DriverError
 
 
 @kernel
@@ -196,11 +200,15 @@ def test_association(rig: MakeRig) -> None:
         assert await t.omp_target_disassociate_ptr(a) == -1
         async with t.target_data(omp.map(to=b)):
             assert await t.omp_target_disassociate_ptr(b) == -1
+        assert await t.omp_target_associate_ptr(a, pointer, 32, 32) == 0
+        async with t.target_data(omp.map(to=a, hold=True)):
+            assert await t.omp_target_disassociate_ptr(a) == -1, "a region holds it"
+        assert await t.omp_target_disassociate_ptr(a) == 0
         await t.omp_target_free(pointer)
 
     made.alone(body)
     made.assert_clean()
-    assert len(made.device.messages) == 3
+    assert len(made.device.messages) == 4
 
 
 def test_deferred_copies_and_settings(rig: MakeRig) -> None:
@@ -235,3 +243,106 @@ def test_a_device_is_not_paused(rig: MakeRig) -> None:
             t.omp_pause_resource("medium")
 
     made.alone(body)
+
+
+@pytest.mark.parametrize("machine", ["alex-a100", "mi300a"])
+@pytest.mark.parametrize("elements", [8, 1 << 18])  # the second is one that ROCr's plugin copies without a stream
+def test_a_copy_within_a_device_moves_the_bytes(rig: MakeRig, machine: str, elements: int) -> None:
+    made, values = rig(machine_name=machine), np.arange(float(elements))
+
+    async def body(t: omp.HostThread) -> None:
+        a, nbytes = t.array("a", elements, fill=values), 8 * elements
+        first, second = await t.omp_target_alloc(nbytes), await t.omp_target_alloc(nbytes)
+        assert await t.omp_target_memcpy(first, a, nbytes) == 0
+        a.data[:] = 0.0
+        assert await t.omp_target_memcpy(second, first, nbytes) == 0
+        assert await t.omp_target_memcpy(a, second, nbytes) == 0
+        assert np.array_equal(a.data, values)
+        assert hex(first) == hex(int(first))
+        await t.omp_target_free(first)
+        await t.omp_target_free(second)
+
+    made.alone(body)
+    made.assert_clean()
+
+
+def test_a_device_with_one_memory_refuses_what_needs_two(rig: MakeRig) -> None:
+    made = rig(machine_name="mi300a")
+    plugin = made.device.plugin
+
+    async def refused(call: Callable[..., Any], *arguments: object) -> None:
+        with pytest.raises(DriverError, match=r"nothing could migrate|nothing migrates|pin|no link"):
+            await call(*arguments)
+
+    async def body(t: omp.HostThread) -> None:
+        for call in (plugin.free_managed, plugin.unpin, plugin.alloc_host, plugin.free_host, plugin.reach):
+            await refused(call, 1)
+        await refused(plugin.alloc_managed, 64, "a")
+        await refused(plugin.pin, 0, 64)
+        with pytest.raises(DriverError):
+            plugin.manage()
+
+    made.alone(body)
+
+
+def test_the_allocator_that_keeps_everything_gives_it_back_at_the_end(rig: MakeRig) -> None:
+    made = rig(allocator="malloc")
+
+    async def body(t: omp.HostThread) -> None:
+        for _ in range(3):
+            async with t.target_data(omp.map(to=t.array("a", 1 << 20))):
+                pass
+        assert made.calls.table()["cuMemAlloc"].count == 1
+        assert made.device.allocator.locks() == {}
+        await made.device.allocator.release_pooled()
+
+    made.alone(body)
+    made.assert_clean()
+
+
+def test_a_piece_of_an_array_lies_inside_it(rig: MakeRig) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8)
+        assert a.span(a.address + 8, 56).nbytes == 56
+        with pytest.raises(ValueError, match="array 'a' has 64 bytes, not 64 from offset 8"):
+            a.span(a.address + 8, 64)
+
+    rig().alone(body)
+
+
+def test_host_memory_cannot_be_prefetched_on_a_machine_of_two_memories(rig: MakeRig) -> None:
+    made = rig()
+
+    async def body(t: omp.HostThread) -> None:
+        with pytest.raises(DriverError, match="the memory is not managed"):
+            await made.device.plugin.prefault(t.array("a", 8).address, 64)
+
+    made.alone(body)
+
+
+def test_a_kernel_whose_body_makes_no_sense_raises_its_own_error(rig: MakeRig) -> None:
+    @kernel
+    def broken(a):  # type: ignore[no-untyped-def]
+        a.nothing_of_the_kind()
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target(broken, t.array("a", 8))
+
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        rig().alone(body)
+
+
+@pytest.mark.parametrize("offset", [0, 1 << 40])
+def test_a_copy_that_leaves_its_block_fails_on_an_apu_and_moves_nothing(rig: MakeRig, offset: int) -> None:
+    made = rig(machine_name="mi300a")
+
+    async def body(t: omp.HostThread) -> None:
+        first, second = await t.omp_target_alloc(64), await t.omp_target_alloc(64)
+        assert first is not None and second is not None
+        assert await t.omp_target_memcpy(second, first + offset, 1 << 13) == -1
+        await t.omp_target_free(first)
+        await t.omp_target_free(second)
+
+    made.alone(body)
+    made.assert_clean()
+    assert "memory_async_copy: HSA_STATUS_ERROR_INVALID_ARGUMENT" in made.device.messages[0]

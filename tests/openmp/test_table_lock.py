@@ -118,3 +118,15 @@ class TestDeviceTable:
             lock.release()
 
         sim.run(main)
+
+
+def test_the_device_table_says_what_it_does_not_understand() -> None:
+    sim = Simulation()
+    table = arbiter(sim)
+
+    async def body() -> None:
+        table._requests.put("open sesame")
+        await sim.sleep(1)
+
+    with pytest.raises(TypeError, match="the device table does not understand 'open sesame'"):
+        together(sim, table, body)

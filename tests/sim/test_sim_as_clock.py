@@ -139,3 +139,42 @@ def test_trio_calls_no_instrument_before_an_actor_may_wait_in_it(monkeypatch):
 
     sim.run(main)
     assert added[0] == 6
+
+
+async def test_a_deadline_of_trio_that_has_passed_already_is_due_at_once(clock):
+    async with clock.running_here(), clock.adopt():
+        await clock.sleep(2)
+        async with clock.attached():
+            with trio.CancelScope() as scope:
+                scope.deadline = 1.0
+                await trio.sleep_forever()
+        assert scope.cancelled_caught and clock.now == 2.0
+
+
+async def test_a_run_of_nobody_ends_at_once(clock):
+    async with clock.running_here():
+        pass
+    assert clock.now == 0.0
+
+
+async def test_clean_up_that_waits_for_ever_in_a_cancelled_run_is_a_deadlock_and_no_hang(clock):
+    never = Signal(clock, "never")
+
+    async def stubborn():
+        try:
+            await clock.sleep(100)
+        finally:
+            with trio.CancelScope(shield=True):
+                await never.wait()
+
+    async def cancelled_run():
+        with trio.CancelScope() as scope:
+            async with clock.running_here(), clock.adopt():
+                clock.spawn(stubborn)
+                await clock.sleep(1)
+                scope.cancel()
+                await clock.sleep(1)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await cancelled_run()
+    assert any("stubborn waits on never since t=1" in str(error) for error in leaves(caught.value))

@@ -125,3 +125,61 @@ def test_a_cancelled_writer_lets_the_readers_behind_it_in(sim):
 
     sim.run(main)
     assert log == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["lock", "reader", "writer", "semaphore", "mailbox", "call", "signal"])
+def test_a_cancellation_that_finds_its_actor_served_takes_nothing_back(sim, kind):
+    """What it was given at this instant it keeps, and the cancellation strikes where it waits next."""
+    lock, tables, units = Lock(sim, "lock"), RWLock(sim, "tables"), Semaphore(sim, 0, "units")
+    box, signal, log = Mailbox(sim, "box"), Signal(sim, "signal"), []
+    wait, serve = {
+        "lock": (lock.acquire, lock.release),
+        "reader": (tables.acquire_read, tables.release),
+        "writer": (tables.acquire_write, tables.release),
+        "semaphore": (units.acquire, units.release),
+        "mailbox": (box.get, lambda: box.put("letter")),
+        "call": (lambda: box.call("?"), lambda: box.items[0].reply("letter")),
+        "signal": (signal.wait, lambda: signal.set("letter")),
+    }[kind]
+
+    async def victim():
+        log.append(await wait())
+        try:
+            await sim.sleep(5)
+        finally:
+            log.append(sim.now)
+
+    async def main():
+        await lock.acquire()
+        await tables.acquire_write()
+        async with sim.open_nursery() as nursery:
+            victor = nursery.spawn(victim)
+            await sim.sleep(1)
+            serve()
+            nursery.cancel()
+        assert kind != "lock" or lock.owner is victor
+        assert kind not in ("reader", "writer") or tables.holders() == [victor]
+
+    sim.run(main)
+    assert log == ["letter" if kind in ("mailbox", "call", "signal") else None, 1.0]
+    assert all(it.statistics().tasks_waiting == 0 for it in (lock, tables, units, box, signal))
+
+
+def test_a_service_that_is_cut_short_after_a_wait_leaves_no_timer(sim):
+    engine, log = Station(sim, 1, "engine"), []
+
+    async def hasty():
+        with sim.move_on_after(3):
+            await engine.serve(10)  # waits until t=1, and would be served until t=11
+        log.append(sim.now)
+        await sim.sleep(20)
+        log.append(sim.now)
+
+    async def main():
+        sim.spawn(engine.serve, 1)
+        sim.spawn(hasty)
+
+    sim.run(main)
+    statistics = engine.statistics()
+    assert log == [3.0, 23.0]
+    assert (statistics.served, statistics.wait_s, statistics.busy_s, statistics.in_service) == (1, 1.0, 3.0, 0)

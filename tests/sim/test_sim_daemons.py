@@ -1,6 +1,7 @@
 """Daemons with and without a Trio task: nothing in a run's history tells which they are."""
 
 import pytest
+from error_leaves import leaves
 
 from offloadrt.sim import Deadlock, Mailbox, Signal, Simulation
 
@@ -114,3 +115,46 @@ def test_daemons_that_never_had_a_turn_end_too(sim):
 
     sim.run(main)
     assert not sim.actors
+
+
+def test_a_service_may_be_any_callable_object(sim):
+    box, got = Mailbox(sim, "box"), []
+
+    class Server:
+        async def __call__(self, name):
+            while True:
+                got.append((name, await box.get(), sim.now))
+
+    async def main():
+        sim.spawn_service(Server(), "of it", name="server")
+        await sim.sleep(1)
+        box.put("letter")
+        await sim.sleep(1)
+
+    sim.run(main)
+    assert got == [("of it", "letter", 1.0)]
+
+
+def test_an_error_in_the_clean_up_of_a_service_hides_no_earlier_one(sim):
+    box = Mailbox(sim, "box")
+
+    async def first():
+        await box.get()
+        raise ValueError("first")
+
+    async def second():
+        try:
+            await Mailbox(sim, "never").get()
+        finally:
+            raise KeyError("second")
+
+    async def main():
+        sim.spawn_service(second, name="second")
+        sim.spawn_service(first, name="first")
+        await sim.sleep(1)
+        box.put("letter")
+        await sim.sleep(1)
+
+    with pytest.raises((ValueError, BaseExceptionGroup)) as caught:
+        sim.run(main)
+    assert any(str(error) == "first" for error in leaves(caught.value))

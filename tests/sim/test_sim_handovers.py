@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from offloadrt.sim import Lock, Signal, Simulation
-from offloadrt.sim.strategies import Random
+from offloadrt.sim import Lock, Signal, Simulation, Station
+from offloadrt.sim.strategies import Hold, Random, Schedule
 
 
 @attrs.define
@@ -66,3 +66,43 @@ def test_an_error_of_the_observer_ends_the_run(gear):
 
     with pytest.raises(ValueError, match="of the observer"):
         Simulation(gear=gear, handovers=Broken()).run(main)
+
+
+def test_who_leaves_a_station_lets_the_next_one_go_on():
+    heard = Heard()
+    sim = Simulation(gear="turbo", handovers=heard)
+    engine = Station(sim, 1, "engine")
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            for name in ("first", "second"):
+                nursery.spawn(engine.serve, 2.0, name=name)
+
+    sim.run(main)
+    assert (2.0, "first", "second") in heard.handed and sim.now == 4.0
+
+
+def test_a_timeout_that_waits_for_its_actor_is_no_hand_over():
+    """Under a strategy it is put off when its actor is on its way already."""
+    heard = Heard()
+    sim, lock, log = Simulation(gear="turbo", handovers=heard, strategy=Schedule((Hold(2, 2, 4.0),))), None, []
+    lock = Lock(sim, "lock")
+
+    async def holder():
+        async with lock:
+            await sim.sleep(1)
+
+    async def waiter():
+        with sim.move_on_after(2) as scope:
+            async with lock:
+                log.append(sim.now)
+                await sim.sleep(9)
+        log.append((scope.timed_out, sim.now))
+
+    async def main():
+        sim.spawn(holder, name="holder")
+        sim.spawn(waiter, name="waiter")
+
+    sim.run(main)
+    assert log == [5.0, (True, 5.0)]
+    assert heard.handed == [(1.0, "holder", "waiter")]

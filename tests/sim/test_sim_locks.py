@@ -6,8 +6,12 @@ from acting import run_all
 from offloadrt.sim import (
     Lock,
     LockStatistics,
+    Mailbox,
     RWLock,
     RWLockStatistics,
+    Semaphore,
+    Signal,
+    Station,
 )
 
 
@@ -182,3 +186,119 @@ def test_a_readers_writer_lock_names_its_misuse(sim):
         tables.release()
 
     run_all(sim, body)
+
+
+def test_waits_and_holds_are_counted_from_where_they_began(sim):
+    """One holds from t=1 to 5, the other asks at 2 and has it from 5 to 7; somebody looks at 4 and at the end."""
+    lock, units, engine = Lock(sim, "lock"), Semaphore(sim, 1, "units"), Station(sim, 1, "engine")
+    writers, mixed, lowered = RWLock(sim, "writers"), RWLock(sim, "mixed"), RWLock(sim, "lowered")
+    seen = []
+
+    async def visit(begin, dt, acquire, release):
+        await sim.sleep(begin)
+        await acquire()
+        await sim.sleep(dt)
+        release()
+
+    async def serve(begin, dt):
+        await sim.sleep(begin)
+        await engine.serve(dt)
+
+    async def lower():
+        await sim.sleep(1)
+        await lowered.acquire_write()
+        await sim.sleep(2)
+        lowered.downgrade()
+        await sim.sleep(3)
+        lowered.release()
+
+    def look():
+        a, u, e = lock.statistics(), units.statistics(), engine.statistics()
+        w, m, d = writers.statistics(), mixed.statistics(), lowered.statistics()
+        seen.append([
+            (a.wait_s, a.hold_s, a.acquired, a.contended, a.tasks_waiting),
+            (u.wait_s, u.value, u.acquired, u.contended, u.tasks_waiting),
+            (e.wait_s, e.busy_s, e.served, e.waited, e.in_service, e.tasks_waiting),
+            (w.wait_s, w.write_hold_s, w.read_hold_s, w.write_acquired, w.contended, w.tasks_waiting),
+            (m.wait_s, m.write_hold_s, m.read_hold_s, m.write_acquired, m.read_acquired),
+            (d.wait_s, d.write_hold_s, d.read_hold_s, d.write_acquired, d.read_acquired),
+        ])  # fmt: skip
+
+    async def main():
+        for begin, dt, read in ((1, 4, False), (2, 2, True)):
+            sim.spawn(visit, begin, dt, lock.acquire, lock.release)
+            sim.spawn(visit, begin, dt, units.acquire, units.release)
+            sim.spawn(serve, begin, dt)
+            sim.spawn(visit, begin, dt, writers.acquire_write, writers.release)
+            sim.spawn(visit, begin, dt, mixed.acquire_read if read else mixed.acquire_write, mixed.release)
+        sim.spawn(lower)
+        await sim.sleep(4)
+        look()
+
+    sim.run(main)
+    look()
+    assert seen[0] == [
+        (0, 3, 1, 1, 1), (0, 0, 1, 1, 1), (0, 3, 0, 1, 1, 1), (0, 3, 0, 1, 1, 1), (0, 3, 0, 1, 0), (0, 2, 1, 1, 1),
+    ]  # fmt: skip
+    assert seen[1] == [
+        (3, 6, 2, 1, 0), (3, 1, 2, 1, 0), (3, 6, 2, 1, 0, 0), (3, 6, 0, 2, 1, 0), (3, 4, 2, 1, 1), (0, 2, 3, 1, 1),
+    ]  # fmt: skip
+
+
+def test_every_operation_that_need_not_wait_is_counted_once(sim):
+    lock, tables, units = Lock(sim, "lock"), RWLock(sim, "tables"), Semaphore(sim, 9, "units")
+    box, done = Mailbox(sim, "box"), Signal(sim, "done")
+
+    async def main():
+        done.set()
+        for operation, release in (
+            (lock.acquire, lock.release),
+            (tables.acquire_read, tables.release),
+            (tables.acquire_write, tables.release),
+            (units.acquire, units.release),
+            (box.get, int),
+            (done.wait, int),
+        ):
+            box.put("letter")
+            left = sim.operations_left
+            await operation()
+            assert sim.operations_left == left - 1
+            release()
+            sim.operations_left = 0  # a look at Trio is due
+            await operation()
+            assert sim.operations_left >= left - 1
+            release()
+
+    sim.run(main)
+
+
+def test_a_mailbox_counts_what_was_put_what_was_got_and_what_is_left(sim):
+    box = Mailbox(sim, "box")
+
+    async def main():
+        for number in range(3):
+            box.put(number)
+        box.leave(3)
+        assert await box.get() == 0
+        statistics = box.statistics()
+        assert (statistics.put, statistics.got, statistics.items, statistics.tasks_waiting) == (4, 1, 3, 0)
+
+    sim.run(main)
+
+
+def test_an_acquisition_that_waits_is_counted_once_too(sim):
+    lock, counted = Lock(sim, "lock"), []
+
+    async def waiter():
+        before = sim.operations_left
+        await lock.acquire()
+        counted.append(before - sim.operations_left)
+
+    async def main():
+        await lock.acquire()
+        sim.spawn(waiter)
+        await sim.sleep(1)
+        lock.release()
+
+    sim.run(main)
+    assert counted == [1]

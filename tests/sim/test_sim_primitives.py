@@ -3,6 +3,7 @@
 import types
 
 import pytest
+import trio
 from acting import run_all
 
 from offloadrt.sim import (
@@ -225,6 +226,7 @@ def test_an_observer_is_told_of_actors_and_locks(sim):
         async with lock:
             await sim.sleep(1)
         await tables.acquire_write()
+        await sim.sleep(2)
         tables.release()
 
     run_all(sim, host, host)
@@ -237,10 +239,11 @@ def test_an_observer_is_told_of_actors_and_locks(sim):
         ("waited", "lock", "host 1"),
         ("released", "lock", "host 0"),
         ("acquired", "tables", "host 0"),
-        ("released", "tables", "host 0"),
-        ("finished", "host 0"),
         ("acquired", "lock", "host 1"),
         ("released", "lock", "host 1"),
+        ("waited", "tables", "host 1"),
+        ("released", "tables", "host 0"),
+        ("finished", "host 0"),
         ("acquired", "tables", "host 1"),
         ("released", "tables", "host 1"),
         ("finished", "host 1"),
@@ -382,3 +385,31 @@ def test_statistics_of_several_locks_add_up(sim):
     total = LockStatistics.total(lock.statistics() for lock in locks)
     assert (total.acquired, total.contended, total.wait_s, total.hold_s) == (6, 3, 3.0, 9.0)
     assert (total.tasks_waiting, total.owner) == (0, None)
+
+
+def test_who_finds_its_message_taken_while_it_stepped_aside_waits_for_the_next(sim):
+    """An actor that Trio has woken takes it during the look at Trio that is due after so many operations."""
+    box, got = Mailbox(sim, "box"), []
+
+    async def waker(event):
+        async with sim.attached():
+            await sim.sleep(1)
+            box.put("first")
+            event.set()
+            sim.operations_left = 0
+            got.append(("waker", await box.get(), sim.now))
+
+    async def woken(event):
+        async with sim.attached():
+            await event.wait()
+            got.append(("woken", await box.get(), sim.now))
+
+    async def main():
+        event = trio.Event()
+        sim.spawn(woken, event)
+        sim.spawn(waker, event)
+        await sim.sleep(2)
+        box.put("second")
+
+    sim.run(main)
+    assert got == [("woken", "first", 1.0), ("waker", "second", 2.0)]

@@ -290,6 +290,8 @@ def test_main_returns_its_value_and_others_may_outlive_it(sim):
 def test_spawning_before_the_run_is_an_error(sim):
     with pytest.raises(SimulationError, match="not running"):
         sim.spawn(lambda: None)
+    with pytest.raises(SimulationError, match="spawn_service: the simulation is not running"):
+        sim.spawn_service(lambda: None, name="service")
 
 
 @pytest.mark.parametrize("dt", [-1e-9, float("inf"), float("nan")])
@@ -321,3 +323,50 @@ def test_an_error_that_another_actor_caused_at_the_same_instant_is_not_a_second_
 
     with pytest.raises(ValueError, match="the device is broken"):
         sim.run(main)
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        ([], "waits on barrier since t=0\n"),
+        (["host 1"], "to which host 1 has not come"),
+        (["host 1", "host 2"], "to which host 1, host 2 have not come"),
+        ([f"host {i}" for i in range(23)], "host 18, host 19 and 3 more have not come"),
+    ],
+)
+def test_a_deadlock_names_who_has_not_come(sim, late, told):
+    class Barrier(Signal):
+        __slots__ = ()
+
+        def missing(self):
+            return late
+
+    async def main():
+        await Barrier(sim, "barrier").wait()
+
+    with pytest.raises(Deadlock) as caught:
+        sim.run(main)
+    assert told in f"{caught.value}\n"
+
+
+def test_a_deadlock_of_many_names_twenty(sim):
+    async def main():
+        for i in range(25):
+            sim.spawn(Signal(sim, "never").wait, name=f"host {i}")
+
+    with pytest.raises(Deadlock) as caught:
+        sim.run(main)
+    first, *lines = str(caught.value).splitlines()
+    assert first.startswith("t=0: 25 actors wait")
+    assert len(lines) == 21 and "host 19 waits on never" in lines[19] and lines[20] == "  and 5 more"
+
+
+def test_an_error_that_has_notes_gets_no_story(sim):
+    async def main():
+        error = ValueError("boom")
+        error.add_note("of the user")
+        raise error
+
+    with pytest.raises(ValueError, match="boom") as caught:
+        sim.run(main)
+    assert caught.value.__notes__ == ["of the user"]

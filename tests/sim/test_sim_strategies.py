@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import trio
 from workload_of_ties import history
 
 from offloadrt.sim import BadChoice, Fifo, Lock, Mailbox, Random, Simulation
@@ -257,3 +258,82 @@ def test_a_bad_delay_ends_the_run(seconds):
 
     with pytest.raises(BadChoice, match="delay"):
         order_of(Recorded(Bad()))
+
+
+@pytest.mark.parametrize(("place", "told"), [(7, "returned 7"), (-1, "returned -1"), ("first", "raised TypeError")])
+def test_a_choice_of_nobody_ends_the_run(place, told):
+    class Bad:
+        name = "bad"
+
+        def choose(self, ready):
+            return place
+
+    with pytest.raises(BadChoice, match=f"strategy 'bad': choose {told}.* from 0 to 2"):
+        order_of(Bad(), (1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("make", [lambda: Delay(bound=0), lambda: Delay(longest=math.nan), lambda: Pct(depth=0)])
+def test_a_strategy_that_can_do_nothing_is_an_error(make):
+    with pytest.raises(ValueError, match=r"one or more|at least 1"):
+        make()
+
+
+def test_departures_that_the_run_has_never_come_to_have_no_successors():
+    recorded = Recorded(Fifo(), detailed=True)
+    order_of(recorded, (1.0, 1.0))
+    assert list(Dfs(bound=2).after((), recorded.chances))
+    for never in (Choice(99, 1), Hold(7, 99, 1.0)):
+        assert not list(Dfs(bound=2).after((never,), recorded.chances))
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+def test_who_is_held_back_beyond_its_time_keeps_the_message_that_it_was_given(gear):
+    sim = Simulation(gear=gear, strategy=Schedule((Hold(1, 2, 5.0),)))
+    box, got = Mailbox(sim, "box"), []
+
+    async def getter():
+        got.append((await box.get_until(2.0), sim.now))
+
+    async def main():
+        sim.spawn(getter)
+        await sim.sleep(1)
+        box.put("letter")
+        await sim.sleep(9)
+
+    sim.run(main)
+    assert got == [("letter", 6.0)]
+
+
+def test_reach_goes_no_further_than_the_end_of_a_hold():
+    class Hasty:
+        """Lets the last one go on first until t=2, and holds back the first one that goes on after time zero."""
+
+        name, reach, holds = "hasty", 10.0, 1
+
+        def choose(self, ready):
+            return len(ready) - 1 if ready[0].sim.now < 2 else 0
+
+        def delay(self, actor):
+            if actor.sim.now and self.holds:
+                self.holds = 0
+                return 2.5
+            return None
+
+    assert order_of(Hasty(), (5.0, 6.0, 1.0)) == [(2, 3.5), (0, 6.0), (1, 7.0)]
+
+
+@pytest.mark.parametrize("strategy", [Fifo(), Random(1)], ids=["fifo", "random"])
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+def test_who_cancels_itself_and_then_turns_to_trio_gets_no_further(gear, strategy):
+    sim, log = Simulation(gear=gear, strategy=strategy), []
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            nursery.cancel()
+            async with sim.attached():
+                log.append("inside")
+                await trio.sleep(1)
+        log.append(sim.now)
+
+    sim.run(main)
+    assert log in ([0.0], ["inside", 0.0])

@@ -1,5 +1,8 @@
 """Timeouts: where they strike, in which order, and what they leave alone. In both gears."""
 
+import heapq
+import random
+
 import pytest
 import trio
 
@@ -9,6 +12,7 @@ from offloadrt.sim import (
     SimTimeout,
     Simulation,
 )
+from offloadrt.sim.timers import bring_forward, remove
 
 
 def test_move_on_after_strikes_where_the_actor_waits_and_when_its_time_is_up(sim):
@@ -260,3 +264,43 @@ def test_errors_of_others_pass_through_a_timeout_that_strikes_around_a_nursery(s
 
     with pytest.raises(ValueError, match="while it is cancelled"):
         sim.run(main)
+
+
+def test_a_timeout_does_not_cut_short_the_shielded_clean_up_after_a_cancellation(sim):
+    log = []
+
+    async def child():
+        with sim.move_on_after(2) as scope:
+            try:
+                await sim.sleep(100)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(5)
+                log.append((scope.timed_out, sim.now))
+        raise AssertionError("not reached")
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            nursery.spawn(child)
+            await sim.sleep(1)
+            nursery.cancel()
+
+    sim.run(main)
+    assert log == [(False, 6.0)]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_heap_of_timers_stays_in_order_when_one_is_removed_or_brought_forward(seed):
+    """A sorted list says what is left. Interruptions have negative numbers, and the first instant is zero."""
+    draw = random.Random(seed)
+    entries = [(float(draw.randrange(3)), draw.choice([-1, 1]) * (number + 1), object()) for number in range(12)]
+    heap = sorted(entries)
+    draw.shuffle(heap)
+    heapq.heapify(heap)
+    removed, forward = draw.sample(entries, 2)
+    remove(heap, removed[2])
+    remove(heap, object())  # one that has no timer
+    sooner = (forward[0] / 2, forward[1], forward[2])
+    assert bring_forward(heap, forward[2], sooner) and not bring_forward(heap, removed[2], sooner)
+    expected = sorted([entry for entry in entries if entry not in (removed, forward)] + [sooner])
+    assert [heapq.heappop(heap) for _ in range(len(heap))] == expected

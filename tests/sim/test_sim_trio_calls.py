@@ -1,9 +1,21 @@
 """What an actor may call of Trio itself, and the error for what it may not."""
 
+import math
+
 import pytest
 import trio
 
-from offloadrt.sim import DetachedTrioCall, Simulation, UncontrolledNondeterminism
+from offloadrt.sim import (
+    DetachedTrioCall,
+    Lock,
+    Mailbox,
+    RWLock,
+    Semaphore,
+    Signal,
+    Simulation,
+    Station,
+    UncontrolledNondeterminism,
+)
 
 
 def test_trio_sleeps_times_out_and_nests_in_virtual_time(sim):
@@ -179,3 +191,72 @@ def test_a_plain_task_is_noticed_beside_new_actors(spawned):
 
     with pytest.raises(UncontrolledNondeterminism, match=r"left hand.*right hand|right hand.*left hand"):
         sim.run(main)
+
+
+def test_who_catches_the_error_of_a_raw_call_goes_on_as_an_actor():
+    sim, log = Simulation(gear="turbo"), []
+    done = Signal(sim, "done")
+
+    async def main():
+        sim.spawn(setter)
+        try:
+            await trio.lowlevel.checkpoint()
+        except DetachedTrioCall:
+            log.append("caught")
+        log.append((await done.wait(), sim.now))
+
+    async def setter():
+        await sim.sleep(1)
+        done.set("value")
+
+    sim.run(main)
+    assert log == ["caught", ("value", 1.0)]
+
+
+@pytest.mark.parametrize("error", [IndexError, TypeError])
+def test_an_error_of_a_timer_is_not_taken_for_an_empty_heap_or_a_foreign_step(gear, error):
+    """Items of the floors above stand in the heap too; the scheduler must not swallow what their steps raise."""
+
+    class Broken:
+        is_actor = False
+
+        def send(self, _):
+            raise error("of the timer")
+
+    sim = Simulation(gear=gear)
+    sim.heap = [(1.0, 1, Broken()), (2.0, 2, Broken())]
+    with pytest.raises(error, match="of the timer"):
+        sim.deadline_to_sleep_time(math.inf)
+
+
+def test_whom_trio_has_just_woken_may_use_every_primitive(sim):
+    lock, tables, units, engine = (Lock(sim, "lock"), RWLock(sim, "tables"), Semaphore(sim, 1, "units"),
+                                   Station(sim, 1, "engine"))  # fmt: skip
+    box, asked, done = Mailbox(sim, "box"), Mailbox(sim, "asked"), Signal(sim, "done")
+    got = []
+
+    async def other():
+        await sim.sleep(0.5)
+        for _ in range(12):
+            await sim.sleep(1)
+            box.put(sim.now)
+        done.set("set")
+
+    async def server():
+        while True:
+            (await asked.get()).reply("reply")
+
+    async def main():
+        sim.spawn(other)
+        sim.spawn(server, daemon=True)
+        async with sim.attached():
+            for use in (lock.acquire, lock.release, tables.acquire_read, tables.release, tables.acquire_write,
+                        tables.release, units.acquire, lambda: engine.serve(0.25), lambda: asked.call("?"),
+                        box.next_put, lambda: box.get_until(99.0), box.get, done.wait):  # fmt: skip
+                await trio.sleep(sim.now // 1 + 1 - sim.now)
+                if (waiting := use()) is not None:
+                    got.append(await waiting)
+
+    sim.run(main)
+    assert [value for value in got if value is not None] == ["reply", 10.5, 1.5, 2.5, "set"]
+    assert lock.owner is None and tables.holders() == [] and units.value == 0 and engine.served == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import attrs
 import polars
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from offloadrt.study import Figure, Result, UserError, execute, find_scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Options, grid
-from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for, label, spaced
+from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for
+from offloadrt.study.reporting.panels import label, spaced
 from offloadrt.study.reporting.table import row, to_polars, write
 from offloadrt.study.reporting.time_figure import draw_time
 from offloadrt.study.sweep import sweep
@@ -111,14 +113,8 @@ def test_a_figure_of_ratios_over_texts(results: list[Result], tmp_path: Path) ->
 
 
 def test_nothing_lies_over_the_lines_and_nothing_is_cut_off(
-    results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: list[Result], tmp_path: Path, drawn: dict[str, Any]
 ) -> None:
-    from matplotlib import figure as matplotlib_figure
-
-    drawn: dict[str, matplotlib_figure.Figure] = {}
-    monkeypatch.setattr(
-        matplotlib_figure.Figure, "savefig", lambda canvas, path, **_: drawn.update({path.suffix: canvas})
-    )
     figure = Figure(
         "threads",
         "per_thread_s",
@@ -129,14 +125,28 @@ def test_nothing_lies_over_the_lines_and_nothing_is_cut_off(
     draw(figure, results, tmp_path)
     canvas = drawn[".png"]
     canvas.draw_without_rendering()
-    ((area,), (legend,)) = canvas.axes, canvas.legends
-    assert legend.get_title().get_text() == "who comes first"
-    assert [text.get_text() for text in legend.get_texts()] == ["fair", "rude"]
+    (area,) = canvas.axes
+    names = [text for text in area.texts if text.get_text()]
+    assert [text.get_text() for text in names] == ["fair", "rude", "who comes first"]
     whole = canvas.bbox
-    for part in (legend, canvas._suptitle, area.xaxis.label, area.yaxis.label):
+    for part in (*names, canvas._suptitle, canvas._supxlabel, area.xaxis.label, area.yaxis.label):
         box = part.get_window_extent()
         assert box.x0 >= whole.x0 and box.x1 <= whole.x1 and box.y0 >= whole.y0 and box.y1 <= whole.y1
-    assert not legend.get_window_extent().overlaps(area.get_window_extent())
+    boxes = [text.get_bbox_patch() or text for text in names]
+    assert not any(one.get_window_extent().overlaps(area.bbox) for one in boxes[2:])
+    assert abs(names[0].xyann[1] - names[1].xyann[1]) > 0, "the lines end at one height, and their names do not"
+
+
+def test_too_many_lines_have_a_legend_outside_of_the_panel(
+    results: list[Result], tmp_path: Path, drawn: dict[str, Any]
+) -> None:
+    many = [attrs.evolve(one, parameters={**one.parameters, "note": f"{n}"}) for one in results for n in range(40)]
+    draw(Figure("threads", "per_thread_s", lines="note", legend="told"), many, tmp_path)
+    canvas = drawn[".png"]
+    canvas.draw_without_rendering()
+    (legend,) = canvas.legends
+    assert legend.get_title().get_text() == "told" and len(legend.get_texts()) == 40
+    assert not legend.get_window_extent().overlaps(canvas.axes[0].bbox)
 
 
 def test_panels_have_titles_of_their_own(results: list[Result], tmp_path: Path) -> None:
@@ -170,14 +180,8 @@ def test_labels_below_the_axis_do_not_run_into_one_another(values: list[float], 
 
 
 def test_lines_are_named_where_they_end_and_times_have_a_readable_unit(
-    results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: list[Result], tmp_path: Path, drawn: dict[str, Any]
 ) -> None:
-    from matplotlib import figure as matplotlib_figure
-
-    drawn: dict[str, matplotlib_figure.Figure] = {}
-    monkeypatch.setattr(
-        matplotlib_figure.Figure, "savefig", lambda canvas, path, **_: drawn.update({path.suffix: canvas})
-    )
     apart = [
         attrs.evolve(one, measured={**one.measured, "own_s": 2e-6 * (1 + 9 * (one.parameters["policy"] == "rude"))})
         for one in results
@@ -186,7 +190,7 @@ def test_lines_are_named_where_they_end_and_times_have_a_readable_unit(
     canvas = drawn[".png"]
     (area,) = canvas.axes
     assert area.get_ylabel() == "own (µs)" and not canvas.legends
-    assert [text.get_text() for text in area.texts] == ["fair", "served rude"]
+    assert [text.get_text() for text in area.texts] == ["fair", "rude", "served"]
     assert {tuple(line.get_ydata()) for line in area.get_lines()} == {(2.0,) * 3, (20.0,) * 3}
 
 

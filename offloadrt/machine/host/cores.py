@@ -92,7 +92,7 @@ class Cores:
         self.ended(me)
         self._host_seconds[category] += sim.now - begin
         if me.interruption is not None:
-            yield from sim.interrupted(me)
+            yield from me.interrupted()
 
     @uninterrupted
     def take(self) -> Awaitable[None]:
@@ -107,7 +107,7 @@ class Cores:
         yield me.trap
         if me.interruption is not None:
             self.ended(me)
-            yield from self._sim.interrupted(me)
+            yield from me.interrupted()
 
     def give_back(self) -> None:
         """Leave the core; the thread that waits longest gets it."""

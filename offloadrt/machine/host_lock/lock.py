@@ -226,7 +226,7 @@ class HostLock:
         elif not self._holds:  # another waiter can have what this one gives up
             self.admit()
         if me.interruption is not None:
-            yield from sim.interrupted(me)
+            yield from me.interrupted()
 
     # ------------------------------------------------------------------ for who looks on
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.resources
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -159,7 +160,19 @@ def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(path, "", f"is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
-        raise ProfileError(path, "", in_words(error)) from None
+        raise ProfileError(path, "", in_words(error) + _where_it_belongs(error, kind)) from None
+
+
+def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
+    """Return, for an unknown field, where a file has it, or what a file has there; nothing for other errors."""
+    unknown, header = re.search(r"unknown field `(.*?)`(.*)", str(error)), _Header.__struct_fields__
+    if unknown is None or unknown[1] in ("machine", "runtime"):
+        return ""
+    if unknown[2]:
+        return f"; [{kind.name}] has {', '.join(header)}"
+    if unknown[1] in header:
+        return f"; it belongs below [{kind.name}]"
+    return f'; a file has [{kind.name}], [sources] and [entry."NAME"]'
 
 
 @lru_cache(maxsize=64)

@@ -24,8 +24,8 @@ from offloadrt.sim import TIMED_OUT, Mailbox, Simulation
 class SlotSpec:
     """How many HSA queues the hardware looks at, and how often it takes another one."""
 
-    slots: Annotated[int, "hsa.hardware_queues"]
-    quantum: Annotated[float, "hsa.queue_quantum"]
+    slots: Annotated[int, "runlist.hardware_queues"]
+    quantum: Annotated[float, "runlist.quantum"]
     """In virtual seconds."""
 
 
@@ -36,10 +36,10 @@ def slot_spec(spec: MachineSpec) -> SlotSpec | None:
     """
     slots = spec.read(SlotSpec)
     if slots.slots < 1:
-        raise ProfileError(spec.path, "hsa.hardware_queues", f"is {slots.slots}: no queue would ever be looked at")
+        raise ProfileError(spec.path, "runlist.hardware_queues", f"is {slots.slots}: no queue would ever be looked at")
     if not slots.quantum > 0.0:
-        raise ProfileError(spec.path, "hsa.queue_quantum", "is no time: queues would change places for ever")
-    if spec.flag("queue_slots.uncontended") or spec.flag("hardware_queue.uncontended"):
+        raise ProfileError(spec.path, "runlist.quantum", "is no time: queues would change places for ever")
+    if spec.flag("runlist.uncontended") or spec.flag("hardware_queue.uncontended"):
         return None
     return slots if spec.count("hsa.queues") > slots.slots else None
 

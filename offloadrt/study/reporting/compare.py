@@ -264,13 +264,13 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
         name: tuple(dict.fromkeys(result.parameters[name] for result in results))
         for name in (*comparison.cases[0].parameters, *comparison.baseline)
     }
-    figure = figures.figure_for(scenario.figure, swept, results)
+    figure = figures.figure_for(scenario.figure, swept, results, scenario.machine)
     if figure is None:
         return []
     asked = [name for name in comparison.measures[1:] if name not in scenario.measures]
     y = asked[0] if asked else figure.y if scenario.figure is not None else ELAPSED
     if figure.y != y:
-        figure = attrs.evolve(figure, y=y, ylabel=None)
+        figure = attrs.evolve(figure, y=y, ylabel=None, published=())
     figure = attrs.evolve(figure, baseline=comparison.baseline)
     return figures.draw(figure, results, folder, stem="comparison")
 

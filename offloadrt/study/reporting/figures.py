@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,34 +9,33 @@ from typing import Any
 import attrs
 
 from offloadrt.study.errors import UserError, writing
+from offloadrt.study.reporting.labels import name_inside, name_lines
+from offloadrt.study.reporting.panels import draw_panel, is_wide, label, number_of, series_of
+from offloadrt.study.reporting.published import Mark, draw_mark, marks_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.table import Cell, library, row
 from offloadrt.study.scripts.definition import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
-"""Okabe and Ito's palette, which every kind of colour blindness tells apart (its yellow darkened for a white page)."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", ":", "-.")
-FEW = 5
-"""The most lines that are named where they end; more have a legend."""
-_APART = 8.0
-"""Points between the names of lines where they end; where they would be nearer, a legend names them."""
-_SCALES = (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9))
-CROWDED = 60
-"""The most letters along x, every text taken as long as the longest; with more the texts stand aslant."""
-_LABEL = 0.055
-"""The part of the x axis that a number below it takes, with the space to the next one."""
-_UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)"}
+_SCALES = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
+_READABLE = 10.0
+"""Times are in s when the longest takes so many seconds, in ms when it takes a millisecond, and else in µs."""
+_ROLES = {
+    "predict": "nothing was fitted to it",
+    "calibrate": "it may have been fitted to",
+    "input": "it was put in",
+}
 
 
-def figure_for(figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result]) -> Figure | None:
+def figure_for(
+    figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], machine: str | None = None
+) -> Figure | None:
     """Choose the figure to draw for a sweep over `axes`.
 
     It is the scenario's own figure; without one, the first swept number lies along x and the first measured figure
     along y.
 
-    Parameters that were swept and have no place yet become lines. Returns None when nothing numeric was swept or
-    measured.
+    Parameters that were swept and have no place yet become lines. Published points stay while all runs are on the
+    scenario's own `machine`. Returns None when nothing numeric was swept or measured.
     """
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
@@ -57,6 +54,8 @@ def figure_for(figure: Figure | None, axes: Mapping[str, Sequence[Any]], results
         figure = attrs.evolve(figure, baseline={})
     if figure.panels is not None and figure.panels not in swept:
         figure = attrs.evolve(figure, panels=None)
+    if any(result.machine != machine for result in results):
+        figure = attrs.evolve(figure, published=())
     lines = [name for name in figure.lines if name in swept and name != figure.x and name != figure.panels]
     lines += [name for name in swept if name not in (figure.x, figure.panels, *lines)]
     return attrs.evolve(figure, lines=tuple(lines))
@@ -64,14 +63,6 @@ def figure_for(figure: Figure | None, axes: Mapping[str, Sequence[Any]], results
 
 def _number(value: Cell) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def label(name: str) -> str:
-    """Make an axis label from a figure's name: `time_per_volume_s` is `time per volume (s)`."""
-    for suffix, unit in _UNITS.items():
-        if name.endswith(suffix):
-            return name.removesuffix(suffix).replace("_", " ") + unit
-    return name.replace("_", " ")
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
@@ -87,30 +78,47 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
             raise UserError(f"the figure cannot be drawn: {name} is no number in every result (there are: {known})")
     if figure.baseline:
         rows = _over_baseline(figure, results, rows)
-    figure, rows = _in_readable_units(figure, rows)
+    figure, rows, unit = _in_readable_units(figure, rows)
     library("matplotlib")
-    module = library("matplotlib.figure")
-    panels = list(dict.fromkeys(cells[figure.panels] for cells in rows)) if figure.panels else [None]
+    values = list(dict.fromkeys(cells[figure.panels] for cells in rows)) if figure.panels else [None]
+    panels = [series_of(figure, rows, value, names) for value in values]
+    given = [result.parameters for result in results]
+    marks = [marks_of(figure, value, series, given, unit) for value, series in zip(values, panels, strict=True)]
+    heights = [place.y for series in panels for one in series for place in one.places]
+    heights += [height for own in marks for mark in own for height in (*mark.low, *mark.high)]
+    width = 7.0 if len(values) == 1 else 1.2 + 4.6 * len(values)
     legend = 1.1 if figure.lines else 0.0
-    canvas = module.Figure(figsize=(1.2 + 4.6 * len(panels) + legend, 4.2), layout="constrained")
-    axes = canvas.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for panel, area in zip(panels, axes, strict=True):
-        chosen = [cells for cells in rows if figure.panels is None or cells[figure.panels] == panel]
-        _panel(area, figure, chosen, names)
+    canvas = library("matplotlib.figure").Figure(figsize=(width + legend, 4.4), layout="constrained")
+    areas = canvas.subplots(1, len(values), sharey=True, squeeze=False)[0]
+    for value, area, series, own in zip(values, areas, panels, marks, strict=True):
+        for mark in own:
+            draw_mark(area, mark)
+        beside = {x: (*mark.low, *mark.high) for mark in own for x in mark.x if not mark.is_curve}
+        draw_panel(area, figure, series, names, beside, log_y=is_wide(figure, heights))
         if figure.panels:
-            title = figure.names.get(str(panel), f"{label(figure.panels)} = {panel}")
-            area.set_title(title, fontsize="medium")
-    axes[0].set_ylabel(
+            area.set_title(figure.names.get(str(value), f"{label(figure.panels)} = {value}"), fontsize="medium")
+    areas[0].set_ylabel(
         figure.ylabel or (f"baseline over variant, {label(figure.y)}" if figure.baseline else label(figure.y))
     )
     if figure.title:
         canvas.suptitle(figure.title, wrap=True)
-    if figure.lines and not _named_where_they_end(canvas, axes, figure):
-        title = figure.legend or ", ".join(label(name) for name in figure.lines)
-        handles, labels = axes[-1].get_legend_handles_labels()
+    canvas.supxlabel(_origin(results, [mark for own in marks for mark in own]), fontsize="x-small", color="#606060")
+    title = figure.legend or ", ".join(label(name) for name in figure.lines)
+    speaking = figure.legend is None and all(isinstance(value, str) for one in panels[0] for value in one.key)
+    named = (
+        figure.lines
+        and not figure.bars
+        and name_lines(canvas, list(zip(areas, panels, strict=True)), "" if speaking else title)
+    )
+    if figure.lines and not named:
+        handles, labels = areas[-1].get_legend_handles_labels()
         canvas.legend(
             handles, labels, title=title, loc="outside right center", fontsize="small", title_fontsize="small"
         )
+    canvas.draw_without_rendering()
+    canvas.set_layout_engine("none")  # what is named inside a panel takes no room of it
+    for area, series, own in zip(areas, panels, marks, strict=True):
+        name_inside(canvas, area, series, own, lines=bool(named))
     paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
     with writing(folder):
         canvas.savefig(paths[0], dpi=160)
@@ -118,48 +126,23 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
     return paths
 
 
-def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple[Figure, list[dict[str, Cell]]]:
-    """Give times along y in s, ms, µs or ns, whichever leaves the largest of them between 1 and 1000."""
+def _origin(results: Sequence[Result], marks: Sequence[Mark]) -> str:
+    """Say where the figure's numbers come from: machine and runtime, what hollow markers are, what their roles mean."""
+    emulated = ", ".join(dict.fromkeys(f"{result.machine} with {result.runtime}" for result in results))
+    roles = "; ".join(f"{role}: {_ROLES[role]}" for role in dict.fromkeys(mark.role for mark in marks))
+    published = f"\ndashed or with hollow markers: published by the authors ({roles})" if marks else ""
+    return f"emulated on {emulated}{published}"
+
+
+def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple[Figure, list[dict[str, Cell]], float]:
+    """Give times along y in ms or µs, or in s when they are long; return by what they were multiplied, too."""
     if not figure.y.endswith("_s") or figure.baseline:
-        return figure, list(rows)
-    highest = max(_as_float(cells[figure.y]) for cells in rows)
-    unit, scale = next(((unit, scale) for unit, scale in _SCALES if highest * scale >= 1.0), _SCALES[0])
+        return figure, list(rows), 1.0
+    highest = max(number_of(cells[figure.y]) for cells in rows)
+    unit, scale = _SCALES[0] if highest >= _READABLE else _SCALES[1] if highest >= 1e-3 else _SCALES[2]
     named = (figure.ylabel or label(figure.y)).removesuffix(" (s)")
-    scaled = [{**cells, figure.y: _as_float(cells[figure.y]) * scale} for cells in rows]
-    return attrs.evolve(figure, ylabel=f"{named} ({unit})"), scaled
-
-
-def _named_where_they_end(canvas: Any, axes: Sequence[Any], figure: Figure) -> bool:
-    """Name lines at their right ends; False where a panel has too many, or they end too near to one another."""
-    ends: list[list[tuple[float, Any]]] = []
-    canvas.draw_without_rendering()
-    for area in axes:
-        lines = [line for line in area.get_lines() if not line.get_label().startswith("_")]
-        heights = sorted(
-            (
-                (float(area.transData.transform((line.get_xdata()[-1], line.get_ydata()[-1]))[1]), line)
-                for line in lines
-            ),
-            key=lambda end: end[0],
-        )
-        near = any(after[0] - before[0] < _APART * canvas.dpi / 72 for before, after in itertools.pairwise(heights))
-        if figure.bars or not lines or len(lines) > FEW or near:
-            return False
-        ends.append(heights)
-    of = figure.legend or ", ".join(label(name) for name in figure.lines)
-    for area, heights in zip(axes, ends, strict=True):
-        for place, (_, line) in enumerate(heights):
-            area.annotate(
-                f"{of} {line.get_label()}" if place == len(heights) - 1 else line.get_label(),
-                (line.get_xdata()[-1], line.get_ydata()[-1]),
-                xytext=(6, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize="small",
-                color=line.get_color(),
-                annotation_clip=False,
-            )
-    return True
+    scaled = [{**cells, figure.y: number_of(cells[figure.y]) * scale} for cells in rows]
+    return attrs.evolve(figure, ylabel=f"{named} ({unit})"), scaled, scale
 
 
 def _texts(name: str, rows: Sequence[dict[str, Cell]]) -> tuple[str, ...]:
@@ -178,99 +161,16 @@ def _over_baseline(figure: Figure, results: Sequence[Result], rows: Sequence[dic
         return all(result.parameters[name] == value for name, value in figure.baseline.items())
 
     base = {
-        place(result): _as_float(cells[figure.y])
+        place(result): number_of(cells[figure.y])
         for result, cells in zip(results, rows, strict=True)
         if is_base(result)
     }
     ratios = []
     for result, cells in zip(results, rows, strict=True):
-        own = _as_float(cells[figure.y])
+        own = number_of(cells[figure.y])
         if not is_base(result) and place(result) in base and own:
             ratios.append({**cells, figure.y: base[place(result)] / own})
     if not ratios:
         named = ", ".join(f"{name}={value}" for name, value in figure.baseline.items())
         raise UserError(f"the figure cannot be drawn: no run beside its baseline {named}")
     return ratios
-
-
-def _panel(area: Any, figure: Figure, rows: Sequence[dict[str, Cell]], names: Sequence[str]) -> None:
-    """Draw one panel: its lines, its scales and its ticks; `names` are the texts along x, when there are any."""
-    colours = list(dict.fromkeys(cells[name] for cells in rows for name in figure.lines[:1]))
-    dashes = list(dict.fromkeys(tuple(cells[name] for name in figure.lines[1:]) for cells in rows))
-    lines: dict[tuple[Cell, ...], list[tuple[float, float]]] = {}
-    for cells in rows:
-        key = tuple(cells[name] for name in figure.lines)
-        x = names.index(str(cells[figure.x])) if names else _as_float(cells[figure.x])
-        lines.setdefault(key, []).append((x, _as_float(cells[figure.y])))
-    for number, (key, places) in enumerate(lines.items()):
-        colour = colours.index(key[0]) if key else 0
-        places.sort()
-        label_of = ", ".join(figure.names.get(str(value), str(value)) for value in key) or None
-        shade = COLOURS[colour % len(COLOURS)]
-        if figure.bars:
-            _bars(area, places, number, len(lines), shade, label_of)
-            continue
-        area.plot(
-            [x for x, _ in places],
-            [y for _, y in places],
-            color=shade,
-            marker=MARKERS[colour % len(MARKERS)],
-            linestyle=DASHES[(dashes.index(key[1:]) + colour // len(COLOURS)) % len(DASHES)],
-            markersize=5.5,
-            linewidth=1.8,
-            label=label_of,
-        )
-    ticks = sorted({x for places in lines.values() for x, _ in places})
-    heights = [y for places in lines.values() for _, y in places]
-    if figure.baseline:
-        area.axhline(1.0, color="#808080", linewidth=0.8, zorder=0.5)
-    if names:
-        crowded = len(names) * max(map(len, names)) > CROWDED
-        area.set_xticks(range(len(names)), names, **({"rotation": 30, "ha": "right"} if crowded else {}))
-    elif figure.log and ticks[0] > 0:
-        area.set_xscale("log", base=2)
-    if figure.log and not (figure.bars or figure.baseline) and min(heights) > 0:
-        area.set_yscale("log")
-    if not names and len(ticks) <= 12:
-        ticks = spaced(ticks, log=figure.log and ticks[0] > 0)
-        area.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        area.minorticks_off() if not figure.log else area.tick_params(axis="x", which="minor", bottom=False)
-    area.set_xlabel(figure.xlabel or label(figure.x))
-    area.grid(True, which="major", color="#d9d9d9", linewidth=0.6)
-    area.set_axisbelow(True)
-
-
-def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
-    """Choose those of ascending ticks whose labels do not overlap; the first and the last one are among them."""
-    places = [math.log(tick) if log else tick for tick in ticks]
-    room = _LABEL * (places[-1] - places[0])
-    kept = [0]
-    for number in range(1, len(ticks)):
-        if places[number] - places[kept[-1]] >= room:
-            kept.append(number)
-    if kept[-1] != len(ticks) - 1:
-        if len(kept) > 1:
-            kept.pop()
-        kept.append(len(ticks) - 1)
-    return [ticks[number] for number in kept]
-
-
-def _bars(
-    area: Any, places: Sequence[tuple[float, float]], number: int, of: int, shade: str, label_of: str | None
-) -> None:
-    """Draw the bars of one line of several, beside those of the others, each with its figure."""
-    width = 0.8 / of
-    drawn = area.bar(
-        [x + (number - (of - 1) / 2) * width for x, _ in places],
-        [y for _, y in places],
-        width,
-        color=shade,
-        label=label_of,
-    )
-    area.bar_label(drawn, fmt="%.3g", fontsize=6, rotation=90, padding=2)
-    area.margins(y=0.12)
-
-
-def _as_float(value: Cell) -> float:
-    assert isinstance(value, int | float)
-    return float(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from offloadrt.study.errors import UserError, writing
-from offloadrt.study.reporting.figures import COLOURS
+from offloadrt.study.reporting.panels import COLOURS
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.table import library
 from offloadrt.study.reporting.words import named, seconds, where

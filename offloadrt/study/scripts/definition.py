@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
-from offloadrt.study.errors import ScenarioRefused
+from offloadrt.study.errors import ParameterError, ScenarioRefused, did_you_mean
 from offloadrt.study.scripts.parameters import Parameter, Value, bind, bind_one, gathered, parameters_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,36 @@ Function = Callable[..., Awaitable[Any]]
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+@attrs.frozen
+class PublishedPoint:
+    """A figure that a paper reports, drawn beside the emulated ones: the value of a claim, and where it belongs.
+
+    Value, unit, source and role are those of the claim. It is drawn where the parameters of the runs are those of `at`,
+    on the machine of the scenario, and nowhere else.
+    """
+
+    package: str
+    """The paper's package; its `claims.toml` has the claim."""
+    claim: str
+    at: Mapping[str, Any] = attrs.field(factory=dict)
+    """Values of parameters; a list has several, and two numbers of what lies along x are its ends.
+
+    What lies along x and is not named here takes any value.
+    """
+    over: Mapping[str, Any] = attrs.field(factory=dict)
+    """The claim is a ratio: the `y` of the run with these parameters over the `y` of the runs at `at`."""
+    times: Mapping[str, Any] = attrs.field(factory=dict)
+    """The claim is a ratio: the `y` of the runs at `at` over that of the run with these parameters."""
+    per: str | None = None
+    """Another claim, whose value divides that of `claim`."""
+    band: bool = False
+    """Whether the claim's band is what the paper states, as for an order of magnitude."""
+    along_x: bool = False
+    """Whether the value lies along x, as where a curve saturates."""
+    what: str = ""
+    """What it is the figure of, where not of single runs: `mean`; it is written beside the point, with the value."""
 
 
 @attrs.frozen
@@ -51,11 +82,15 @@ class Figure:
     bars: bool = False
     """Whether bars are drawn instead of lines, for texts along x that have no order."""
     log: bool = True
-    """Whether axes are logarithmic; base 2 along x. Bars and ratios to a baseline have a linear y axis."""
+    """Whether axes are logarithmic; base 2 along x. Bars have a linear y axis, and so have ratios to a baseline unless
+    they are far apart.
+    """
     baseline: Mapping[str, Any] = attrs.field(factory=dict)
     """Draw not `y` but the ratio to it: `y` of the run in which these parameters have these values, and all others are
     the same, over `y`. `offloadrt compare` takes it as its baseline as well.
     """
+    published: tuple[PublishedPoint, ...] = ()
+    """What the paper reports of `y`."""
 
 
 @attrs.frozen(eq=False)
@@ -147,7 +182,8 @@ def scenario(
     compare` shows besides the elapsed time; `results` which returned figures must be the same under every schedule, and
     `shrinks` which parameters `offloadrt explore` may make smaller to show a failure; `kernels` gives those that
     `offloadrt kernels` would not find. Raises ScenarioRefused when the signature has a parameter without a type, or of
-    a type that a command line cannot give, and when `sweep` or `shrinks` names a parameter that does not exist.
+    a type that a command line cannot give, and when `sweep`, `shrinks` or a published point of `figure` names a
+    parameter that does not exist.
     """
 
     def decorate(function: Function) -> Scenario:
@@ -162,6 +198,8 @@ def scenario(
                 )
             for value in values:
                 parameters[axis].check(value)
+        for point in figure.published if figure is not None else ():
+            _check_published(point, parameters, function.__name__)
         for shrunk in shrinks:
             if shrunk not in parameters or parameters[shrunk].type is not int:
                 raise ScenarioRefused(
@@ -183,3 +221,18 @@ def scenario(
         )
 
     return decorate if function is None else decorate(function)
+
+
+def _check_published(point: PublishedPoint, parameters: Mapping[str, Parameter], owner: str) -> None:
+    """Check where a published point belongs. Raises ScenarioRefused for a parameter or a value that does not exist."""
+    for field in ("at", "over", "times"):
+        for name, value in getattr(point, field).items():
+            where = f"scenario {owner}: the published point {point.claim} of its figure: {field}.{name}"
+            if name not in parameters:
+                raise ScenarioRefused(f"{where}: there is no such parameter{did_you_mean(name, parameters)}")
+            for one in value if isinstance(value, list) else [value]:
+                if one not in (math.inf, -math.inf):
+                    try:
+                        parameters[name].check(one)
+                    except ParameterError as error:
+                        raise ScenarioRefused(f"{where}: {error.message}") from None

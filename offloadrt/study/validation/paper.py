@@ -16,7 +16,8 @@ SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]
 """Parameters of the paper's scenario, or another scenario and its parameters."""
 
 RARELY_USED = (
-    "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "stream.",
+    "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "runlist.",
+    "stream.",
 )  # fmt: skip
 """Groups of entries whose mechanisms no program of a paper uses, but those that it names in `uses`.
 

@@ -25,12 +25,16 @@ _DECISIONS = ("configuration", "allocator")
 _FACTS = ("driver.api", "driver.calls", "runtime.start")
 """Texts with choices that say what the machine is, and are nobody's to choose."""
 _NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved")
+"""Beginnings of the names of numbers that are no price of anything: spreads, thresholds and sizes of memory."""
 _AT_START = ("init.", "module.")
 """Groups of costs that a program pays once: they are tried last."""
 _HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "hsa.queues")
+"""Counts of parts, of which twice as many are tried; other counts are limits and sizes."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+"""The words in a name: `cuMemcpyDtoHAsync` has cu, Memcpy, Dto, H and Async."""
 _COMMON = frozenset({"cu", "cuda", "mem", "async", "gpu", "device", "for", "of", "hsa", "amd", "locks"})
+"""Words that say nothing, for the names of too many calls and entries have them."""
 _SAME: Mapping[str, frozenset[str]] = {
     "launch": frozenset({"latency", "gap"}),
     "table": frozenset({"lookup", "insert", "erase"}),
@@ -46,8 +50,8 @@ _SAME: Mapping[str, frozenset[str]] = {
 }
 """Words of the critical path that entries of the machine have other words for."""
 
-
 _TURNS = {"handover", "handoff", "uncontended"}
+"""Own names of entries that say how a turn at a lock or a queue is given."""
 _GROUP = 0.2
 """What the name of an entry's group counts, beside its own name."""
 

@@ -1,0 +1,215 @@
+"""The panels of a figure: lines or bars of what was emulated, their scales and their ticks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.study.reporting.table import Cell, library
+from offloadrt.study.scripts.definition import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
+"""Okabe and Ito's palette, which every kind of colour blindness tells apart (its yellow darkened for a white page)."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", "--", ":", "-.")
+CROWDED = 60
+"""The most letters along x, every text taken as long as the longest; with more the texts stand aslant."""
+WIDE_RATIOS = 5.0
+"""Ratios of which the largest is so many times the smallest have a logarithmic axis, on which bars begin at 1."""
+_COVERING = 4
+"""Of so many lines the first are wider, so that one that lies below another is seen."""
+_MARKER, _FIGURE = 10.0, 36.0
+"""Pixels that half a marker and the figure of a bar take."""
+_LABEL = 0.055
+"""The part of the x axis that a number below it takes, with the space to the next one."""
+_TICKS = ((1.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)), (2.0, (1.0, 2.0, 5.0)))
+"""The ticks of a decade on a logarithmic axis over fewer decades than these; others have one."""
+_UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)", "_gb": " (GB)"}
+
+
+Heights = Mapping[float, Sequence[float]]
+"""Heights by their place along x."""
+
+
+@attrs.frozen
+class DrawnRun:
+    """One run in a panel: its value along x, where it is drawn there, and its height."""
+
+    x: Cell
+    at: float
+    y: float
+
+
+@attrs.frozen
+class Series:
+    """The runs of one line, or the bars of one colour, in the order of x."""
+
+    key: tuple[Cell, ...]
+    """Its values of the figure's `lines`."""
+    name: str
+    colour: str
+    marker: str
+    dashes: str
+    places: tuple[DrawnRun, ...]
+
+
+def label(name: str) -> str:
+    """Make an axis label from a figure's name: `time_per_volume_s` is `time per volume (s)`."""
+    for suffix, unit in _UNITS.items():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix).replace("_", " ") + unit
+    return name.replace("_", " ")
+
+
+def number_of(value: Cell) -> float:
+    """Return a cell that is known to hold a number."""
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, names: Sequence[str]) -> list[Series]:
+    """Sort the rows of a panel into series; a value has its colour in all panels. `names` are the texts along x."""
+    colours = list(dict.fromkeys(cells[name] for cells in rows for name in figure.lines[:1]))
+    dashes = list(dict.fromkeys(tuple(cells[name] for name in figure.lines[1:]) for cells in rows))
+    lines: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
+    for cells in rows:
+        if figure.panels is None or cells[figure.panels] == panel:
+            lines.setdefault(tuple(cells[name] for name in figure.lines), []).append(cells)
+    series = []
+    for number, (key, own) in enumerate(lines.items()):
+        colour = colours.index(key[0]) if key else 0
+        beside = (number - (len(lines) - 1) / 2) * _bar_width(len(lines)) if figure.bars else 0.0
+        places = [
+            DrawnRun(
+                cells[figure.x],
+                beside + (names.index(str(cells[figure.x])) if names else number_of(cells[figure.x])),
+                number_of(cells[figure.y]),
+            )
+            for cells in own
+        ]
+        series.append(
+            Series(
+                key,
+                ", ".join(figure.names.get(str(value), str(value)) for value in key),
+                COLOURS[colour % len(COLOURS)],
+                MARKERS[colour % len(MARKERS)],
+                DASHES[(dashes.index(key[1:]) + colour // len(COLOURS)) % len(DASHES)],
+                tuple(sorted(places, key=lambda place: place.at)),
+            )
+        )
+    return series
+
+
+def _bar_width(series: int) -> float:
+    return 0.8 / series
+
+
+def draw_panel(
+    area: Any, figure: Figure, series: Sequence[Series], names: Sequence[str], beside: Heights, *, log_y: bool
+) -> None:
+    """Draw one panel: its lines or bars, its scales and its ticks.
+
+    `beside` are the heights of what else is drawn at a place along x; the figures of bars keep clear of it.
+    """
+    bottom = 1.0 if figure.baseline and log_y else 0.0
+    for number, one in enumerate(series):
+        if figure.bars:
+            _bars(area, one, _bar_width(len(series)), bottom=bottom)
+            continue
+        area.plot(
+            [place.at for place in one.places],
+            [place.y for place in one.places],
+            color=one.colour,
+            marker=one.marker,
+            linestyle=one.dashes,
+            markersize=5.5,
+            linewidth=1.6 + 0.5 * (len(series) - 1 - number if len(series) <= _COVERING else 0),
+            label=one.name or None,
+        )
+    if figure.baseline:
+        area.axhline(1.0, color="#808080", linewidth=0.8, zorder=0.5)
+    ticks = sorted({place.at for one in series for place in one.places})
+    if names:
+        crowded = len(names) * max(map(len, names)) > CROWDED
+        shown = [figure.names.get(name, name) for name in names]
+        area.set_xticks(range(len(names)), shown, **({"rotation": 30, "ha": "right"} if crowded else {}))
+    elif figure.log and ticks[0] > 0:
+        area.set_xscale("log", base=2)
+    if not names and len(ticks) <= 12:
+        ticks = spaced(ticks, log=figure.log and ticks[0] > 0)
+        area.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        area.minorticks_off() if not figure.log else area.tick_params(axis="x", which="minor", bottom=False)
+    if log_y:
+        _logarithmic(area)
+    if figure.bars:
+        area.margins(y=0.2 if beside else 0.14)
+        for one in series:
+            _bar_figures(area, one, beside, bottom=bottom)
+    area.set_xlabel(figure.xlabel or label(figure.x))
+    area.grid(True, which="major", axis="y" if figure.bars else "both", color="#d9d9d9", linewidth=0.6)
+    area.set_axisbelow(True)
+
+
+def _logarithmic(area: Any) -> None:
+    """Make the y axis logarithmic, with plain numbers at its ticks."""
+    area.set_yscale("log")
+    ticker = library("matplotlib.ticker")
+    low, high = area.get_ylim()
+    parts = next((parts for decades, parts in _TICKS if math.log10(high / low) < decades), (1.0,))
+    area.yaxis.set_major_locator(ticker.LogLocator(base=10, subs=parts))
+    area.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    area.yaxis.set_minor_formatter(ticker.NullFormatter())
+
+
+def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
+    """Choose those of ascending ticks whose labels do not overlap; the first and the last one are among them."""
+    places = [math.log(tick) if log else tick for tick in ticks]
+    room = _LABEL * (places[-1] - places[0])
+    kept = [0]
+    for number in range(1, len(ticks)):
+        if places[number] - places[kept[-1]] >= room:
+            kept.append(number)
+    if kept[-1] != len(ticks) - 1:
+        if len(kept) > 1:
+            kept.pop()
+        kept.append(len(ticks) - 1)
+    return [ticks[number] for number in kept]
+
+
+def _bars(area: Any, series: Series, width: float, *, bottom: float) -> None:
+    """Draw the bars of one series of several, beside those of the others."""
+    area.bar(
+        [place.at for place in series.places],
+        [place.y - bottom for place in series.places],
+        width,
+        bottom=bottom,
+        color=series.colour,
+        label=series.name or None,
+    )
+
+
+def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -> None:
+    """Write the figure of each bar at its end, or beyond a marker that stands there."""
+    for place in series.places:
+        side = -1.0 if place.y < bottom else 1.0
+        at, gap = place.y, 2.0
+        end, *others = area.transData.transform([(place.at, y) for y in (place.y, *beside.get(place.at, ()))])[:, 1]
+        for height, y in sorted(zip(others, beside.get(place.at, ()), strict=True)):
+            if -_MARKER < side * (height - end) < _FIGURE:
+                at, gap = (max if side > 0 else min)(at, y), 7.0
+                break
+        area.annotate(
+            f"{place.y:.3g}", (place.at, at), xytext=(0, side * gap), textcoords="offset points", ha="center",
+            va="bottom" if side > 0 else "top", fontsize=6.5, rotation=90, color=series.colour, zorder=6,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.85} if gap > 2.0 else None,
+        )  # fmt: skip
+
+
+def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
+    """Tell whether heights need a logarithmic axis: times over decades as lines, and ratios that are far apart."""
+    if not figure.log or min(heights) <= 0:
+        return False
+    return max(heights) / min(heights) > WIDE_RATIOS if figure.baseline else not figure.bars

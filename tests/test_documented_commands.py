@@ -1,0 +1,139 @@
+"""The commands of README.md, the tutorial and each how-to page work as printed, and print what is shown below them.
+
+The quick ones are called in this process. The slow study types all of them into a shell, page by page, as a reader
+would.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from calibration.made_traces import US, MadeNsys
+from documented import PAGES, ROOT, Command, commands, not_printed, programs
+
+from offloadrt.cli import main
+from offloadrt.recording.errors import ToolchainMissing
+from offloadrt.recording.toolchain import find_compiler
+
+NOT_RUN = {
+    "python3 -m pip install uv": ".ci/run runs these lines as they stand, on a bare machine",
+    "nsys profile --cuda-memory-usage=true -o mine ./app": "it needs an NVIDIA GPU; the test makes its file",
+    "apt-get install clang-22": "it installs packages of the system, as the Dockerfile does",
+    "validate --paper exahype": "tests/papers judges its claims one by one",
+    "validate --independent": "tests/papers predicts its measurements one by one",
+    "DASK_SCHEDULER_ADDRESS=tcp://head:8786 ": "it needs a cluster; tests/study/test_clusters.py has a small one",
+    "mpiexec -n 64 python -m mpi4py.futures": "it needs MPI; tests/study/test_clusters.py runs it where it is",
+    "export DASK_SCHEDULER_FILE=": "it is a line of a job for Slurm",
+    "dask scheduler --scheduler-file": "it is a line of a job for Slurm",
+    "srun uv run --extra dask dask worker": "it is a line of a job for Slurm",
+    "--executor dask --jobs 1024": "it is a line of a job for Slurm",
+}
+"""Parts of the commands that are not run, each with the reason."""
+
+MINUTES = re.compile(
+    r" (why|sweep|report|compare|cc|record) |everywhere|\.rec\b|threads=(8|16|64)"
+    r"|explore FILE|exahype --log|a\.jsonl|^offloadrt .*>"
+)
+"""What the slow study runs alone."""
+
+FROM_A_COMPILER = re.compile(r" (cc|record) |\b(patches|mistakes)\.rec\b")
+
+FAILING = re.compile(r"--faults|^uv run offloadrt (check|explore) ")
+"""Commands that tell of a failure by their exit code: 1 for what a check found, 3 for a program that failed."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, page: Path) -> Path:
+    """A folder like a checkout, with the programs that the pages ask to be saved."""
+    for name in ("bench", "scenarios", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for each in PAGES:
+        for name, program in programs(each).items():
+            (tmp_path / name).write_text(program, encoding="utf-8")
+    (tmp_path / "FILE.py").write_text(programs(ROOT / "docs" / "how-to" / "faults.md")["halo.py"], encoding="utf-8")
+    if "mine.sqlite" in page.read_text(encoding="utf-8"):
+        trace = MadeNsys(tmp_path / "mine.sqlite")
+        for number in range(5):
+            start = number * 1000 * US
+            trace.kernel(trace.call("cuLaunchKernel", start, start + 4 * US), start + 6 * US, start + 106 * US)
+        trace.written()
+    return tmp_path
+
+
+def run_page(page: Path, left_out: Callable[[str], object], run: Callable[[str], tuple[int, str]]) -> None:
+    """Run the commands of a page that are not left out; skip at its end when some need a compiler that is not here."""
+    missing = None
+    for command in commands(page):
+        if any(part in command.line for part in NOT_RUN) or left_out(command.line):
+            continue
+        if FROM_A_COMPILER.search(command.line):
+            try:
+                find_compiler("cc")
+            except ToolchainMissing as error:
+                missing = error
+                continue
+        check(command, *run(command.line))
+    if missing:
+        pytest.skip(f"the other commands work; {missing}")
+
+
+def check(command: Command, code: int, printed: str) -> None:
+    assert code in ((0, 1, 3) if FAILING.search(command.line) else (0,)), f"{command.line}\n{printed}"
+    printed = printed.replace(f"{ROOT}/", "")  # the folder links to the checkout, and the pages are read in it
+    assert not_printed(command.output, printed) == [], f"{command.line}\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_quick_commands_of_a_page_work(
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+
+    def call(line: str) -> tuple[int, str]:
+        words = shlex.split(line, comments=True)
+        code = main([*words[words.index("offloadrt") + 1 :], *(["--jobs", "1"] if "explore" in words else [])])
+        printed = capfd.readouterr()
+        return code, printed.out + printed.err
+
+    run_page(page, MINUTES.search, call)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_all_commands_of_a_page_work_in_a_shell(page: Path, folder: Path) -> None:
+    (folder / "bin").mkdir()
+    uv = folder / "bin" / "uv"
+    uv.write_text('#!/bin/sh\n# Runs `uv run PROGRAM` in the environment of the tests.\nshift\nexec "$@"\n')
+    uv.chmod(0o755)
+    found = os.pathsep.join([str(uv.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def typed(line: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=folder,
+            env={**os.environ, "PATH": found},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return done.returncode, done.stdout
+
+    run_page(page, lambda line: False, typed)
+
+
+def test_what_is_not_run_is_still_there() -> None:
+    printed = [command.line for page in PAGES for command in commands(page)]
+    assert [part for part in NOT_RUN if not any(part in line for line in printed)] == []
+
+
+def test_a_line_that_was_not_printed_in_its_place_is_found() -> None:
+    assert not_printed("a  1\n...\nb … 2\n", "a 1\nc\nb x\n y 2\n") == []
+    assert not_printed("b\na\n", "a\nb\n") == ["a"]
