@@ -37,6 +37,8 @@ COMMANDS = [
     ["check", "overlap", "threads=2", "n=64"],
     ["why", "overlap", "threads=2", "n=64", "--budget", "0s"],
     ["compare", QUEUEING, "threads=1,2", "--jobs", "1"],
+    ["explore", QUEUEING, "threads=2", "--runs", "3", "--result", "note"],
+    ["explore", "overlap", "threads=2", "n=64", "--runs", "3", "--faults", "everywhere", "--jobs", "1"],
     ["sweep", QUEUEING, "threads=1,2", "policy=fair", "--jobs", "1"],
 ]
 

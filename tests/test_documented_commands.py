@@ -39,7 +39,7 @@ NOT_RUN = {
 
 MINUTES = re.compile(
     r" (why|sweep|report|compare|cc|record) |everywhere|\.rec\b|threads=(8|16|64)"
-    r"|explore FILE|exahype --log|a\.jsonl|^offloadrt .*>"
+    r"|explore FILE|exahype --log|a\.jsonl|offloadrt .*>"
 )
 """What the slow study runs alone."""
 

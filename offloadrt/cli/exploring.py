@@ -16,19 +16,20 @@ from offloadrt.cli.options import (
     Faults,
     Gear,
     Jobs,
+    Json,
     Machine,
     Overrides,
     RunOptions,
     Runtime,
     Seed,
 )
-from offloadrt.cli.terminal import bars, console
+from offloadrt.cli.terminal import bars, console, print_json
 
 if TYPE_CHECKING:
+    from offloadrt.cli.exploring_records import FailureRecord, OutcomeRecord, ReplayRecord
     from offloadrt.study.exploring.everywhere import Everywhere
-    from offloadrt.study.exploring.explore import Counted, Exploration
+    from offloadrt.study.exploring.explore import Exploration
     from offloadrt.study.exploring.program import ScenarioProgram
-    from offloadrt.study.exploring.replay import Replayed
 
 _TOLD_EVERY_S = 10.0
 EVERYWHERE = "everywhere"
@@ -53,6 +54,7 @@ def explore(
     set_: Overrides = None,
     env: Environment = None,
     faults: Faults = None,
+    json: Json = False,
 ) -> int:
     """Run a program under many schedules; any error, failed assertion or differing result is shown with a token.
 
@@ -81,6 +83,7 @@ def explore(
     seed:
         Of the runs' random generator, and of the first schedule.
     """
+    from offloadrt.cli.exploring_records import ExplorationRecord
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.exploring.explore import explore as search
@@ -105,7 +108,7 @@ def explore(
         (reports_mistakes,) if check else (),
     )
     if len(by_plan) < len(faults or ()):
-        return _everywhere(explored, runs, jobs)
+        return _everywhere(explored, runs, jobs, json)
     plan = SchedulePlan.parse(strategy, seed)
     workers = jobs if jobs is not None else processors()
     if runs <= 100:
@@ -123,26 +126,30 @@ def explore(
 
         found = search(explored, plan, runs, pool, jobs=workers, keep_going=keep_going, advanced=advanced)
     seconds = time.monotonic() - begin
+    record = ExplorationRecord.of(found, strategy)
+    if json:
+        print_json(record)
+        return NEGATIVE if record.failures else 0
     screen = console()
     screen.print(
-        f"{explored.label}: one run in the order of scheduling, {found.runs - 1} under {strategy}, "
-        f"{(found.runs - 1) / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}",
+        f"{record.program}: one run in the order of scheduling, {record.runs} under {strategy}, "
+        f"{record.runs / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}",
         soft_wrap=True,
     )
-    _count(found)
-    if found.exhausted:
+    _print_outcomes(record.outcomes)
+    if record.every_schedule:
         departures = f"{plan.bound} departure{'' if plan.bound == 1 else 's'}"
         screen.print(f"every schedule with at most {departures} from the order of scheduling was run")
-    for counted in found.failures:
-        _tell(found, counted)
-    return NEGATIVE if found.failures else 0
+    for failure in record.failures:
+        _print_failure(failure)
+    return NEGATIVE if record.failures else 0
 
 
-def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None) -> int:
+def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: bool) -> int:
     """Run a program with a fault at each of its awaits, and print what came out."""
+    from offloadrt.cli.exploring_records import EverywhereRecord
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.exploring.everywhere import everywhere
-    from offloadrt.study.exploring.replay import token_of
 
     workers = jobs if jobs is not None else processors()
     with executor("process", workers) as pool, bars() as (progress, _):
@@ -152,50 +159,48 @@ def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None) -> int:
             progress.update(task, completed=so_far.runs, total=len(so_far.cases))
 
         found = everywhere(program, runs, pool, jobs=workers, advanced=advanced)
-    screen, awaits = console(), found.calls + found.waits
-    screen.print(
-        f"{program.label}: {found.runs} of {awaits} awaits were made to fail, one in each run: "
-        f"{found.calls} calls of the driver, {found.waits} waits of threads",
+    record = EverywhereRecord.of(found)
+    if json:
+        print_json(record)
+        return NEGATIVE if record.failures else 0
+    console().print(
+        f"{record.program}: {record.runs} of {record.calls + record.waits} awaits were made to fail, one in each run: "
+        f"{record.calls} calls of the driver, {record.waits} waits of threads",
         soft_wrap=True,
     )
-    _count(found)
-    for counted in found.failures:
-        print(f"\n{program.label}, fault {' '.join(counted.case.faults) or 'none'}: {counted.outcome.text}")
-        if counted.outcome.detail:
-            print(counted.outcome.detail)
-        print(f"offloadrt replay {token_of(program, counted.case).encode()}")
-    return NEGATIVE if found.failures else 0
+    _print_outcomes(record.outcomes)
+    for failure in record.failures:
+        print(f"\n{failure.program}, fault {' '.join(failure.faults) or 'none'}: {failure.outcome}")
+        if failure.detail:
+            print(failure.detail)
+        print(f"offloadrt replay {failure.token}")
+    return NEGATIVE if record.failures else 0
 
 
-def _count(found: Exploration | Everywhere) -> None:
-    """Print each outcome with the number of its runs, the most frequent first."""
-    for counted in sorted(found.outcomes.values(), key=lambda counted: -counted.runs):
-        bad = " FAILS" if counted in found.failures else ""
-        console().print(f"{counted.runs:8}  {counted.outcome.text}{bad}", soft_wrap=True, markup=False)
+def _print_outcomes(outcomes: list[OutcomeRecord]) -> None:
+    for one in outcomes:
+        console().print(f"{one.runs:8}  {one.outcome}{' FAILS' if one.fails else ''}", soft_wrap=True, markup=False)
 
 
-def _tell(found: Exploration, counted: Counted) -> None:
-    """Print a failure: what went wrong, its schedule made smaller, and its token."""
-    from offloadrt.study.exploring.program import ScenarioProgram
-    from offloadrt.study.exploring.replay import token_of
-    from offloadrt.study.exploring.shrink import shrink
-    from offloadrt.study.exploring.story import story_of
+def _print_failure(failure: FailureRecord) -> None:
+    """Print what went wrong, its schedule made smaller, and its token."""
+    print(f"\n{failure.program}: {failure.outcome}")
+    if not failure.is_error:
+        print(f"in the order of scheduling: {failure.expected}")
+    if failure.detail:
+        print(failure.detail)
+    print(f"schedule, made smaller in {failure.tried} runs:")
+    _print_schedule(failure.schedule)
+    print(f"offloadrt replay {failure.token}")
 
-    shrunk = shrink(found.program, found.plan, counted.case, counted.outcome, found.reference)
-    assert isinstance(shrunk.program, ScenarioProgram)
-    print(f"\n{shrunk.program.label}: {shrunk.outcome.text}")
-    if not shrunk.outcome.is_error:
-        print(f"in the order of scheduling: {shrunk.reference.text}")
-    if shrunk.outcome.detail:
-        print(shrunk.outcome.detail)
-    print(f"schedule, made smaller in {shrunk.runs} runs:")
-    for line in story_of(shrunk.program, shrunk.case) or ["the order of scheduling"]:
+
+def _print_schedule(schedule: list[str]) -> None:
+    for line in schedule or ["the order of scheduling"]:
         print(f"  {line}")
-    print(f"offloadrt replay {token_of(shrunk.program, shrunk.case).encode()}")
 
 
 @app.command
-def replay(token: str, /, *, gear: Gear = "turbo") -> int:
+def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
     """Run again what a token stands for, bit by bit, and tell its schedule.
 
     The exit code is 1 when the run fails, as it did when the token was made.
@@ -205,24 +210,24 @@ def replay(token: str, /, *, gear: Gear = "turbo") -> int:
     token:
         What `offloadrt explore` or the pytest plugin printed.
     """
-    from offloadrt.study.exploring.explore import is_failure
+    from offloadrt.cli.exploring_records import ReplayRecord
     from offloadrt.study.exploring.replay import replay as run_again
-    from offloadrt.study.exploring.story import story_of
 
-    again = run_again(token, gear=gear)
-    print(f"{again.program.label}: {again.ended.outcome.text}")
-    if again.ended.outcome.detail:
-        print(again.ended.outcome.detail)
-    for line in story_of(again.program, again.token.case) or ["the order of scheduling"]:
-        print(f"  {line}")
-    print(_judged(again))
-    return NEGATIVE if is_failure(again.ended.outcome, again.reference) else 0
+    record = ReplayRecord.of(run_again(token, gear=gear))
+    if json:
+        print_json(record)
+        return NEGATIVE if record.fails else 0
+    print(f"{record.program}: {record.outcome}")
+    if record.detail:
+        print(record.detail)
+    _print_schedule(record.schedule)
+    print(_judged(record))
+    return NEGATIVE if record.fails else 0
 
 
-def _judged(again: Replayed) -> str:
+def _judged(record: ReplayRecord) -> str:
     """Tell whether the run is the one that the token was made of."""
-    changed = f"; changed since: {', '.join(again.changed)}" if again.changed else ""
-    if again.is_same:
-        return f"the same run, event by event (trace hash {again.ended.hash}){changed}"
-    same = "the same outcome" if again.ended.outcome.key == again.token.outcome else "another outcome"
-    return f"another run, with {same}{changed}"
+    changed = f"; changed since: {', '.join(record.changed)}" if record.changed else ""
+    if record.same_run:
+        return f"the same run, event by event (trace hash {record.trace_hash}){changed}"
+    return f"another run, with {'the same' if record.same_outcome else 'another'} outcome{changed}"

@@ -15,6 +15,7 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "check": ("study.running.checked:CheckReport",),
     "compare": ("study.reporting.compare:Comparison",),
     "conform": ("cli.records:ConformanceRecord",),
+    "explore": ("cli.exploring_records:ExplorationRecord", "cli.exploring_records:EverywhereRecord"),
     "kernels": ("cli.records:KernelsRecord", "cli.recording_records:RecordedKernelsRecord[]"),
     "list": ("study.scripts.listing:ListedScenario[]",),
     "machines": (
@@ -22,6 +23,7 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
         "cli.machine_records:MachineRecord",
         "cli.machine_records:MachineDifferenceRecord",
     ),
+    "replay": ("cli.exploring_records:ReplayRecord",),
     "run": ("study.reporting.results:Result",),
     "show": ("cli.records:ScenarioRecord", "cli.recording_records:RecordingRecord"),
     "stats": ("cli.records:LogRecord", "cli.recording_records:RealRuntimeRecord[]"),

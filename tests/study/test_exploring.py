@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -109,6 +110,18 @@ def test_the_command_line_prints_what_fails_and_replays_it(script: Path, capsys:
     assert main(["replay", token, "--gear", "native"]) == 1
     assert "the same run, event by event" in capsys.readouterr().out
     assert main(["explore", str(script), "safe=true", "--runs", "4", "--jobs", "1"]) == 0
+
+
+def test_json_has_each_failure_with_its_token(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["explore", str(script), "threads=2", "--strategy", "delay:2", "--runs", "60", "--jobs", "1", "--json"]
+    assert main(asked) == 1
+    explored = json.loads(capsys.readouterr().out)
+    assert sum(one["runs"] for one in explored["outcomes"]) == explored["runs"] + 1
+    (failure,) = explored["failures"]
+    assert (failure["outcome"], failure["is_error"], failure["faults"]) == ("r=0.0", False, [])
+    assert main(["replay", failure["token"], "--json"]) == 1
+    again = json.loads(capsys.readouterr().out)
+    assert again["same_run"] and again["fails"] and again["schedule"] == failure["schedule"] != []
 
 
 def test_an_assertion_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
