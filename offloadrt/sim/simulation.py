@@ -83,7 +83,8 @@ class Simulation(trio.abc.Clock):
         self.gear: Gear = gear
         self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
-        self.seed, self.rng = seed, np.random.default_rng(seed)
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
@@ -347,7 +348,7 @@ class Simulation(trio.abc.Clock):
         yield me.trap
         me.waits_for = None
         if me.interruption is not None:
-            yield from me.interrupted()
+            yield from self.interrupted(me)
         return me.value
 
     def until_due(self, me: Actor, due: float) -> Awaitable[None]:
@@ -378,8 +379,7 @@ class Simulation(trio.abc.Clock):
         """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
         self.trio_has_work = False
         if not self.operations_left:
-            # Operations that passed without a wait count as steps, so that `look_around` notices a loop over free
-            # locks.
+            # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
             self._steps += SLICE
             self.operations_left = SLICE
         self.ready.appendleft(me)
@@ -393,4 +393,8 @@ class Simulation(trio.abc.Clock):
             yield me.trap
         me.waits_for = None
         if me.interruption is not None:
-            yield from me.interrupted()
+            yield from self.interrupted(me)
+
+    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
+        """Raise what ``me`` was resumed for: ``if me.interruption is not None: yield from sim.interrupted(me)``."""
+        return me.interrupted()
