@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
@@ -39,12 +40,14 @@ async def queue_pool(
             await rocr.dispatch(stream, 0, store, None, done)
             await rocr.signal_wait_scacquire(stream, done)
 
-        for stream in pool:
-            rocr.take_queue(stream)
-            await launch_and_wait(stream)
-        async with run.measure():
-            for number in range(launches):
-                await launch_and_wait(pool[-1 - number % queues])
+        with ExitStack() as held:
+            for stream in pool:
+                rocr.take_queue(stream)
+                held.callback(rocr.device.hsa_queues.give_back, stream)
+                await launch_and_wait(stream)
+            async with run.measure():
+                for number in range(launches):
+                    await launch_and_wait(pool[-1 - number % queues])
 
     await run.parallel(body)
     return {"per_launch_s": run.elapsed / launches}
