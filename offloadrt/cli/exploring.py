@@ -26,7 +26,13 @@ from offloadrt.cli.options import (
 from offloadrt.cli.terminal import bars, console, print_json
 
 if TYPE_CHECKING:
-    from offloadrt.cli.exploring_records import FailureRecord, OutcomeRecord, ReplayRecord
+    from offloadrt.cli.exploring_records import (
+        EverywhereRecord,
+        ExplorationRecord,
+        FailureRecord,
+        OutcomeRecord,
+        ReplayRecord,
+    )
     from offloadrt.study.exploring.everywhere import Everywhere
     from offloadrt.study.exploring.explore import Exploration
     from offloadrt.study.exploring.program import ScenarioProgram
@@ -129,19 +135,9 @@ def explore(
     record = ExplorationRecord.of(found, strategy)
     if json:
         print_json(record)
-        return NEGATIVE if record.failures else 0
-    screen = console()
-    screen.print(
-        f"{record.program}: one run in the order of scheduling, {record.runs} under {strategy}, "
-        f"{record.runs / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}",
-        soft_wrap=True,
-    )
-    _print_outcomes(record.outcomes)
-    if record.every_schedule:
-        departures = f"{plan.bound} departure{'' if plan.bound == 1 else 's'}"
-        screen.print(f"every schedule with at most {departures} from the order of scheduling was run")
-    for failure in record.failures:
-        _print_failure(failure)
+    else:
+        rate = f"{record.runs / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}"
+        _print_exploration(record, rate, plan.bound)
     return NEGATIVE if record.failures else 0
 
 
@@ -162,7 +158,26 @@ def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: boo
     record = EverywhereRecord.of(found)
     if json:
         print_json(record)
-        return NEGATIVE if record.failures else 0
+    else:
+        _print_everywhere(record)
+    return NEGATIVE if record.failures else 0
+
+
+def _print_exploration(record: ExplorationRecord, rate: str, bound: int) -> None:
+    screen = console()
+    screen.print(
+        f"{record.program}: one run in the order of scheduling, {record.runs} under {record.strategy}, {rate}",
+        soft_wrap=True,
+    )
+    _print_outcomes(record.outcomes)
+    if record.every_schedule:
+        departures = f"{bound} departure{'' if bound == 1 else 's'}"
+        screen.print(f"every schedule with at most {departures} from the order of scheduling was run")
+    for failure in record.failures:
+        _print_failure(failure)
+
+
+def _print_everywhere(record: EverywhereRecord) -> None:
     console().print(
         f"{record.program}: {record.runs} of {record.calls + record.waits} awaits were made to fail, one in each run: "
         f"{record.calls} calls of the driver, {record.waits} waits of threads",
@@ -174,7 +189,6 @@ def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: boo
         if failure.detail:
             print(failure.detail)
         print(f"offloadrt replay {failure.token}")
-    return NEGATIVE if record.failures else 0
 
 
 def _print_outcomes(outcomes: list[OutcomeRecord]) -> None:
@@ -216,12 +230,12 @@ def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
     record = ReplayRecord.of(run_again(token, gear=gear))
     if json:
         print_json(record)
-        return NEGATIVE if record.fails else 0
-    print(f"{record.program}: {record.outcome}")
-    if record.detail:
-        print(record.detail)
-    _print_schedule(record.schedule)
-    print(_judged(record))
+    else:
+        print(f"{record.program}: {record.outcome}")
+        if record.detail:
+            print(record.detail)
+        _print_schedule(record.schedule)
+        print(_judged(record))
     return NEGATIVE if record.fails else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import tomllib
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import attrs
@@ -54,19 +55,19 @@ def read_figures(text: str, file: str, package: str) -> dict[str, Figure]:
         where = f"{file}: figure {name}"
         points = given.pop("published", ())
         given["published"] = tuple(_published(point, package, f"{where}: published") for point in points)
-        known = attrs.fields_dict(Figure)
-        for field in given:
-            if field not in known:
-                raise FigureRefused(f"{where}: field {field}: there is none{did_you_mean(field, known)}")
+        _check_fields(given, attrs.fields_dict(Figure), where)
         figures[name] = Figure(**given)
     return figures
 
 
-def _published(given: dict[str, Any], package: str, where: str) -> PublishedPoint:
-    known = [name for name in attrs.fields_dict(PublishedPoint) if name != "package"]
+def _check_fields(given: Iterable[str], known: Collection[str], where: str) -> None:
     for field in given:
         if field not in known:
             raise FigureRefused(f"{where}: field {field}: there is none{did_you_mean(field, known)}")
+
+
+def _published(given: dict[str, Any], package: str, where: str) -> PublishedPoint:
+    _check_fields(given, [name for name in attrs.fields_dict(PublishedPoint) if name != "package"], where)
     try:
         return msgspec.convert({"package": package, **given}, PublishedPoint)
     except msgspec.ValidationError as error:

@@ -396,5 +396,5 @@ class Simulation(trio.abc.Clock):
             yield from self.interrupted(me)
 
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
-        """Raise what ``me`` was resumed for: ``if me.interruption is not None: yield from sim.interrupted(me)``."""
+        """Raise what ``me`` was resumed for; a primitive of one's own does so after its wait, as `park` does."""
         return me.interrupted()

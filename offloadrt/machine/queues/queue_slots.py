@@ -1,11 +1,12 @@
 """Which HSA queues the hardware looks at when a device has more of them than hardware queues.
 
-It stands for the scheduler of an oversubscribed run list, which runs in the firmware of an AMD GPU.  The kernel driver
-warns of such a list and lets the firmware go round it ("Runlist is getting oversubscribed", `pm_create_runlist_ib` of
-Linux's amdkfd).  The firmware is closed.  Its policy here is that of AMD's own model of it, in gem5
-(`src/dev/hsa/hw_scheduler.cc`, after Puthoor et al., Oversubscribed Command Queues in GPUs, GPGPU 2018): once in a
-quantum the next queue without a slot, in the order of creation, takes the slot of the next queue that has nothing in
-flight, whether either has packets or not.  If all have, nothing changes until the quantum after.
+A slot, as the kernel driver calls it, is a hardware queue, which looks at one HSA queue at a time.  This stands for the
+scheduler of an oversubscribed run list, which runs in the firmware of an AMD GPU.  The kernel driver warns of such a
+list and lets the firmware go round it ("Runlist is getting oversubscribed", `pm_create_runlist_ib` of Linux's amdkfd).
+The firmware is closed.  Its policy here is that of AMD's own model of it, in gem5 (`src/dev/hsa/hw_scheduler.cc`, after
+Puthoor et al., Oversubscribed Command Queues in GPUs, GPGPU 2018): once in a quantum the next queue without a slot, in
+the order of creation, takes the slot of the next queue that has nothing in flight, whether either has packets or not.
+If all have, nothing changes until the quantum after.
 """
 
 from __future__ import annotations

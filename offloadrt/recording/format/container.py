@@ -160,7 +160,7 @@ class _opened:
             self._archive = zipfile.ZipFile(self.path)
         except FileNotFoundError:
             raise NotARecording(f"{self.path}: cannot be read: no such file") from None
-        except (NotImplementedError, OSError, ValueError) as error:
+        except (NotImplementedError, OSError, ValueError) as error:  # zipfile's own errors for a damaged directory
             raise RecordingDamaged(f"{self.path}: is damaged: {error}") from None
         except zipfile.BadZipFile:
             what = "is cut off" if _begins_as_zip(self.path) else "is neither a zip nor a folder"
