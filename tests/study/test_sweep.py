@@ -196,6 +196,7 @@ def test_any_executor_will_do() -> None:
 
 
 ENDLESS = """
+import signal
 import sys
 from pathlib import Path
 
@@ -211,6 +212,7 @@ async def endless(run: Run, number: int = 0) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     out = str(Path(__file__).with_name("out"))
     sys.exit(main(["sweep", __file__, "number=1,2", "--jobs", "2", "--out", out]))
 """
