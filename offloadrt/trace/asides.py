@@ -7,7 +7,7 @@ neither the trace hash nor any count knows of them. `offloadrt.trace.aside_track
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from offloadrt.trace.event import PS_PER_S
@@ -41,32 +41,30 @@ class Asides:
 
     def __init__(self) -> None:
         self.waiting: deque[Aside] = deque()
-        self._doing: dict[int, list[str]] = {}
+        self.doing: dict[int, list[str]] = {}
         """The activities that each thread is in, the innermost last."""
         self._tasks = FIRST_TASK
 
     def begin(self, position: int, now: float, actor: int, activity: str) -> None:
         """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical", "compute"."""
-        self._doing.setdefault(actor, []).append(activity)
+        self.doing.setdefault(actor, []).append(activity)
         self._add(position, now, actor, "begin", activity)
 
     def end(self, position: int, now: float, actor: int) -> None:
         """Note that the innermost activity of a thread is over."""
-        activities = self._doing[actor]
+        activities = self.doing[actor]
         activity = activities.pop()
         if not activities:
-            del self._doing[actor]
+            del self.doing[actor]
         begun = (position, round(now * PS_PER_S), actor, "begin", activity)
         if self.waiting and self.waiting[-1][:5] == begun:
             self.waiting.pop()  # it had nothing to wait for, and let nobody go on
         else:
             self._add(position, now, actor, "end", activity)
 
-    def gave(self, position: Callable[[], int], now: float, giver: int, taker: int) -> None:
-        """Note that an actor let another one go on, if that one is in an activity."""
-        activities = self._doing.get(taker)
-        if activities:
-            self._add(position(), now, giver, "gave", activities[-1], taker)
+    def gave(self, position: int, now: float, giver: int, taker: int) -> None:
+        """Note that an actor let another one go on, which is in an activity."""
+        self._add(position, now, giver, "gave", self.doing[taker][-1], taker)
 
     def made(self, position: int, now: float, actor: int, name: str) -> int:
         """Note that a thread made a deferred task; return the number of its arrow."""

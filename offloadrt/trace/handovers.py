@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,9 @@ class Handover(NamedTuple):
     """Whether it had waited for its turn (a lock, a server), and for no result of the giver's."""
 
 
+WIDTH = len(Handover._fields)
+
+
 class Handovers:
     """The observer of a simulation; `position` gives the number of events so far (`Trace.count`).
 
@@ -55,32 +59,35 @@ class Handovers:
         """Where in the source each directive stands, as "patch.cpp:41", by its number."""
         self.arrivals: dict[int, tuple[int, int]] = {}
         """When each kernel reached the compute units, in picoseconds, and how many hand-overs there had been."""
-        self._rows: list[tuple[int, float, int, int, str, float, bool]] = []
+        self._rows: list[Any] = []
+        """The fields of one hand-over after another, times in seconds: no tuple is made that lasts."""
         self._ended = NOBODY
 
     def handed_over(self, sim: Any, actor: Actor) -> None:
         """Note that the running actor lets `actor` go on, or has set the timer with which it does."""
         target = actor.waits_for
         giver = sim.running or SELF.get(None)
+        if giver is actor:
+            return
         if giver is None or not giver.is_actor:
             by = NOBODY
-        elif giver is actor:
-            return
         else:
             by = giver.index
-            self.asides.gave(self.position, sim.now, by, actor.index)
+            if actor.index in self.asides.doing:
+                self.asides.gave(self.position(), sim.now, by, actor.index)
         if not self._history:
             return
         if target is None:
-            self._rows.append((self.position(), sim.now, by, actor.index, "", sim.now, False))
-        elif not getattr(target, "is_service", False):
-            turn = getattr(target, "takes_turns", False)
-            self._rows.append((self.position(), sim.now, by, actor.index, target.name, actor.waits_since, turn))
+            self._rows += (self.position(), sim.now, by, actor.index, "", sim.now, False)
+        else:
+            is_service, turn = _nature(target.__class__)
+            if not is_service:
+                self._rows += (self.position(), sim.now, by, actor.index, target.name, actor.waits_since, turn)
 
     def joined(self, sim: Any, actor: Actor, since: float) -> None:
         """Note that `actor` waited from `since` until the last of its children had ended."""
         if sim.now > since and self._history:
-            self._rows.append((self.position(), sim.now, self._ended, actor.index, "end of its team", since, False))
+            self._rows += (self.position(), sim.now, self._ended, actor.index, "end of its team", since, False)
 
     def finished(self, actor: Actor) -> None:
         """Note that an actor has ended: somebody may have waited for it in Trio."""
@@ -108,23 +115,35 @@ class Handovers:
 
     def arrived(self, sim: Any, kernel: int) -> None:
         """Note that a kernel has reached the compute units."""
-        self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows)
+        self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
 
     def place(self, directive: int, actor: Actor) -> None:
         """Note where the directive stands that the running actor begins."""
         place = actor.data.get("place")
         if place is None:
             frame = sys._getframe(2)
-            while frame.f_back is not None and frame.f_code.co_filename.startswith(_WITHIN):
+            while (short := _name_outside(frame.f_code.co_filename)) is None and frame.f_back is not None:
                 frame = frame.f_back
-            name = frame.f_code.co_filename
-            place = "" if name.startswith(_WITHIN) else f"{name.rpartition('/')[2]}:{frame.f_lineno}"
+            place = "" if short is None else f"{short}:{frame.f_lineno}"
         self.places[directive] = place
 
     @property
     def rows(self) -> list[Handover]:
         """Return every hand-over, in order."""
+        fields = iter(self._rows)
         return [
             Handover(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)
-            for position, time, by, to, target, since, turn in self._rows
+            for position, time, by, to, target, since, turn in zip(*[fields] * WIDTH, strict=True)
         ]
+
+
+@cache
+def _nature(kind: type) -> tuple[bool, bool]:
+    """Tell whether what an actor waits for is a service, and whether it is waited for by turns."""
+    return getattr(kind, "is_service", False), getattr(kind, "takes_turns", False)
+
+
+@cache
+def _name_outside(path: str) -> str | None:
+    """Return the name of a source file, or None for one of the emulator's own."""
+    return None if path.startswith(_WITHIN) else path.rpartition("/")[2]
