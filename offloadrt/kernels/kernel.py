@@ -80,7 +80,8 @@ class Kernel:
     efficiency: float = attrs.field(default=1.0, validator=_fraction)
     """Fraction of the peak arithmetic rate that the code reaches on a full device (register spilling lowers it)."""
     dependent_accesses: float = attrs.field(default=0.0, validator=_not_negative)
-    """Memory accesses on the critical path that each wait for the one before (a chain of look-ups, a reduction)."""
+    """Memory accesses on the critical path of each team that each wait for the one before (a chain of look-ups, a
+    reduction)."""
     loads_in_flight: float | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
     """Loads that a thread waits for at once, as none depends on another: read from its source, or declared. None: not
     known; then its memory's latency is hidden when the device's arithmetic units have enough teams.

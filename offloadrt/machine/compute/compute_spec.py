@@ -56,22 +56,33 @@ class ComputeSpec:
         """Return the SMs' worth of the device that a launch takes, at most all.
 
         It takes that part of the places for teams, or of the rate that limits a full device over all of its time,
-        whichever is more: while it waits for dependent accesses, others have the memory.  Raises LaunchOutOfResources.
+        whichever is more: while it waits for dependent accesses, others have the memory.  Of the places it takes the
+        mean over its time when its teams run in several waves, of which the last leaves some empty.  Raises
+        LaunchOutOfResources.
         """
         taken = self.seconds_on_idle_device(launch)
         if not taken:
             return self._filled(launch, launch.teams)
         full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)
         places = launch.teams / self.limits.resident_teams(launch)
+        waves = self._waves(launch)
+        if waves > 1 and (waves - 1) * self._chain(launch) > self._roofline(launch):
+            places /= waves
         return min(float(self.sms), max(places, self.sms * full / taken))
 
     def seconds_on_idle_device(self, launch: Launch) -> float:
         """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
-        Dependent accesses come on top of the roofline: nothing hides them.
+        Dependent accesses come on top of the roofline: nothing hides those of the teams that find a place at once. Each
+        team makes them, and a place is free for the next team only when they are over (NVIDIA's wave quantization;
+        AMD's GPUOpen, Occupancy explained): those of later waves of teams hide behind the roofline of others, or the
+        roofline behind them.
         """
-        return self._roofline(launch) + launch.kernel.dependent_accesses * self.memory_latency
+        roofline, chain = self._roofline(launch), self._chain(launch)
+        if not chain:
+            return roofline
+        return chain + max(roofline, (self._waves(launch) - 1) * chain)
 
     def drawn(self, launch: Launch) -> float:
         """Return the bytes/s of memory that the threads of a launch draw alone.
@@ -96,6 +107,14 @@ class ComputeSpec:
             min(self.sms, teams) * self.sm_bandwidth / kernel.moved_per_byte(self.sector, 0.0),
             in_flight / self.memory_latency,
         )
+
+    def _chain(self, launch: Launch) -> float:
+        """Return the seconds for which a team waits for accesses that depend on one another."""
+        return launch.kernel.dependent_accesses * self.memory_latency
+
+    def _waves(self, launch: Launch) -> int:
+        """Return how many teams a place gets one after the other, when each takes as long."""
+        return -(-launch.teams // (self.sms * self.limits.resident_teams(launch)))
 
     def _roofline(self, launch: Launch) -> float:
         """Return the seconds that arithmetic or memory takes, whichever is more.

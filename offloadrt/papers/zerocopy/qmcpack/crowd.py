@@ -14,9 +14,9 @@ from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.target_data import TargetData
 from offloadrt.papers.zerocopy.qmcpack import structure
 from offloadrt.papers.zerocopy.qmcpack.counts import CrowdPlan, MonteCarloStep
-from offloadrt.papers.zerocopy.qmcpack.inputs import THREADS_PER_TEAM, Inputs
+from offloadrt.papers.zerocopy.qmcpack.inputs import Inputs
 from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES, Size
-from offloadrt.papers.zerocopy.qmcpack.structure import KernelKind
+from offloadrt.papers.zerocopy.qmcpack.structure import THREADS_PER_TEAM, KernelKind
 
 VARIANTS = 16
 """Launches of one kernel that differ in their work, among which a crowd chooses at random."""
@@ -134,7 +134,7 @@ class Crowd:
     def _kernels(self, kind: KernelKind) -> list[Kernel]:
         """Make the kernel with its work, in as many variants as a crowd chooses among."""
         flops, traffic = kind.work(self.size)
-        accesses, spread = self.inputs.accesses_of(kind, self.size), self.inputs.spread
+        accesses, spread = self.inputs.accesses_of(kind, self.size, self.plan.walkers), self.inputs.spread
         # The work is log-normal with mean 1. A crowd chooses each launch among a few regions, because a region is
         # prepared once and run many times. The mean work of one kind in a crowd then deviates from 1 by about
         # spread / sqrt(VARIANTS), a quarter of the spread.
@@ -154,7 +154,7 @@ class Crowd:
         """Make the kernel of the initialisation, which takes one walker."""
         kind = structure.INITIAL_ORBITALS
         flops, traffic = kind.work(self.size)
-        accesses = self.inputs.accesses_of(kind, self.size)
+        accesses = self.inputs.accesses_of(kind, self.size, 1)
         return Kernel(
             kind.name,
             flops_per_iteration=flops,

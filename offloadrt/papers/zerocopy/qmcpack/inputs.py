@@ -13,9 +13,9 @@ ACCESSES = InputRange(
     "engineering estimate: argument block, walker pointers, shared state of generic mode, a reduction over the team",
     name="qmcpack.accesses",
 )  # fmt: skip
-"""The serial part of a kernel of S2, which does not get shorter with fewer walkers."""
+"""The serial part of a team of a kernel of S2."""
 
-ACCESSES_GROWTH = 1.01
+ACCESSES_GROWTH = 1.07
 """The exponent over n: calibrated so that the kernels of S24 take ten times as long as those of S2 with 1 thread (claim
 mi300a.scale.kernel_s2_s24, role `calibrate`).
 """
@@ -50,9 +50,6 @@ MAP_ITEMS = 15
 """Map items of a target region: 1.5 million maps of S2 with 1 thread (claim mi300a.eager.calls) over its kernels. For
 more threads the paper gives no number."""
 
-THREADS_PER_TEAM = 256
-"""LLVM's default on AMD devices."""
-
 
 @attrs.frozen
 class Inputs:
@@ -85,11 +82,13 @@ class Inputs:
             map_items,
         )
 
-    def accesses_of(self, kind: KernelKind, size: Size) -> float:
-        """Return a kernel's accesses that wait for one another: the serial part, two per round of its team's loop."""
-        rounds = -(-kind.loop(size) // THREADS_PER_TEAM)
+    def accesses_of(self, kind: KernelKind, size: Size, walkers: int) -> float:
+        """Return a team's accesses that wait for one another: the serial part, two per round of its inner loop.
+
+        It makes all of them as often as it takes an iteration of `distribute`.
+        """
         growth: float = (size.n / 2) ** ACCESSES_GROWTH
-        return self.accesses * growth + 2 * rounds
+        return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers)
 
     def update_bytes(self, size: Size, at_s2: int, most: int) -> int:
         """Return the bytes of a walker's copy that has `at_s2` bytes at S2 and never more than `most`."""

@@ -9,6 +9,8 @@ runtime spends on the deferred task.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import attrs
 
 from offloadrt.papers.zerocopy.qmcpack.sizes import DOUBLE, SINGLE, Size
@@ -23,6 +25,11 @@ SPLINE_POINTS = 64
 """Coefficients of a tricubic B-spline for one orbital at one point."""
 TEAM_CHUNK = 512
 """Orbitals or electrons that one team takes (`ChunkSizePerTeam`)."""
+THREADS_PER_TEAM = 256
+"""LLVM's default on AMD devices."""
+MOST_TEAMS = 4 * 228
+"""Teams of a region without `num_teams` on the paper's machine. LLVM starts at most LIBOMPTARGET_AMDGPU_TEAMS_PER_CU of
+them for each compute unit (rtl.cpp, getNumBlocks), and has a team take several iterations of `distribute` instead."""
 
 
 @attrs.frozen
@@ -44,6 +51,11 @@ class KernelKind:
     """Whether there is a loop over orbitals around the inner one."""
     points: int = 1
     """Positions for each walker."""
+    distribute: Literal["walkers", "chunks", "rows", "elements"] = "walkers"
+    """What an iteration of `distribute` is, for each walker and point: all of its loops, TEAM_CHUNK elements of the
+    inner one, an iteration of the outer one, or, of a `teams distribute parallel for`, an element for each thread."""
+    num_teams: bool = True
+    """Whether the directive says how many teams there are: one for each iteration of `distribute`."""
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -61,8 +73,30 @@ class KernelKind:
 
     def teams(self, size: Size, walkers: int) -> int:
         """Return the teams of a launch over `walkers` walkers."""
-        rows = size.orbitals if self.square else -(-self.loop(size) // TEAM_CHUNK)
-        return max(1, walkers * rows * self.points)
+        wanted = self._distributed(size, walkers)
+        return max(1, wanted if self.num_teams else min(wanted, MOST_TEAMS))
+
+    def rounds(self, size: Size) -> int:
+        """Return the rounds that a team's threads make over its part of the inner loop."""
+        part = {"chunks": min(self.loop(size), TEAM_CHUNK), "elements": 1}.get(self.distribute, self.loop(size))
+        return -(-part // THREADS_PER_TEAM)
+
+    def turns(self, size: Size, walkers: int) -> int:
+        """Return how many iterations of `distribute` a team does one after the other, each from the beginning.
+
+        Threads that take single elements go on to their next ones without the others: to begin once is enough.
+        """
+        if self.distribute == "elements":
+            return 1
+        return -(-self._distributed(size, walkers) // self.teams(size, walkers))
+
+    def _distributed(self, size: Size, walkers: int) -> int:
+        """Return the iterations of `distribute`; of single elements, the teams that would have a thread for each."""
+        loop, rows = self.loop(size), size.orbitals if self.square else 1
+        if self.distribute == "elements":
+            return -(-walkers * self.points * rows * loop // THREADS_PER_TEAM)
+        parts = {"walkers": 1, "chunks": -(-loop // TEAM_CHUNK), "rows": rows}[self.distribute]
+        return walkers * self.points * parts
 
 
 _DETERMINANT = "MatrixUpdateOMPTarget.h"
@@ -75,23 +109,24 @@ GRADIENT = KernelKind(
 )
 DISTANCES = KernelKind(
     "distances", "SoaDistanceTableAAOMPTarget.h", None, None, ("positions", "new positions", "distances"),
-    length="electrons", flops=60, bytes=(2 * 3 + 2 * 4) * DOUBLE,
+    length="electrons", flops=60, bytes=(2 * 3 + 2 * 4) * DOUBLE, distribute="chunks",
 )  # fmt: skip
 ORBITALS = KernelKind(
     "orbitals and ratios", _SPLINE, "orbital input", "ratios", (*_SPLINE_ARRAYS, "orbitals"),
     flops=2 * SPLINE_POINTS * 10 + 60, bytes=2 * SPLINE_POINTS * SINGLE + 2 * 10 * SINGLE + 6 * DOUBLE,
+    distribute="chunks",
 )  # fmt: skip
 PAIRS = KernelKind(
     "pair functions", _PAIRS, "pair input", "pair values", ("groups", "distances", "pair terms"),
-    length="electrons", flops=40, bytes=(4 + 3) * DOUBLE,
+    length="electrons", flops=40, bytes=(4 + 3) * DOUBLE, num_teams=False,
 )  # fmt: skip
 ACCEPT = KernelKind(
     "accepted positions", "RealSpacePositionsOMPTarget.h", "accepted", None, ("positions", "new positions"),
-    length="walkers", flops=0, bytes=2 * 3 * DOUBLE + POINTER,
+    length="walkers", flops=0, bytes=2 * 3 * DOUBLE + POINTER, distribute="elements", num_teams=False,
 )  # fmt: skip
 PRODUCT = KernelKind(
     "row times inverse", "ompBLAS.cpp", None, None, ("update pointers", "inverse", "orbitals", "row product"),
-    flops=2, bytes=DOUBLE, square=True,
+    flops=2, bytes=DOUBLE, square=True, distribute="rows",
 )  # fmt: skip
 SAVE_ROW = KernelKind(
     "save row", _DETERMINANT, None, None, ("update pointers", "inverse", "row copy", "derivatives"),
@@ -99,11 +134,11 @@ SAVE_ROW = KernelKind(
 )  # fmt: skip
 RANK_ONE = KernelKind(
     "rank-one update", "ompBLAS.cpp", None, None, ("update pointers", "inverse", "row product", "row copy"),
-    flops=2, bytes=2 * DOUBLE, square=True,
+    flops=2, bytes=2 * DOUBLE, square=True, distribute="elements", num_teams=False,
 )  # fmt: skip
 PAIRS_UPDATE = KernelKind(
     "pair functions accepted", _PAIRS, "pair update input", "pair sums", ("groups", "distances", "pair values"),
-    length="electrons", flops=40, bytes=(4 + 2 * 5) * DOUBLE,
+    length="electrons", flops=40, bytes=(4 + 2 * 5) * DOUBLE, num_teams=False,
 )  # fmt: skip
 
 PROPOSE = (GRADIENT, DISTANCES, ORBITALS, PAIRS)
@@ -122,15 +157,16 @@ MOVE_DATA_COPIES = 1
 _TABLES = "SoaDistanceTableABOMPTarget.h"
 JOB = (
     KernelKind("ions to points", _TABLES, "ion input", None, ("ion distances",), length="atoms",
-               flops=30, bytes=(3 + 4) * DOUBLE, points=QUADRATURE),
+               flops=30, bytes=(3 + 4) * DOUBLE, points=QUADRATURE, distribute="chunks"),
     KernelKind("electrons to points", _TABLES, "electron input", None, ("electron distances", "positions"),
-               length="electrons", flops=30, bytes=(3 + 4) * DOUBLE, points=QUADRATURE),
+               length="electrons", flops=30, bytes=(3 + 4) * DOUBLE, points=QUADRATURE, distribute="chunks"),
     KernelKind("orbital ratios", _SPLINE, "ratio input", "ratio parts", _SPLINE_ARRAYS,
-               flops=2 * SPLINE_POINTS + 10, bytes=2 * SPLINE_POINTS * SINGLE + 4 * DOUBLE, points=QUADRATURE),
+               flops=2 * SPLINE_POINTS + 10, bytes=2 * SPLINE_POINTS * SINGLE + 4 * DOUBLE, points=QUADRATURE,
+               distribute="chunks"),
     KernelKind("pair ratios", _PAIRS, "pair ratio input", "pair ratios", ("groups", "electron distances"),
-               length="electrons", flops=20, bytes=DOUBLE, points=QUADRATURE),
+               length="electrons", flops=20, bytes=DOUBLE, points=QUADRATURE, num_teams=False),
     KernelKind("ion ratios", _PAIRS, "ion ratio input", "ion ratios", ("groups", "ion distances"), length="atoms",
-               flops=20, bytes=DOUBLE, points=QUADRATURE),
+               flops=20, bytes=DOUBLE, points=QUADRATURE, num_teams=False),
 )  # fmt: skip
 """One batch of the non-local pseudopotential: an electron near an ion in each walker of the crowd."""
 JOB_POINTS = "reference electrons"
@@ -141,6 +177,7 @@ JOB_UPDATES = 2
 INITIAL_ORBITALS = KernelKind(
     "orbitals of one walker", _SPLINE, "point input", "point results", (*_SPLINE_ARRAYS,),
     flops=2 * SPLINE_POINTS * 10 + 60, bytes=2 * SPLINE_POINTS * SINGLE + 10 * SINGLE + 5 * DOUBLE,
+    distribute="chunks",
 )  # fmt: skip
 """`evaluateVGLMultiPos`, walker by walker in the initialisation."""
 
