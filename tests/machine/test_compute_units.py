@@ -75,6 +75,44 @@ def test_dependent_accesses_come_on_top_of_the_roofline(rig):
     assert device.rig.sim.now == pytest.approx(LATENCY + plain + 40 * 0.5e-6)
 
 
+def chain(teams, **more):
+    return Kernel("chain", None, threads_per_team=256, dependent_accesses=40.0, **more).launch(teams)
+
+
+@pytest.mark.parametrize(
+    ("teams", "waves"), [(1, 1), (FULL // 2, 1), (FULL, 1), (FULL + 1, 2), (2 * FULL, 2), (10 * FULL - 1, 10)]
+)
+def test_teams_that_find_no_place_at_once_make_their_dependent_accesses_later(rig, teams, waves):
+    device = Device(rig({"mem.latency": "0.5 us"}))
+    device.rig.run(lambda: device.run(chain(teams)))
+    assert device.rig.sim.now == pytest.approx(LATENCY + waves * 40 * 0.5e-6)
+
+
+@pytest.mark.parametrize(("flops", "hides"), [(1e2, "arithmetic"), (1e4, "accesses")])
+def test_later_teams_compute_while_others_wait_for_dependent_accesses(rig, flops, hides):
+    device = Device(rig({"mem.latency": "0.5 us"}))
+    spec, waves = device.compute.spec, 10
+    of_a_wave = 40 * 0.5e-6
+    arithmetic = spec.seconds_on_idle_device(Kernel("f", None, flops, 0.0, 256).launch(waves * FULL))
+    assert (arithmetic < (waves - 1) * of_a_wave) == (hides == "arithmetic")
+    taken = spec.seconds_on_idle_device(chain(waves * FULL, flops_per_iteration=flops))
+    assert taken == pytest.approx(of_a_wave + max(arithmetic, (waves - 1) * of_a_wave))
+
+
+def test_the_places_that_a_last_wave_leaves_are_for_others(rig):
+    device = Device(rig({"gpu.placement": "shared", "mem.latency": "0.5 us", "launch.latency": "0 s"}))
+    ends = device.rig.together(*[lambda: device.run(chain(FULL // 2 * 3))] * 2)
+    assert ends == pytest.approx([3 * 40 * 0.5e-6] * 2), "one and a half waves each: two alone, three together"
+
+
+@pytest.mark.parametrize("parts", [2, 16])
+def test_dependent_accesses_of_many_teams_take_as_long_in_several_kernels_as_in_one(rig, parts):
+    device = Device(rig({"gpu.placement": "shared", "mem.latency": "0.5 us", "launch.latency": "0 s"}))
+    whole = device.compute.spec.seconds_on_idle_device(chain(32 * FULL))
+    ends = device.rig.together(*[lambda: device.run(chain(32 * FULL // parts))] * parts)
+    assert ends == pytest.approx([whole] * parts)
+
+
 def test_a_launch_may_take_a_serial_time_besides(device):
     alone = device.compute.spec.seconds_on_idle_device(FLOPS.launch(4))
     device.rig.run(lambda: device.run(FLOPS.launch(4), serial_s=3e-6))

@@ -111,6 +111,15 @@ def test_kernels_side_by_side_never_exceed_what_the_device_can_do(teams: int, in
     assert launch.teams * at_once <= max(teams, SMS * V100.limits.resident_teams(launch)) * (1 + 1e-9)
 
 
+@given(teams=st.integers(1, 20_000), accesses=st.floats(1, 100), flops=st.floats(0, 1e4))
+def test_teams_keep_their_places_while_they_wait_for_dependent_accesses(
+    teams: int, accesses: float, flops: float
+) -> None:
+    launch = Kernel("chain", None, flops, 64.0, 128, dependent_accesses=accesses).launch(teams)
+    occupied = teams / RESIDENT * accesses * LATENCY
+    assert V100.demand(launch) * seconds(launch) >= occupied * (1 - 1e-9)
+
+
 @given(teams=st.integers(1, 3000), flops=st.floats(0, 1e4))
 def test_without_a_number_of_loads_teams_that_keep_an_sm_busy_draw_all_that_goes_into_it(
     teams: int, flops: float

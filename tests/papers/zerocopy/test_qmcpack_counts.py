@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.papers.zerocopy.qmcpack import QmcpackSetup
+from offloadrt.papers.zerocopy.qmcpack import QmcpackSetup, structure
 from offloadrt.papers.zerocopy.qmcpack.counts import START_UP_ALLOCATIONS, START_UP_COPIES, Plan, part
+from offloadrt.papers.zerocopy.qmcpack.inputs import Inputs
+from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES
+from offloadrt.papers.zerocopy.qmcpack.structure import KernelKind
 from offloadrt.study.errors import ParameterError
 
 
@@ -85,3 +88,31 @@ def test_parts_add_up(total: int, of: int) -> None:
     parts = [part(total, number, of) for number in range(of)]
     assert sum(parts) == total
     assert max(parts) - min(parts) <= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "walkers", "teams", "turns"),
+    [
+        (structure.GRADIENT, 2048, 2048, 1),  # num_teams(nw)
+        (structure.DISTANCES, 10, 30, 1),  # num_teams(nw * num_teams): 1152 electrons are three chunks
+        (structure.PRODUCT, 10, 5760, 1),  # num_teams(batch_count * n)
+        (structure.PAIRS, 10, 10, 1),  # no num_teams
+        (structure.PAIRS, 2048, 912, 3),
+        (structure.JOB[3], 512, 912, 7),  # 12 points for each walker
+        (structure.RANK_ONE, 1, 912, 1),  # a combined directive with 576 * 576 iterations
+        (structure.ACCEPT, 257, 2, 1),  # a combined directive with one iteration for each walker
+    ],
+    ids=lambda value: value.name if isinstance(value, KernelKind) else None,
+)
+def test_directives_say_how_many_teams_there_are(kind: KernelKind, walkers: int, teams: int, turns: int) -> None:
+    size = SIZES["S24"]
+    assert (kind.teams(size, walkers), kind.turns(size, walkers)) == (teams, turns)
+
+
+def test_a_team_makes_its_dependent_accesses_for_each_iteration_of_distribute() -> None:
+    inputs, size = Inputs.at(), SIZES["S24"]
+    once, thrice = (inputs.accesses_of(structure.PAIRS, size, walkers) for walkers in (912, 2048))
+    assert thrice == 3 * once
+    assert structure.PAIRS.rounds(size) == 5, "1152 electrons, 256 at a time"
+    assert structure.DISTANCES.rounds(size) == 2, "a chunk of 512"
+    assert structure.RANK_ONE.rounds(size) == 1

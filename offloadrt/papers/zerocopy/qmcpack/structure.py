@@ -34,7 +34,10 @@ them for each compute unit (rtl.cpp, getNumBlocks), and has a team take several 
 
 @attrs.frozen
 class KernelKind:
-    """One target region; `to` and `from_` name the arrays that its clauses transfer always, `uses` other ones."""
+    """One target region; `to` and `from_` name the arrays that its clauses transfer always, `uses` other ones.
+
+    Wide because it has one field for each thing that the source says of a region.
+    """
 
     name: str
     source: str
