@@ -75,9 +75,8 @@ class ComputeSpec:
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
         Dependent accesses come on top of the roofline: nothing hides those of the teams that find a place at once. Each
-        team makes them, and a place is free for the next team only when they are over (NVIDIA's wave quantization;
-        AMD's GPUOpen, Occupancy explained): those of later waves of teams hide behind the roofline of others, or the
-        roofline behind them.
+        team makes them, and a place is free for the next team only when they are over (wave quantization, as in
+        `_filled`): those of later waves of teams hide behind the roofline of others, or the roofline behind them.
         """
         roofline, chain = self._roofline(launch), self._chain(launch)
         if not chain:
