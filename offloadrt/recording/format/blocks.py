@@ -26,6 +26,17 @@ class HostBlock:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
 
 
+@attrs.frozen
+class ArrayPlace:
+    """What has become of an array: its number in the recording's table, and the address where it begins.
+
+    Both are known at the end only: an array may have grown downwards, or into another one.
+    """
+
+    number: int
+    address: int
+
+
 @attrs.define(eq=False)
 class HostArrays:
     """The arrays of the host, as far as they are known: allocations, globals, and what items span besides.
@@ -109,18 +120,18 @@ class HostArrays:
             place = found[0] - 1
         return blocks[::-1]
 
-    def table(self) -> tuple[tuple[RecordedArray, ...], list[int]]:
-        """Return the arrays without those that became a part of others, and the new number of each."""
+    def table(self) -> tuple[tuple[RecordedArray, ...], list[ArrayPlace]]:
+        """Return the arrays without those that became a part of others, and the new place of each number."""
         places: dict[int, int] = {}
-        numbers: list[int] = []
+        known: list[ArrayPlace] = []
         arrays: list[RecordedArray] = []
         for block in self.used:
             if id(block) not in places:
                 places[id(block)] = len(arrays)
                 name = block.name or f"{block.origin} {block.nbytes} B"
                 arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer, block.own))
-            numbers.append(places[id(block)])
-        return tuple(arrays), numbers
+            known.append(ArrayPlace(places[id(block)], block.address))
+        return tuple(arrays), known
 
 
 @attrs.frozen
