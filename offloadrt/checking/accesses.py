@@ -61,6 +61,7 @@ class Access:
     name: str
     role: Role = ""
     block: WatchedBlock | None = None
+    atomic: bool = False
 
     @property
     def site(self) -> tuple[str, str]:

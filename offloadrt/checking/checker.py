@@ -173,19 +173,21 @@ class Checker:
 
     def _host_used(self, event: ev.HostUsed) -> None:
         verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
-        did = f"{verb} {event.array.name} on the host"
-        self._host_access(event.array, event.begin, event.nbytes, event.writes, event.exact, did)
+        did = f"{verb} {event.array.name} on the host" + (" atomically" if event.atomic else "")
+        self._host_access(event.array, event.begin, event.nbytes, event.writes, event.exact, did, atomic=event.atomic)
 
     def _host_access(
-        self, array: HostArray, begin: int, nbytes: int, writes: bool | None, exact: bool, did: str, judged: bool = True
-    ) -> None:
+        self, array: HostArray, begin: int, nbytes: int, writes: bool | None, exact: bool, did: str, judged: bool = True,
+        atomic: bool = False,
+    ) -> None:  # fmt: skip
         if not nbytes:
             return
         if (where := self._line(strand := self._strands.current())) and not self._has_lines:
             where = f"after {where}"  # a recording says which directive came before
         access = Access(
-            HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did, where, self.sim.now, array.name
-        )
+            HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did, where, self.sim.now, array.name,
+            atomic=atomic,
+        )  # fmt: skip
         if writes is not None or exact:  # else it is not known whether anything is done to it
             self._races.access(access)
         if not judged:

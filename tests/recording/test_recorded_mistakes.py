@@ -54,6 +54,10 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
         (8, [("map beyond the array", "table", "long"), ("map beyond the array", "table", "")]),
         (9, [("outside of what is mapped", "memory", "host's")]),
         (10, [("outside of what is mapped", "memory", "nowhere")]),
+        (11, [("outside of what is mapped", "memory", "far")]),
+        (12, []),
+        (13, [("race", "a on the host", "")]),
+        (14, []),
     ],
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:

@@ -11,13 +11,14 @@ import numpy as np
 from offloadrt.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
 from offloadrt.recording.format.recording import NONE, Column, OmptOperation
 from offloadrt.recording.format.separate_copies import SeparateCopies
-from offloadrt.recording.format.slots import EXACT, MAYBE_STORED, Row, a_of
+from offloadrt.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
 _LINK: Final = 1
 """OMP_DECLARE_TARGET_LINK among the flags of an entry."""
 Touch = tuple[HostBlock, int, int, int]
-"""Array, address, bytes, loads (1) or stores (2); plus 4: each byte; 8: code that nobody watched may have stored."""
+"""Array, address, bytes, loads (1) or stores (2); plus 4: each byte; 8: code that nobody watched may have stored;
+16: atomically."""
 
 
 @attrs.define(eq=False)
@@ -54,7 +55,7 @@ class MemoryEvents:
             low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
             if low < high:
                 pending.append((block, low, high - low, kind))
-                self.copies.host(block, low, high - low, kind & ~EXACT)
+                self.copies.host(block, low, high - low, kind & (LOADS | STORES))
 
     def has_touches(self, thread: int) -> bool:
         return bool(self._pending.get(thread))
