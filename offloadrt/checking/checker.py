@@ -177,17 +177,24 @@ class Checker:
         self._host_access(event.array, event.begin, event.nbytes, event.writes, event.exact, did, atomic=event.atomic)
 
     def _host_access(
-        self, array: HostArray, begin: int, nbytes: int, writes: bool | None, exact: bool, did: str, judged: bool = True,
+        self,
+        array: HostArray,
+        begin: int,
+        nbytes: int,
+        writes: bool | None,
+        exact: bool,
+        did: str,
+        judged: bool = True,
         atomic: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not nbytes:
             return
         if (where := self._line(strand := self._strands.current())) and not self._has_lines:
             where = f"after {where}"  # a recording says which directive came before
+        now, end = self.sim.now, begin + nbytes
         access = Access(
-            HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did, where, self.sim.now, array.name,
-            atomic=atomic,
-        )  # fmt: skip
+            HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, array.name, atomic=atomic
+        )
         if writes is not None or exact:  # else it is not known whether anything is done to it
             self._races.access(access)
         if not judged:

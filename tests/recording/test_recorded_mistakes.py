@@ -58,6 +58,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
         (12, []),
         (13, [("race", "a on the host", "")]),
         (14, []),
+        (15, [("uninitialised data", "second", "halves")]),
     ],
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:

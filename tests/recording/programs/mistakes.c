@@ -99,6 +99,13 @@ static void host_threads(int *a, int atomically) {
   a[5]++;
 }
 
+/* Two pointers into one array, each mapped for itself; nothing has written what the second one has on the device. */
+static void halves(int *a) {
+  int *first = a, *second = a + N / 2;
+#pragma omp target map(tofrom : first[0 : 10]) map(alloc : second[0 : 10]) /* halves */
+  second[2] = second[1] + first[1];
+}
+
 int main(int argc, char **argv) {
   int *a = calloc(N, sizeof *a), sum = 0;
   switch (argc > 1 ? atoi(argv[1]) : 0) {
@@ -125,7 +132,8 @@ int main(int argc, char **argv) {
     break;
   case 12: kept_there(a); break;
   case 13: host_threads(a, 0); break;
-  case 14: host_threads(a, 1);
+  case 14: host_threads(a, 1); break;
+  case 15: halves(a);
   }
   printf("%d\n", sum + counter);
   free(a);
