@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
+from replaying import replayed
 
 from offloadrt.recording.format import (
     NotARecording,
@@ -18,6 +19,7 @@ from offloadrt.recording.format import (
     convert,
 )
 from offloadrt.recording.format.recording import Step
+from offloadrt.runtime.mapping.map_type import ATTACH
 
 X, DEVICE = 0x10000, 0x9000000
 
@@ -93,6 +95,34 @@ def test_sections_that_overlap_are_one_array(tmp_path: Path) -> None:
     recording = only(program.recorded(tmp_path))
     assert [(array.address, array.nbytes) for array in recording.dictionaries.arrays] == [(X, 300)]
     assert recording.columns["item.array"].tolist() == [0, 0, 0]
+
+
+def test_places_in_an_array_are_those_in_the_array_that_it_becomes(tmp_path: Path) -> None:
+    """An array of unknown origin grows downwards when a later map begins before it."""
+    used = {"host": X, "dev": DEVICE, "size": 100, "ldB": 100, "stB": 0, "rd": (4, 1), "wr": (0, 0)}
+    program = RawProgram()
+    program.directive(KERNEL, (X, 100, PARAM), cost={"arrays": [used]})
+    program.touches(X, 100, 1)
+    program.directive(BEGIN, (X - 50, 100, TO))
+    recording = only(program.recorded(tmp_path))
+    assert [(array.address, array.nbytes) for array in recording.dictionaries.arrays] == [(X - 50, 150)]
+    assert recording.columns["use.offset"].tolist() == recording.columns["touch.offset"].tolist() == [50]
+
+
+def test_a_null_pointer_that_is_mapped_with_a_size_is_an_array_at_zero(tmp_path: Path) -> None:
+    program = RawProgram()
+    program.directive(KERNEL, (0, 4, PARAM), (0, 0, PARAM), ops=[("alloc", 0, DEVICE, 4), ("delete", DEVICE, 0, 0)])
+    recording = program.recorded(tmp_path)
+    assert [(array.address, array.nbytes) for array in only(recording).dictionaries.arrays] == [(0, 4)]
+    outcome = replayed(recording).outcome
+    assert outcome.agrees and outcome.equal == 1
+
+
+def test_an_attached_pointer_says_nothing_of_the_size_of_what_it_points_to(tmp_path: Path) -> None:
+    program = RawProgram()
+    pointer = {"base": 0x8000, "begin": X, "size": 8, "type": ATTACH, "name": ";p;app.c;1;1;;"}
+    program.directive(BEGIN, (X, 4, TO), pointer)
+    assert [array.nbytes for array in only(program.recorded(tmp_path)).dictionaries.arrays] == [4]
 
 
 def test_a_program_that_crashed_has_a_recording_that_says_so(tmp_path: Path) -> None:
