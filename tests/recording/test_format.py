@@ -111,7 +111,8 @@ def test_places_in_an_array_are_those_in_the_array_that_it_becomes(tmp_path: Pat
 
 def test_a_null_pointer_that_is_mapped_with_a_size_is_an_array_at_zero(tmp_path: Path) -> None:
     program = RawProgram()
-    program.directive(KERNEL, (0, 4, PARAM), (0, 0, PARAM), ops=[("alloc", 0, DEVICE, 4), ("delete", DEVICE, 0, 0)])
+    operations = [("alloc", 0, DEVICE, 4), ("delete", DEVICE, 0, 0)]
+    program.directive(KERNEL, (0, 4, PARAM), (0, 0, PARAM), ops=operations, cost={"f64": 1})
     recording = program.recorded(tmp_path)
     assert [(array.address, array.nbytes) for array in only(recording).dictionaries.arrays] == [(0, 4)]
     outcome = replayed(recording).outcome
