@@ -53,7 +53,7 @@ def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Pa
     program = RawProgram()
     for cost in ({"arrays": [used]}, {}):
         program.directive(KERNEL, (block, 4, TO | PARAM), cost=cost)
-    program.directive(KERNEL, (block, 64, TO | PARAM), cost={})
+    program.directive(KERNEL, (block, 16, TO | PARAM), cost={})
     assert not said_of(program.recorded(tmp_path))
 
 
