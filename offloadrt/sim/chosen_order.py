@@ -70,37 +70,38 @@ class ChosenOrder:
     def popleft(self) -> Any:
         if self.first:
             return self.first.popleft()
+        sim, heap, woken = self.sim, self._heap, self.woken
         while True:
             if self.held:
-                self._let_go(self.sim.now)
-            if (item := self._timeout()) is not None:
+                self._let_go(sim.now)
+            is_due = heap and heap[0][0] <= sim.now
+            if (is_due or self.control) and (item := self._timeout()) is not None:
                 return item
-            woken, timers = len(self.woken), self._timers()
-            if not woken:
-                if not timers:
-                    self._advance()
-                    continue
-                actor = self._take(timers[self._chosen([timer[2] for timer in timers]) if len(timers) > 1 else 0])
-            elif not timers and woken == 1:
-                actor = self.woken.pop(0)[1]
-            else:
-                among = [entry[1] for entry in self.woken] + [timer[2] for timer in timers]
-                place = self._chosen(among)
-                actor = self.woken.pop(place)[1] if place < woken else self._take(timers[place - woken])
+            count = len(woken)
+            if not count and not is_due:
+                self._advance()
+                continue
+            timers = self._timers() if is_due or (self._reach and heap) else []
+            place = 0
+            if count + len(timers) > 1:
+                place = self._chosen([entry[1] for entry in woken] + [timer[2] for timer in timers])
+            actor = woken.pop(place)[1] if place < count else self._take(timers[place - count])
             if self._delay is None or not self._held_back(actor, self._delay):
                 return actor
 
     # ------------------------------------------------------------------ who is due
     def _timeout(self) -> Any:
         """Take what is due now and is no choice: a fence, a cancellation or a timeout. None if there is none."""
-        sim, heap = self.sim, self._heap
-        if heap and heap[0][0] <= (now := sim.now):
-            due = [timer for timer in heap if timer[0] <= now and (timer[1] <= 0 or not timer[2].is_actor)]
-            if due:
+        heap, now = self._heap, self.sim.now
+        if heap and heap[0][0] <= now:
+            if _is_timeout(timer := heap[0]):  # of all timers the least, so of those due as well
+                self._striking = timer
+                return self._take(timer)
+            if len(heap) > 1 and (due := [timer for timer in heap if timer[0] <= now and _is_timeout(timer)]):
                 self._striking = timer = min(due, key=_order)
                 return self._take(timer)
         for position, item in enumerate(self.control):
-            if not self._on_its_way(item.target, (sim.now, inf)):
+            if not self._on_its_way(item.target, (now, inf)):
                 del self.control[position]
                 return item
         return None
@@ -113,23 +114,24 @@ class ChosenOrder:
         return any(timer[2] is actor and timer[0] <= now and timer[:2] <= before for timer in self.sim.heap)
 
     def _timers(self) -> list[Timer]:
-        """Return the timers that can be chosen beside those woken: whose time comes within reach, in order."""
-        heap, limit = self._heap, self.sim.now
-        if self._reach:
-            sim = self.sim
-            earliest = min(heap[0][0] if heap else inf, self.woken[0][0] if self.woken else inf)
-            if earliest > sim.now:
-                return []
+        """Return the timers that can be chosen beside those woken: whose time comes within reach, in order.
+
+        To be asked when somebody may go on, and no timeout is due.
+        """
+        heap, woken, now = self._heap, self.woken, self.sim.now
+        if not self._reach:
+            timers = [timer for timer in heap if timer[0] <= now]
+        else:
+            earliest = min(heap[0][0], woken[0][0]) if woken else heap[0][0]
             limit = earliest + self._reach
-            for timer in heap:  # nobody overtakes a timeout
-                if timer[0] <= limit and (timer[1] <= 0 or not timer[2].is_actor):
-                    limit = nextafter(timer[0], -inf)
+            timers = [timer for timer in heap if timer[0] <= limit]
+            for timer in timers:  # nobody overtakes a timeout
+                if _is_timeout(timer):
+                    limit = min(limit, nextafter(timer[0], -inf))
             if self.held:
-                limit = min(limit, max(min(self.held, key=_since)[0], sim.now))
+                limit = min(limit, max(min(self.held, key=_since)[0], now))
             limit = max(limit, earliest)
-        if not heap or heap[0][0] > limit:
-            return []
-        timers = [timer for timer in heap if timer[0] <= limit]
+            timers = [timer for timer in timers if timer[0] <= limit]
         if len(timers) > 1:
             timers.sort(key=_order)
         return timers
@@ -206,6 +208,11 @@ class ChosenOrder:
         if self.sim.violation is None:
             name = getattr(self.strategy, "name", type(self.strategy).__name__)
             self.sim.violation = BadChoice(f"strategy {name!r}: {what}")
+
+
+def _is_timeout(timer: Timer) -> bool:
+    """Tell whether a timer is no actor's own: of a fence, a cancellation or a timeout."""
+    return timer[1] <= 0 or not timer[2].is_actor
 
 
 def _order(timer: Timer) -> tuple[float, int]:

@@ -86,7 +86,6 @@ def service(
     context = copy_context()
     coroutine: Any = _serve(actor, fn, args, ended)
     actor.detached = True
-    actor.trap = None
     context.run(coroutine.send, None)  # up to its first turn
     actor.send = partial(context.run, coroutine.send)
 

@@ -108,7 +108,7 @@ async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
         return
     actor = Actor(sim, sim.next_index(), name, daemon=False)
     actor.task = task
-    actor.send = actor.wake
+    actor.belong_to_trio()
     _register(actor)
     token = SELF.set(actor)
     try:
@@ -148,7 +148,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
     if sim.turbo:
         await actor.leave_trio()
     else:
-        actor.send = actor.wake
+        actor.belong_to_trio()
         await awaitable(_yield(actor.trap))
     try:
         if hasattr(fn, "__code__") and iscoroutinefunction(fn):
