@@ -12,7 +12,7 @@ import types
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import CO_COROUTINE
 from typing import Any, Protocol
 
 from trio.lowlevel import (
@@ -73,6 +73,18 @@ class Caretaker:
         return return_to_trio
 
 
+def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
+    """Mark an actor's ``async def`` function as one in which Ctrl-C may strike; False for anything else.
+
+    A function that is marked itself needs no frame around it.
+    """
+    code = getattr(fn, "__code__", None)
+    if code is None or not code.co_flags & CO_COROUTINE:
+        return False
+    disable_ki_protection(fn)
+    return True
+
+
 # ---------------------------------------------------------------------- services
 def _end() -> None:
     """Raise, where a service waits when the run is over, what ends it without anybody being told."""
@@ -103,8 +115,7 @@ async def _serve(
     sim = actor.sim
     SELF.set(actor)
     await _turn()
-    if hasattr(fn, "__code__") and iscoroutinefunction(fn):
-        disable_ki_protection(fn)
+    lets_ctrl_c_in(fn)
     try:
         await fn(*args)
     except Expired:

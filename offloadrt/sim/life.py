@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
-from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 import trio
@@ -13,7 +12,7 @@ from trio.lowlevel import current_task, disable_ki_protection
 
 from offloadrt.sim import story
 from offloadrt.sim.actor import SELF, Actor, Scheduler, awaitable, uninterrupted
-from offloadrt.sim.daemons import Dormant, ServedBox, service
+from offloadrt.sim.daemons import Dormant, ServedBox, lets_ctrl_c_in, service
 from offloadrt.sim.errors import Expired
 
 T = TypeVar("T")
@@ -151,9 +150,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         actor.belong_to_trio()
         await awaitable(_yield(actor.trap))
     try:
-        if hasattr(fn, "__code__") and iscoroutinefunction(fn):
-            # Ctrl-C may strike in the user's code. A function that is marked itself needs no frame around it.
-            disable_ki_protection(fn)
+        if lets_ctrl_c_in(fn):
             actor.value = await fn(*args)
         else:
             actor.value = await _interruptible(fn, args)

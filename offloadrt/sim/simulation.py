@@ -60,10 +60,10 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
+        "_nursery", "_paused", "_rng", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
         "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents",
         "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready",
-        "rng", "running", "seed", "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo",
+        "running", "seed", "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo",
         "violation",
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ class Simulation(trio.abc.Clock):
         self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
         self.seed = seed
-        self.rng = np.random.default_rng(seed)
+        self._rng: np.random.Generator | None = None
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
@@ -131,6 +131,13 @@ class Simulation(trio.abc.Clock):
         self._trampoline = Trampoline(self, slice)
 
     # ------------------------------------------------------------------ for programs
+    @property
+    def rng(self) -> np.random.Generator:
+        """Return the run's random generator, made at its first use: most runs draw nothing."""
+        if self._rng is None:
+            self._rng = np.random.default_rng(self.seed)
+        return self._rng
+
     def move_on_after(self, dt: float) -> TimeoutScope:
         """``with sim.move_on_after(dt) as scope``: leave the body after ``dt`` virtual seconds; ``scope.timed_out``."""
         return TimeoutScope(self, dt, fail=False)
