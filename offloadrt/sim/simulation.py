@@ -175,15 +175,18 @@ class Simulation(trio.abc.Clock):
             raise SimulationError("spawn: the simulation is not running")
         return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
 
-    def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str) -> Actor:
+    def spawn_service(
+        self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, waits_first: bool = True
+    ) -> Actor:
         """Start a daemon whose ``fn`` uses nothing of Trio, no nursery, and waits for nothing in its clean-up.
 
-        Before anything that others can notice, it gets a message from a mailbox of its own.
+        Before anything that others can notice, it gets a message from a mailbox of its own, unless ``waits_first`` is
+        False: then strategies choose when it begins.
         So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
         """
         if self._service is None:
             raise SimulationError("spawn_service: the simulation is not running")
-        return life.start_service(self, self._service, fn, args, name)
+        return life.start_service(self, self._service, fn, args, name, waits_first)
 
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
