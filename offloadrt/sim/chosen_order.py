@@ -39,6 +39,8 @@ class ChosenOrder:
         self._delay: Callable[[Actor], float | None] | None = getattr(strategy, "delay", None)
         self._heap = sim.heap
         self._was_held: set[Actor] = set()
+        self._said: float | None = None
+        """How long the strategy holds back the actor that waits next, if it has been asked already."""
         self._striking: Timer = (-inf, 0, None)
         """The timer of the timeout that was handed out last."""
 
@@ -88,6 +90,22 @@ class ChosenOrder:
             actor = woken.pop(place)[1] if place < count else self._take(timers[place - count])
             if self._delay is None or not self._held_back(actor, self._delay):
                 return actor
+
+    def passes(self, actor: Actor, due: float, timer: Any) -> bool:
+        """Tell whether the running actor, about to wait until ``due``, is the next to go on whatever is chosen.
+
+        ``timer`` is what it would set, if it is a timeout. What the strategy says of an actor that goes on is asked
+        here, at the time for which it is; if that is to hold it back, its turn comes as that of any other.
+        """
+        sim, heap = self.sim, self._heap
+        if self.woken or self.first or self.held or self.control or (heap and heap[0][0] <= due + self._reach):
+            return False
+        if self._delay is None or timer is not None or not heap:
+            return True
+        before, sim.now = sim.now, due
+        self._said = self._asked(actor, self._delay)
+        sim.now = before
+        return self._said is None
 
     # ------------------------------------------------------------------ who is due
     def _timeout(self) -> Any:
@@ -174,17 +192,22 @@ class ChosenOrder:
             return False
         if not (self.woken or self.held or sim.heap):
             return False
+        seconds, self._said = self._said, None
+        if seconds is None and (seconds := self._asked(actor, delay)) is None:
+            return False
+        self.held.append((sim.now + seconds, actor))
+        return True
+
+    def _asked(self, actor: Actor, delay: Callable[[Actor], float | None]) -> float | None:
+        """Ask the strategy for how long to hold back an actor that goes on now, among others."""
         try:
-            if (seconds := delay(actor)) is None:
-                return False
-            if isfinite(seconds) and seconds >= 0.0:
-                self.held.append((sim.now + seconds, actor))
-                return True
+            if (seconds := delay(actor)) is None or (isfinite(seconds) and seconds >= 0.0):
+                return seconds
             what = f"returned {seconds!r}; it returns virtual seconds, or None"
         except Exception as error:
             what = f"raised {type(error).__name__}: {error}"
-        self._refuse(f"delay {what} at t={sim.now:.9g}, for {actor.name}")
-        return False
+        self._refuse(f"delay {what} at t={self.sim.now:.9g}, for {actor.name}")
+        return None
 
     def _chosen(self, ready: list[Actor]) -> int:
         """Ask the strategy, and return the place that it chooses.

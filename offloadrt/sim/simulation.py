@@ -25,6 +25,7 @@ from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
 from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
+from offloadrt.sim.chosen_order import ChosenOrder
 from offloadrt.sim.daemons import Caretaker, ServedBox
 from offloadrt.sim.errors import SimulationError, UnregisteredTask
 from offloadrt.sim.handovers import HandoverObserver, ready_queue
@@ -60,7 +61,7 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_rng", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
+        "_nursery", "_order", "_paused", "_rng", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
         "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents",
         "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready",
         "running", "seed", "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo",
@@ -91,6 +92,7 @@ class Simulation(trio.abc.Clock):
         self.handovers = handovers
         self.ready: Any = ready_queue(self, self.strategy, handovers)
         """Who goes on at this instant, in order; whoever ends an actor's wait appends it here."""
+        self._order: ChosenOrder | None = self.ready if isinstance(self.ready, ChosenOrder) else None
         self.timers_set = 0
         """Timers set so far, the same in both gears, and part of every result of a run. Each has the next number in the
         heap, so that of those due at one time the one set first comes first.
@@ -373,12 +375,16 @@ class Simulation(trio.abc.Clock):
         """
         self.timers_set = number = self.timers_set + 1
         # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
-        if number <= self.last_advance and self.running is actor and not self.ready and actor.trap is None:
-            heap = self.heap
-            if not heap or heap[0][0] > due:  # of two timers for one time the older comes first
+        heap = self.heap
+        if number <= self.last_advance and self.running is actor and actor.trap is None:
+            if (order := self._order) is not None:
+                passes = order.passes(actor, due, timer)
+            else:
+                passes = not self.ready and (not heap or heap[0][0] > due)  # of two for one time the older comes first
+            if passes:
                 self.now = due
                 return True
-        heappush(self.heap, (due, number, timer or actor))
+        heappush(heap, (due, number, timer or actor))
         if self.handovers is not None and self.running is not actor:
             self.handovers.handed_over(self, actor)
         return False
