@@ -35,7 +35,7 @@ class ChosenOrder:
         """Whom others have made ready, and since when."""
         self.held: list[tuple[float, Actor]] = []
         """Whom the strategy holds back, and until when."""
-        self._reach = float(getattr(strategy, "reach", 0.0))
+        self._reach = max(0.0, float(getattr(strategy, "reach", 0.0)))
         self._delay: Callable[[Actor], float | None] | None = getattr(strategy, "delay", None)
         self._heap = sim.heap
         self._was_held: set[Actor] = set()
@@ -112,12 +112,15 @@ class ChosenOrder:
         """Take what is due now and is no choice: a fence, a cancellation or a timeout. None if there is none."""
         heap, now = self._heap, self.sim.now
         if heap and heap[0][0] <= now:
-            if _is_timeout(timer := heap[0]):  # of all timers the least, so of those due as well
+            timer = heap[0]
+            if timer[1] <= 0 or not timer[2].is_actor:  # of all timers the least, so of those due as well
                 self._striking = timer
                 return self._take(timer)
-            if len(heap) > 1 and (due := [timer for timer in heap if timer[0] <= now and _is_timeout(timer)]):
-                self._striking = timer = min(due, key=_order)
-                return self._take(timer)
+            if len(heap) > 1:
+                due = [timer for timer in heap if timer[0] <= now and (timer[1] <= 0 or not timer[2].is_actor)]
+                if due:
+                    self._striking = timer = min(due, key=_order)
+                    return self._take(timer)
         for position, item in enumerate(self.control):
             if not self._on_its_way(item.target, (now, inf)):
                 del self.control[position]
@@ -141,17 +144,20 @@ class ChosenOrder:
             timers = [timer for timer in heap if timer[0] <= now]
         else:
             earliest = min(heap[0][0], woken[0][0]) if woken else heap[0][0]
-            limit = earliest + self._reach
-            timers = [timer for timer in heap if timer[0] <= limit]
-            for timer in timers:  # nobody overtakes a timeout
-                if _is_timeout(timer):
-                    limit = min(limit, nextafter(timer[0], -inf))
+            limit = reached = earliest + self._reach
+            timers = []
+            for timer in heap:
+                if timer[0] <= limit:
+                    if timer[1] > 0 and timer[2].is_actor:
+                        timers.append(timer)
+                    else:  # nobody overtakes a timeout
+                        limit = nextafter(timer[0], -inf)
             if self.held:
                 limit = min(limit, max(min(self.held, key=_since)[0], now))
-            limit = max(limit, earliest)
-            timers = [timer for timer in timers if timer[0] <= limit]
+            if limit < reached:
+                timers = [timer for timer in timers if timer[0] <= limit]
         if len(timers) > 1:
-            timers.sort(key=_order)
+            timers.sort()  # by time and number, which no two of them share
         return timers
 
     def _advance(self) -> None:
@@ -231,11 +237,6 @@ class ChosenOrder:
         if self.sim.violation is None:
             name = getattr(self.strategy, "name", type(self.strategy).__name__)
             self.sim.violation = BadChoice(f"strategy {name!r}: {what}")
-
-
-def _is_timeout(timer: Timer) -> bool:
-    """Tell whether a timer is no actor's own: of a fence, a cancellation or a timeout."""
-    return timer[1] <= 0 or not timer[2].is_actor
 
 
 def _order(timer: Timer) -> tuple[float, int]:

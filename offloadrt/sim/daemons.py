@@ -81,8 +81,17 @@ def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
     code = getattr(fn, "__code__", None)
     if code is None or not code.co_flags & CO_COROUTINE:
         return False
-    disable_ki_protection(fn)
+    if _MARKED.get(id(code)) is not code:
+        if len(_MARKED) >= _MOST_MARKED:
+            _MARKED.clear()
+        _MARKED[id(code)] = code
+        disable_ki_protection(fn)
     return True
+
+
+_MARKED: dict[int, Any] = {}
+"""The code of functions that are marked, by its id: actors run few functions, and marking one takes long."""
+_MOST_MARKED = 256
 
 
 # ---------------------------------------------------------------------- services

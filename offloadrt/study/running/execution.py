@@ -216,8 +216,8 @@ package.
 def patient_collector() -> Iterator[None]:
     """Look for cycles less often: a run makes many short-lived objects and hardly a cycle (6 % of a run).
 
-    Not too seldom: the cycles of some short runs together still lie in the processor's cache after 10,000 objects, and
-    no more after 50,000. Objects are not frozen: to ask whether the caller has frozen some takes a look at each of them.
+    Not too seldom: after 10,000 objects the cycles of some short runs still lie in the processor's cache, after 50,000
+    no more. Objects are not frozen: to ask whether the caller has frozen some takes a look at each of them.
     """
     before = gc.get_threshold()
     gc.set_threshold(10_000, 20, 50)
