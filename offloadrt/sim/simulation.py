@@ -256,6 +256,8 @@ class Simulation(trio.abc.Clock):
             self.expected = None
         elif self._watch.dormant:
             self._watch.unordered_pass()
+        else:
+            self._watch.count_pass()
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:

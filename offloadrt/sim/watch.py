@@ -37,7 +37,9 @@ class TrioWatch(trio.abc.Instrument):
         self.root: Task | None = None
         self.dormant = False
         """The run has begun, and no task of it can be waiting in Trio yet."""
-        self._passes: _Passes | None = None
+        self._counting = False
+        """Whether passes are counted: from the first wake-up that is Trio's own on."""
+        self._passes = 0
         self._woken_in = -1
         self._woken: Task | None = None
         self._wakes = 0
@@ -73,6 +75,11 @@ class TrioWatch(trio.abc.Instrument):
                 self.wake_up()
             self.sim.newborn = 0
 
+    def count_pass(self) -> None:
+        """Note that somebody asks for the time: once in each pass of its loop, before the tasks, that is Trio."""
+        if self._counting and task_in_a_step() is None:
+            self._passes += 1
+
     def task_scheduled(self, task: Task) -> None:
         sim = self.sim
         if task is sim.expected:
@@ -98,12 +105,10 @@ class TrioWatch(trio.abc.Instrument):
         if self._many_steps_at_one_instant():
             self._watchdog.fail(story.livelock(sim, self._wakes))
             return
-        if self._passes is None:
-            self._passes = _Passes()
-            trio.lowlevel.add_instrument(self._passes)
+        self._counting = True
         # Trio runs the tasks of one pass in random order. Whom a step wakes runs in the next pass, all others in this
         # one.
-        batch = self._passes.count + (waker is not None)
+        batch = self._passes + (waker is not None)
         other, self._woken = self._woken, task
         same_batch, self._woken_in = batch == self._woken_in, batch
         if same_batch and other is not None and not _cancelled(task) and not _cancelled(other):
@@ -158,16 +163,6 @@ class TrioWatch(trio.abc.Instrument):
             f"t={self.sim.now:g}: {task.name!r} {verb} something outside virtual time (a thread, socket, process or "
             f"signal); real time does not pass in a run: {HELP}"
         )
-
-
-class _Passes(trio.abc.Instrument):
-    """Counts the passes of Trio's run loop, from the first wake-up that is Trio's own on."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def before_io_wait(self, timeout: float) -> None:
-        self.count += 1
 
 
 def task_in_a_step() -> Task | None:
