@@ -55,11 +55,11 @@ def start_service(
     fn: Callable[..., Awaitable[Any]],
     args: tuple[Any, ...],
     name: str,
-    waits_first: bool,
+    chosen: bool,
 ) -> Actor:
     """Start a daemon that needs no Trio task in the gear ``turbo``."""
     actor = Actor(sim, sim.next_index(), name, daemon=True)
-    actor.waits_first = waits_first
+    actor.waits_first = not chosen
     if sim.turbo:
         _care_for(sim, nursery, actor, service(actor, fn, args, _unregister))
     else:

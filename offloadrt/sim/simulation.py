@@ -62,10 +62,9 @@ class Simulation(trio.abc.Clock):
 
     __slots__ = (
         "_nursery", "_order", "_paused", "_rng", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
-        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents",
-        "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready",
-        "running", "seed", "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo",
-        "violation",
+        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance",
+        "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready", "running", "seed",
+        "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
 
     def __init__(
@@ -177,18 +176,15 @@ class Simulation(trio.abc.Clock):
             raise SimulationError("spawn: the simulation is not running")
         return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
 
-    def spawn_service(
-        self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, waits_first: bool = True
-    ) -> Actor:
+    def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, chosen: bool = False) -> Actor:
         """Start a daemon whose ``fn`` uses nothing of Trio, no nursery, and waits for nothing in its clean-up.
 
-        Before anything that others can notice, it gets a message from a mailbox of its own, unless ``waits_first`` is
-        False: then strategies choose when it begins.
-        So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
+        Before anything that others can notice, it gets a message from a mailbox of its own; else it is ``chosen`` when
+        it begins. So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
         """
         if self._service is None:
             raise SimulationError("spawn_service: the simulation is not running")
-        return life.start_service(self, self._service, fn, args, name, waits_first)
+        return life.start_service(self, self._service, fn, args, name, chosen)
 
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
@@ -246,18 +242,15 @@ class Simulation(trio.abc.Clock):
         return life.adopt(self, name)
 
     # ------------------------------------------------------------------ the clock that Trio sees
-    def start_clock(self) -> None:
-        pass
+    def start_clock(self) -> None: ...
 
     def current_time(self) -> float:
         """Return the virtual time; Trio asks once in each pass of its loop, between the hook below and the tasks."""
         # The pass after a `reschedule` of the scheduler runs that one task; any other runs tasks that Trio has woken.
         if self.expected is not None:
             self.expected = None
-        elif self._watch.dormant:
-            self._watch.unordered_pass()
         else:
-            self._watch.count_pass()
+            self._watch.unordered_pass()
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
@@ -276,7 +269,7 @@ class Simulation(trio.abc.Clock):
         if self.violation is not None and not self.ending:
             return self._watchdog.fail(self.violation)
         if self.turbo:
-            return 0 if self._run_turbo() else self._quiescent()
+            return 0 if self._run_turbo() else self._watch.quiescent()
         ready, heap = self.ready, self.heap
         while True:
             if ready:
@@ -284,7 +277,7 @@ class Simulation(trio.abc.Clock):
             elif heap:
                 self.now, _, item = heappop(heap)
             else:
-                return self._quiescent()
+                return self._watch.quiescent()
             if item.is_actor:  # as Actor.wake does, without the call
                 self.expected = task = item.task
                 reschedule(task, GO)
@@ -322,14 +315,6 @@ class Simulation(trio.abc.Clock):
         if not fence.fired:
             remove(self.heap, fence)
         return sleep
-
-    def _quiescent(self) -> float:
-        """Say what is wrong when nothing is due, unless all actors have ended."""
-        if self.ending:
-            return self._watchdog.force_out()
-        if any(not actor.daemon for actor in self.actors.values()):
-            return self._watchdog.fail(self._watch.blocked_outside() or story.deadlock(self))
-        return inf
 
     # ------------------------------------------------------------------ for primitives
     @property
@@ -376,14 +361,14 @@ class Simulation(trio.abc.Clock):
         and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
         """
         self.timers_set = number = self.timers_set + 1
-        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
-        heap = self.heap
+        heap, order = self.heap, self._order
+        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
+        # timers for one time the older comes first.
         if number <= self.last_advance and self.running is actor and actor.trap is None:
-            if (order := self._order) is not None:
-                passes = order.passes(actor, due, timer)
-            else:
-                passes = not self.ready and (not heap or heap[0][0] > due)  # of two for one time the older comes first
-            if passes:
+            is_next = (
+                not (self.ready or (heap and heap[0][0] <= due)) if order is None else order.passes(actor, due, timer)
+            )
+            if is_next:
                 self.now = due
                 return True
         heappush(heap, (due, number, timer or actor))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from math import inf
 from typing import Any
 
 import trio
@@ -38,7 +39,7 @@ class TrioWatch(trio.abc.Instrument):
         self.dormant = False
         """The run has begun, and no task of it can be waiting in Trio yet."""
         self._counting = False
-        """Whether passes are counted: from the first wake-up that is Trio's own on."""
+        """Whether passes have to be counted: from the first wake-up that is Trio's own on."""
         self._passes = 0
         self._woken_in = -1
         self._woken: Task | None = None
@@ -63,8 +64,13 @@ class TrioWatch(trio.abc.Instrument):
         self.dormant = False
 
     def unordered_pass(self) -> None:
-        """Note that Trio runs tasks that the scheduler has not woken; these should be new actors only."""
-        if task_in_a_step() is not None:  # it is not Trio that asks for the time
+        """Note that Trio runs tasks that the scheduler has not woken; at first these should be new actors only."""
+        if (
+            not (self.dormant or self._counting) or task_in_a_step() is not None
+        ):  # it is not Trio that asks for the time
+            return
+        self._passes += 1
+        if not self.dormant:
             return
         self.dormant = False  # current_statistics asks the clock for the time
         runnable = current_statistics().tasks_runnable
@@ -74,11 +80,6 @@ class TrioWatch(trio.abc.Instrument):
             if runnable != self.sim.newborn:
                 self.wake_up()
             self.sim.newborn = 0
-
-    def count_pass(self) -> None:
-        """Note that somebody asks for the time: once in each pass of its loop, before the tasks, that is Trio."""
-        if self._counting and task_in_a_step() is None:
-            self._passes += 1
 
     def task_scheduled(self, task: Task) -> None:
         sim = self.sim
@@ -141,6 +142,15 @@ class TrioWatch(trio.abc.Instrument):
     def _limit(self) -> int:
         """Return after how many steps without virtual time advancing the run is stopped; many actors need more."""
         return self._livelock_limit + 1000 * len(self.sim.actors)
+
+    def quiescent(self) -> float:
+        """Say what is wrong when nothing is due, unless all actors have ended; return for how long Trio is to sleep."""
+        sim = self.sim
+        if sim.ending:
+            return self._watchdog.force_out()
+        if any(not actor.daemon for actor in sim.actors.values()):
+            return self._watchdog.fail(self.blocked_outside() or story.deadlock(sim))
+        return inf
 
     def blocked_outside(self) -> SimulationError | None:
         """Return an error if a task of the run waits for the world outside, where real time passes."""
