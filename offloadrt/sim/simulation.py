@@ -61,9 +61,9 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_order", "_paused", "_rng", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
+        "_nursery", "_order", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
         "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance",
-        "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready", "running", "seed",
+        "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready", "rng", "running", "seed",
         "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ class Simulation(trio.abc.Clock):
         self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
         self.seed = seed
-        self._rng: np.random.Generator | None = None
+        self.rng = np.random.default_rng(seed)
         self.observer = observer
         self.now = 0.0
         self.heap: list[Timer] = []
@@ -132,13 +132,6 @@ class Simulation(trio.abc.Clock):
         self._trampoline = Trampoline(self, slice)
 
     # ------------------------------------------------------------------ for programs
-    @property
-    def rng(self) -> np.random.Generator:
-        """Return the run's random generator, made at its first use: most runs draw nothing."""
-        if self._rng is None:
-            self._rng = np.random.default_rng(self.seed)
-        return self._rng
-
     def move_on_after(self, dt: float) -> TimeoutScope:
         """``with sim.move_on_after(dt) as scope``: leave the body after ``dt`` virtual seconds; ``scope.timed_out``."""
         return TimeoutScope(self, dt, fail=False)
@@ -242,7 +235,8 @@ class Simulation(trio.abc.Clock):
         return life.adopt(self, name)
 
     # ------------------------------------------------------------------ the clock that Trio sees
-    def start_clock(self) -> None: ...
+    def start_clock(self) -> None:
+        pass
 
     def current_time(self) -> float:
         """Return the virtual time; Trio asks once in each pass of its loop, between the hook below and the tasks."""
@@ -365,10 +359,11 @@ class Simulation(trio.abc.Clock):
         # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
         # timers for one time the older comes first.
         if number <= self.last_advance and self.running is actor and actor.trap is None:
-            is_next = (
-                not (self.ready or (heap and heap[0][0] <= due)) if order is None else order.passes(actor, due, timer)
-            )
-            if is_next:
+            if order is None:
+                passes = not self.ready and (not heap or heap[0][0] > due)
+            else:
+                passes = order.passes(actor, due, timer)
+            if passes:
                 self.now = due
                 return True
         heappush(heap, (due, number, timer or actor))

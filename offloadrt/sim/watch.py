@@ -65,9 +65,9 @@ class TrioWatch(trio.abc.Instrument):
 
     def unordered_pass(self) -> None:
         """Note that Trio runs tasks that the scheduler has not woken; at first these should be new actors only."""
-        if (
-            not (self.dormant or self._counting) or task_in_a_step() is not None
-        ):  # it is not Trio that asks for the time
+        if not (self.dormant or self._counting):
+            return
+        if task_in_a_step() is not None:  # it is not Trio that asks for the time
             return
         self._passes += 1
         if not self.dormant:
