@@ -19,7 +19,7 @@ async def ranks(
     run: Run,
     processes: Annotated[int, Range(1, 48)] = 4,
     threads: Annotated[int, Range(1, 1024)] = 2,
-    sharing: Literal["time_slices", "mps", "mig"] = "time_slices",
+    sharing: Literal["default", "time_slices", "concurrent", "mps", "mig"] = "default",
     instances: str = "3g.40gb 3g.40gb",
     n: Annotated[int, Range(1)] = 1 << 18,
     steps: Annotated[int, Range(1, 1_000_000)] = 8,
@@ -33,15 +33,18 @@ async def ranks(
     Parameters:
         processes: ranks, each with a runtime, a driver context and a device table of its own
         threads: host threads of each rank
-        sharing: how the ranks share the GPU: in time slices, as clients of MPS, or with MIG instances
+        sharing: how the ranks share the GPU: as by default (NVIDIA time_slices, AMD concurrent), in time slices, at one
+            time, as clients of MPS, or with MIG instances
         instances: into which MIG splits the GPU
         n: doubles in each thread's array
         steps: of the program
         teams: of each kernel; 216 of them fill the GPU
         phantom: sizes without numbers
     """
-    run.set("process.sharing", sharing)
-    run.set("mig.instances", instances)
+    if sharing != "default":
+        run.set("process.sharing", sharing)
+    if sharing == "mig":
+        run.set("mig.instances", instances)
 
     async def main(process: Process) -> None:
         async def body(t: omp.HostThread) -> None:

@@ -96,7 +96,7 @@ def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None 
     ``beside``: that of another process on the same device, whose kernel driver it has.
     """
     if machine.spec.text("driver.api") == "rocr":
-        return Rocr.of(machine, number)
+        return Rocr.of(machine, number, beside if isinstance(beside, Rocr) else None)
     return Driver.of(machine, number, beside if isinstance(beside, Driver) else None)
 
 

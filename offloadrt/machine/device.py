@@ -106,6 +106,8 @@ class _Shared:
     """The mailbox of who carries out prefetches; None until managed memory is in use."""
     queues: list[HardwareQueue] = attrs.field(factory=list)
     """The hardware queues of all processes."""
+    hsa_queues: list[HsaQueue] = attrs.field(factory=list)
+    """The HSA queues of all processes."""
     injector: Injector | None = None
     """Injects faults; None in a run without."""
 
@@ -154,8 +156,6 @@ class Device:
         self._spec = spec
         contexts, self.slicer = None, None
         if processes > 1:
-            if self.apu:
-                raise ProfileError(spec.path, "machine.apu", "is true: several processes on an APU are not emulated")
             contexts, self.slicer = shared_contexts(sim, index, spec, processes, trace)
         self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults, contexts)
         self.engines: dict[str, CopyEngines] = {}
@@ -171,7 +171,7 @@ class Device:
                 DmaRing(sim, index, number, ring, traffic, trace) for number in range(spec.count("dma.rings"))
             ]
             queues = spec.count("hsa.queues")
-            if (slots := spec.derived(slot_spec)) is not None:
+            if (slots := spec.derived(slot_spec)) is not None and queues * processes > slots.slots:
                 self.queue_slots = QueueSlots(sim, index, slots)
         else:
             for engines in spec.derived(engine_specs):
@@ -191,18 +191,25 @@ class Device:
         self.relay: PeerRelay | None = None
         """Carries copies to devices without a link; all discrete devices of a machine share one (``Peers``)."""
         self.next_ring: Callable[[], DmaRing] = itertools.cycle(self.rings).__next__
-        """Returns the DMA ring that is next in turn; only an APU has rings."""
+        """Returns the DMA ring whose turn it is in this process; only an APU has rings."""
         self._blits: dict[str, int] = {}
         self._born = sim.now
 
-    def of_process(self, number: int) -> Device:
-        """Return the device as the process with this number sees it; ``number`` counts those that share the device."""
+    def of_process(self, number: int, host_memory: HostMemory) -> Device:
+        """Return the device as the process with this number sees it; ``number`` counts those that share the device.
+
+        ``host_memory`` is that of the process.
+        """
         if number == self.process:
             return self
         view = copy.copy(self)
         view.process = number
         view.memory = self.memory.of_process(number)
         view.queues = self.queues.of_process(number)
+        view.hsa_queues = self.hsa_queues.of_process(number)
+        view.next_ring = itertools.cycle(self.rings).__next__
+        if self.faults is not None:
+            self.faults.mapped[number] = host_memory.mapped
         view.list_placements = tuple
         return view
 
@@ -318,7 +325,7 @@ class Device:
             **{ring.name: ring.statistics() for ring in self.rings},
             **({traffic.name: traffic.statistics()} if (traffic := self.compute.traffic) is not None else {}),
             **{queue.mailbox.name: queue.statistics() for queue in self._shared.queues},
-            **{queue.mailbox.name: queue.statistics() for queue in self.hsa_queues.queues},
+            **{queue.mailbox.name: queue.statistics() for queue in self._shared.hsa_queues},
             **({slots.mailbox.name: slots.statistics()} if (slots := self.queue_slots) is not None else {}),
             **({self.faults.handler.name: self.faults.statistics()} if self.faults is not None else {}),
         }
@@ -361,11 +368,14 @@ class Device:
         self._shared.queues.append(queue)
         return queue
 
-    def _make_hsa_queue(self, number: int) -> HsaQueue:
+    def _make_hsa_queue(self) -> HsaQueue:
+        """Make one more HSA queue; those of all processes are numbered together."""
         self.start()
-        queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born, self.queue_slots)
+        made = self._shared.hsa_queues
+        queue = HsaQueue(self.sim, self.index, len(made), self.compute.mailbox, self._born, self.queue_slots)
         queue.injector = self._shared.injector
         self.sim.spawn_service(queue.run, name=queue.mailbox.name)
+        made.append(queue)
         return queue
 
 

@@ -122,9 +122,9 @@ class Machine:
         view.process = number
         view.host_memory = self.host_memory.of_process(number)
         if split := self._instances:
-            view.devices = [split[number % len(split)].of_process(number // len(split))]
+            view.devices = [split[number % len(split)].of_process(number // len(split), view.host_memory)]
         else:
-            view.devices = [device.of_process(number) for device in self.devices]
+            view.devices = [device.of_process(number, view.host_memory) for device in self.devices]
         return view
 
     def _split(self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None) -> list[Device]:

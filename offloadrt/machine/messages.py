@@ -211,6 +211,7 @@ class PageFault(msgspec.Struct, frozen=True):
     high: int
     kernel: int
     cause: int
+    process: int = 0
 
 
 class FaultServed(msgspec.Struct, frozen=True):

@@ -107,7 +107,7 @@ class Trace:
         self._sim = sim
         self.handovers = handovers
         if handovers is not None:
-            handovers.position = self._position
+            handovers.position = lambda: self.count
         self.record = record
         self.sinks = tuple(sinks)
         self._pending: list[Any] = []
@@ -207,9 +207,6 @@ class Trace:
     @property
     def count(self) -> int:
         """Return how many events happened so far."""
-        return self._position()
-
-    def _position(self) -> int:
         return self._done + len(self._pending) // WIDTH
 
     @property

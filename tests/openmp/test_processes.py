@@ -272,10 +272,6 @@ def test_a_parallel_region_belongs_to_a_process():
         run.sim.run(lambda: run.parallel(scaled))
 
 
-def test_processes_are_a_whole_number_on_a_machine_that_has_them():
+def test_processes_are_a_whole_number():
     with pytest.raises(UserError, match="num_processes is 0"):
         _ = run_of(0).processes
-    apu = Run(machine="mi300a")
-    apu.configure(num_processes=2)
-    with pytest.raises(UserError, match=r"several processes on an APU are not emulated"):
-        _ = apu.processes

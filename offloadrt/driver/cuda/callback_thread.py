@@ -57,7 +57,7 @@ class CallbackThread:
     def __init__(self, machine: Machine, device: int) -> None:
         self._machine = machine
         self._sim = machine.sim
-        self.mailbox = Mailbox(machine.sim, f"device {device} callback thread")
+        self.mailbox = Mailbox(machine.sim, machine.named(f"device {device} callback thread"))
         self._spec = spec = machine.spec.read(CallbackSpec)
         names = numbered_from_the_second(self.mailbox.name, "thread")
         self._servers: Servers[RunHostFunction] = Servers(

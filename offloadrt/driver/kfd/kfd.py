@@ -1,11 +1,12 @@
 """The kernel driver of an APU (amdkfd): memory of the pool, page tables and prefaults.
 
-Its calls run in the calling host thread.  Three locks order them.  Who sets attributes of a range of host memory (a
-prefault does) takes the *mmap lock* of the process (``mmap_lock.py``) for writing, and for reading while it maps pages;
-first touches by the host and services of kernels' faults hold it for reading.  The *svms lock* keeps services and the
-setting of attributes apart all the while.  Allocations and frees that need the kernel, and the setting of attributes,
-hold the driver's *process lock*.  Memory of the pool never faults: the GPU's page table is filled in bulk when it is
-allocated.  The faults of kernels are served by ``page_fault_handler.py``.
+Its calls run in the calling host thread.  Three locks order them, and each process has its own.  Who sets attributes
+of a range of host memory (a prefault does) takes the *mmap lock* of the process (``mmap_lock.py``) for writing, and
+for reading while it maps pages; first touches by the host and services of kernels' faults hold it for reading.  The
+*svms lock* keeps services and the setting of attributes apart all the while.  Allocations and frees that need the
+kernel, and the setting of attributes, hold the driver's *process lock*.  Memory of the pool never faults: the GPU's
+page table is filled in bulk when it is allocated.  The faults of kernels are served by ``page_fault_handler.py``, for
+all processes in turn.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import attrs
 
 from offloadrt.driver.kfd.costs import KfdCosts
 from offloadrt.driver.kfd.mmap_lock import MmapLock
-from offloadrt.driver.kfd.page_fault_handler import PageFaultHandler
+from offloadrt.driver.kfd.page_fault_handler import AddressSpace, PageFaultHandler
 from offloadrt.machine import Block, Device, Machine, ProfileError
 from offloadrt.sim import Lock
 from offloadrt.sim.lock import LockStatistics
@@ -47,14 +48,26 @@ class KfdStatistics:
     """Waits for the lock of the process's ranges."""
 
 
-class Kfd:
-    """The kernel driver of one device.  Raises ProfileError when the machine is no APU.
+@attrs.define
+class _Counts:
+    """The counts of ``KfdStatistics`` as they grow, of all processes together."""
 
+    prefaults: int = 0
+    prefault_pages: int = 0
+    prefault_s: float = 0.0
+    cpu_faults: int = 0
+    unmapped: int = 0
+
+
+class Kfd:
+    """The kernel driver of one device, as one process calls it.  Raises ProfileError when the machine is no APU.
+
+    ``beside``: the driver as another process on the device calls it, with which it shares the page-fault handler.
     None of its coroutines counts as a call of the API: the library that calls them does the counting.
     Wide because it is the one list of the kernel driver's services and of the locks that they take.
     """
 
-    def __init__(self, machine: Machine, device: Device) -> None:
+    def __init__(self, machine: Machine, device: Device, beside: Kfd | None = None) -> None:
         if device.faults is None:
             raise ProfileError(machine.spec.path, "machine.apu", "is false, so that kfd has nothing to drive")
         self.machine = machine
@@ -63,35 +76,27 @@ class Kfd:
         self.costs = KfdCosts.of(machine.spec, device.pages.page_size)
         self.host_pages = machine.host_memory.pages
         """The CPU's page table: pages that the operating system has given to the program."""
-        suffix = f" {device.index}" if device.index else ""
-        flag = machine.spec.flag
-        self.mmap_lock = MmapLock(machine.sim, f"mmap lock{suffix}", uncontended=flag("mmap.uncontended"))
-        self.process_lock = Lock(machine.sim, f"kfd process lock{suffix}")
+        sim, flag, number = machine.sim, machine.spec.flag, device.index
+        self.mmap_lock = MmapLock(sim, machine.named("mmap lock", number), uncontended=flag("mmap.uncontended"))
+        self.process_lock = Lock(sim, machine.named("kfd process lock", number))
         uncontended = flag("process_lock.uncontended")
         self._process: AbstractAsyncContextManager[object] = nullcontext() if uncontended else self.process_lock
-        self.svms_lock = Lock(machine.sim, f"kfd svms lock{suffix}")
+        self.svms_lock = Lock(sim, machine.named("kfd svms lock", number))
         alone = flag("svms_lock.uncontended")
         self._svms: AbstractAsyncContextManager[object] = nullcontext() if alone else self.svms_lock
-        self._handler = PageFaultHandler(
-            machine,
-            device,
-            device.faults,
-            self.costs,
-            self.mmap_lock,
-            self._svms,
-            uncontended=flag("fault_handler.uncontended"),
-        )
+        if beside is None:
+            uncontended = flag("fault_handler.uncontended")
+            self._handler = PageFaultHandler(machine, device, device.faults, self.costs, uncontended=uncontended)
+            self._counts = _Counts()
+        else:
+            self._handler, self._counts = beside._handler, beside._counts
+        self._handler.serve_process(machine.process, AddressSpace(self.host_pages, self.mmap_lock, self._svms))
         self._host_time = machine.host_time
-        self._started = False
-        self._prefaults = self._prefault_pages = self._cpu_faults = self._unmapped = 0
-        self._prefault_s = 0.0
 
     def start(self) -> None:
-        """Spawn the page-fault handler and the device's own actors, once, within a run."""
-        if not self._started:
-            self._started = True
-            self.device.start()
-            self._handler.start()
+        """Spawn the page-fault handler and the device's own actors, unless somebody has, within a run."""
+        self.device.start()
+        self._handler.start()
 
     # Memory of the pool
 
@@ -149,9 +154,9 @@ class Kfd:
         """
         sim, entry = self.machine.sim, self.machine.sim.now
         new = await self._set_attributes(begin, nbytes)
-        self._prefaults += 1
-        self._prefault_pages += new
-        self._prefault_s += sim.now - entry
+        self._counts.prefaults += 1
+        self._counts.prefault_pages += new
+        self._counts.prefault_s += sim.now - entry
         if (trace := self.machine.trace) is not None:
             trace(events.Prefault, self.device.index, -1, sim.current.cause, nbytes, new)
         return new
@@ -209,7 +214,7 @@ class Kfd:
         for low, high in self.host_pages.missing(begin, nbytes):
             for piece in range(low - low % size, high, size):
                 populated += await self._host_fault(max(low, piece), min(high, piece + size), of_program)
-        self._cpu_faults += populated
+        self._counts.cpu_faults += populated
         return populated
 
     async def _host_fault(self, low: int, high: int, of_program: bool) -> int:
@@ -231,13 +236,14 @@ class Kfd:
         It takes no time: the ablation asks what the loss of translations costs, not what it costs to remove them.
         """
         gone = self.device.pages.remove(begin, begin + nbytes)
-        self._unmapped += gone
+        self._counts.unmapped += gone
         return gone
 
     def statistics(self) -> KfdStatistics:
-        """Return what the driver did so far."""
+        """Return what the driver did so far for all processes, and the waits for the locks of this one."""
+        counts = self._counts
         return KfdStatistics(
-            self._prefaults, self._prefault_pages, self._prefault_s, self._cpu_faults, self._unmapped,
+            counts.prefaults, counts.prefault_pages, counts.prefault_s, counts.cpu_faults, counts.unmapped,
             self.mmap_lock.statistics(), self.process_lock.statistics(), self.svms_lock.statistics(),
         )  # fmt: skip
 

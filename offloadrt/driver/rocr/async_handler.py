@@ -61,7 +61,8 @@ class AsyncHandler:
 
     def __init__(self, kfd: Kfd) -> None:
         machine = kfd.machine
-        self.mailbox = Mailbox(machine.sim, f"device {kfd.device.index} async handler")
+        name = f"device {kfd.device.index} async handler"
+        self.mailbox = Mailbox(machine.sim, machine.named(name))
         self._kfd = kfd
         self._machine = machine
         self._sim = machine.sim

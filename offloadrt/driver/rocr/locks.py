@@ -30,7 +30,7 @@ class RocrLocks:
         spec = self._machine.spec
         return HostLock(
             self._machine,
-            name + self._suffix,
+            self._machine.named(name + self._suffix),
             lock_policy(spec.text("driver.handoff")),
             self._handover,
             category="driver",

@@ -68,7 +68,7 @@ class QueueCalls:
             # Barrier and kernel go into the queue under one hold of its lock, so no other thread's packet comes
             # between.
             if unfinished is not None:
-                self._device.hsa_queues.queues[queue].submit(BarrierPacket(cause, unfinished))
+                self._device.hsa_queues.numbered(queue).submit(BarrierPacket(cause, unfinished))
             stream.submit(
                 KernelPacket(
                     number, stream, cause, launch, run, done, touching.ranges, touching.serial_s, touching.fault
@@ -87,7 +87,7 @@ class QueueCalls:
         lock = self.locks[number]
         await lock.enter(self._costs.barrier)
         try:
-            queue = self._device.hsa_queues.queues[number]
+            queue = self._device.hsa_queues.numbered(number)
             if stream.last is not None and not stream.last.is_set:
                 queue.submit(BarrierPacket(cause, stream.last))
             stream.note(done)
@@ -111,7 +111,7 @@ class QueueCalls:
         Raises DriverError.
         """
         try:
-            self._device.compute.spec.demand(launch)
+            self._device.compute.spec.limits.resident_teams(launch)
         except LaunchOutOfResources as error:
             failure = DriverError("queue_submit", INVALID_ARGUMENT, str(error))
             if (trace := self._machine.trace) is not None:

@@ -24,16 +24,17 @@ from offloadrt.sim import LockStatistics
 class Rocr:
     """The library on one device with all its calls; ``start`` it within a run.
 
+    ``beside`` is the library of another process on the same device, with which it shares the kernel driver.
     Wide because it is the one list of the library's calls; each group of calls is a class of its own.
 
     Raises ProfileError when the machine is no APU.
     """
 
-    def __init__(self, machine: Machine, device: Device) -> None:
+    def __init__(self, machine: Machine, device: Device, beside: Rocr | None = None) -> None:
         self.machine = machine
         self.sim = machine.sim
         self.device = device
-        self.kfd = Kfd(machine, device)
+        self.kfd: Kfd = Kfd(machine, device, None if beside is None else beside.kfd)
         self.costs = costs = machine.spec.read(RocrCosts)
         self.handler = AsyncHandler(self.kfd)
         self._started = False
@@ -69,9 +70,9 @@ class Rocr:
         self.memory_async_copy_by_kernel = copies.memory_async_copy_by_kernel
 
     @classmethod
-    def of(cls, machine: Machine, number: int = 0) -> Rocr:
+    def of(cls, machine: Machine, number: int = 0, beside: Rocr | None = None) -> Rocr:
         """Return the library on a machine's device ``number``."""
-        return cls(machine, machine.devices[number])
+        return cls(machine, machine.devices[number], beside)
 
     def start(self) -> None:
         """Spawn the actors of the device, the kernel driver and the library, once."""

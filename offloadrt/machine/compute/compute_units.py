@@ -297,7 +297,7 @@ class ComputeUnits:
         elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
             self._work(resident, 1, 1)
         elif faults.spec.xnack:
-            resident.missing = faults.missing(packet.touches)
+            resident.missing = faults.missing(packet)
             self._meet(resident, resident.missing)
         else:
             self._die(resident, faults)

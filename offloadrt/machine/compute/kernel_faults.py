@@ -20,7 +20,7 @@ import attrs
 from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics
 from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
-from offloadrt.machine.memory.page_table import PageTable, Ranges
+from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.messages import FaultServed, KernelPacket, PageFault
 from offloadrt.sim import Mailbox, Simulation
 
@@ -72,8 +72,9 @@ class Missing:
 class KernelFaults:
     """The faults of one device's kernels; ``pages`` is its page table, ``handler`` the mailbox of who serves them.
 
-    No service reaches beyond the memory that the program has (``mapped``), as the kernel driver's ranges end with the
-    mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).
+    No service reaches beyond the memory that the program has (``mapped``, by process), as the kernel driver's ranges
+    end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).  Each process has
+    a page table of its own on a real GPU.  Here one stands for all, since no two processes share an address.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class KernelFaults:
         self.spec = spec
         self.translates_slowly = spec.small_pages < 1.0 and not huge
         """Whether kernels are slower in host memory, whose pages are small."""
-        self._of_program = mapped
+        self.mapped = {0: mapped}
         self.handler = Mailbox(sim, f"device {device} page fault handler")
         self.injector: Injector | None = None
         self._device = device
@@ -94,16 +95,16 @@ class KernelFaults:
         self._wait_s = 0.0
         self._born = sim.now
 
-    def missing(self, touches: Ranges) -> Missing:
-        """Return what a kernel that touches these ranges has to fault in; something of them must be missing."""
+    def missing(self, packet: KernelPacket) -> Missing:
+        """Return what a kernel has to fault in; something of what it touches must be missing."""
         size, seen, total = self.spec.range, PageTable(self.spec.range), 0
         # Two arguments may touch the same range, which one service maps: `seen` counts it once.
         pieces: list[tuple[int, int]] = []
-        for touched in touches:
+        for touched in packet.touches:
             for low, high in self.pages.missing(*touched):
                 pieces += seen.missing(low, high - low)
                 total += seen.insert(low, high)
-        return Missing(pieces, size, self._of_program, total, 0, pieces[0][0])
+        return Missing(pieces, size, self.mapped[packet.stream.process], total, 0, pieces[0][0])
 
     def violation(self, packet: KernelPacket) -> AccessFault:
         """Return the fault on the first missing page, which kills the kernel."""
@@ -114,7 +115,7 @@ class KernelFaults:
 
     def raise_fault(self, low: int, high: int, packet: KernelPacket) -> int:
         """Ask the handler for a range; returns how many pages of it are missing."""
-        fault, name = PageFault(low, high, packet.number, packet.cause), self.handler.name
+        fault, name = PageFault(low, high, packet.number, packet.cause, packet.stream.process), self.handler.name
         if self.injector is not None and self.injector.strike("interrupt", name, f"an interrupt of {name} is lost"):
             self.handler.leave(fault)
         else:

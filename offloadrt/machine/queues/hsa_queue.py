@@ -172,7 +172,7 @@ class _Unassigned:
 
 
 class HsaQueues:
-    """The queues of a device, ``count`` at most; each is made when a stream first takes it.
+    """The queues of a device that one process has, ``count`` at most; each is made when a stream first takes it.
 
     With ``round_robin`` each stream takes the next queue.  Otherwise (LLVM's default, busy tracking) it takes one that
     no stream holds, or else the least used one.  With ``uncontended`` there are as many queues as streams hold at one
@@ -180,8 +180,15 @@ class HsaQueues:
     """
 
     def __init__(
-        self, make: Callable[[int], HsaQueue], count: int, *, round_robin: bool = False, uncontended: bool = False
+        self,
+        make: Callable[[], HsaQueue],
+        count: int,
+        *,
+        round_robin: bool = False,
+        uncontended: bool = False,
+        process: int = 0,
     ) -> None:
+        self._process = process
         self._make = make
         self._count = count
         self._round_robin = round_robin
@@ -189,15 +196,27 @@ class HsaQueues:
         self._streams = 0
         self._taken = 0
         self._unassigned = _Unassigned()
-        self._held: dict[int, HsaQueue] = {}
+        self._held: dict[int, int] = {}
+        """The place among ``queues`` of the one that each stream holds."""
         self.streams_of: list[int] = []
         """How many streams hold each queue."""
         self.queues: list[HsaQueue] = []
+        self._by_number: dict[int, HsaQueue] = {}
 
     def open_stream(self) -> Stream:
         """Make a stream, which holds no queue yet."""
         self._streams += 1
-        return Stream(self._streams - 1, self._unassigned)
+        return Stream(self._streams - 1, self._unassigned, process=self._process)
+
+    def of_process(self, process: int) -> HsaQueues:
+        """Return the queues of another process, which may have as many."""
+        return HsaQueues(
+            self._make, self._count, round_robin=self._round_robin, uncontended=self._uncontended, process=process
+        )
+
+    def numbered(self, number: int) -> HsaQueue:
+        """Return the queue with this number, which counts those of all processes on the device."""
+        return self._by_number[number]
 
     def take(self, stream: Stream) -> HsaQueue:
         """Give a stream the queue to which it submits from now on.
@@ -210,11 +229,13 @@ class HsaQueues:
             raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
         place = self._choose()
         while place >= len(self.queues):
-            self.queues.append(self._make(len(self.queues)))
+            queue = self._make()
+            self.queues.append(queue)
+            self._by_number[queue.number] = queue
             self.streams_of.append(0)
         queue = self.queues[place]
         self.streams_of[place] += 1
-        stream.queue = self._held[stream.index] = queue
+        stream.queue, self._held[stream.index] = queue, place
         return queue
 
     def give_back(self, stream: Stream) -> None:
@@ -222,10 +243,10 @@ class HsaQueues:
 
         Raises RuntimeError when the stream holds none.
         """
-        queue = self._held.pop(stream.index, None)
-        if queue is None:
+        place = self._held.pop(stream.index, None)
+        if place is None:
             raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")
-        self.streams_of[queue.number] -= 1
+        self.streams_of[place] -= 1
         stream.queue = self._unassigned
 
     def _choose(self) -> int:

@@ -31,7 +31,7 @@ class SlotSpec:
 
 
 def slot_spec(spec: MachineSpec) -> SlotSpec | None:
-    """Read how HSA queues get hardware queues; None if a device cannot have more of the one than of the other.
+    """Read how HSA queues get hardware queues; None where each has one (an ablation).
 
     Raises ProfileError for a device without hardware queues, and for a quantum that takes no time.
     """
@@ -42,7 +42,7 @@ def slot_spec(spec: MachineSpec) -> SlotSpec | None:
         raise ProfileError(spec.path, "runlist.quantum", "is no time: queues would change places for ever")
     if spec.flag("runlist.uncontended") or spec.flag("hardware_queue.uncontended"):
         return None
-    return slots if spec.count("hsa.queues") > slots.slots else None
+    return slots
 
 
 @attrs.frozen

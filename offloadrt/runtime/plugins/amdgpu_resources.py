@@ -23,11 +23,10 @@ class AmdgpuResources:
         self._rocr = rocr
         self._host_time = machine.host_time
         self._queues = machine.devices[number].hsa_queues
-        suffix = f" {number}" if number else ""
-        self._stream_lock = Lock(machine.sim, f"stream pool{suffix}")
+        self._stream_lock = Lock(machine.sim, machine.named("stream pool", number))
         self._idle: list[AmdgpuStream] = []
         self._streams = 0
-        self._signal_lock = Lock(machine.sim, f"signal pool{suffix}")
+        self._signal_lock = Lock(machine.sim, machine.named("signal pool", number))
         self._free_signals = self._signals = spec.count("signal.initial")
         self._allocated = 0
         """Blocks of the host's pool that the plugin has."""

@@ -81,7 +81,7 @@ class Token:
                 str(outcome),
                 str(hash),
             )
-        except (ValueError, TypeError, KeyError, IndexError, zlib.error, RecursionError) as error:
+        except (ArithmeticError, ValueError, TypeError, KeyError, IndexError, zlib.error, RecursionError) as error:
             raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
 
     def changed(self, now: Mapping[str, str]) -> list[str]:

@@ -47,8 +47,9 @@ class RunStatistics:
         if self._built is None:
             return _ByName("part", {})
         engines = _ByName("part", self._built.machine.statistics())
-        for driver in self._kernel_drivers:
-            engines.update(driver.engines())
+        for drivers in self._built.drivers:
+            for driver in drivers:
+                engines.update(driver.engines())
         return engines
 
     @property
