@@ -7,7 +7,6 @@ import attrs
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.recording.format.recording import NONE, RecordedArray
 
-
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15
 """How many blocks of omp_target_alloc have addresses of their own, above the bits that addresses have."""
