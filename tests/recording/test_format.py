@@ -18,6 +18,7 @@ from offloadrt.recording.format import (
     RecordingTooNew,
     convert,
 )
+from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays
 from offloadrt.recording.format.recording import Step
 from offloadrt.runtime.mapping.map_type import ATTACH
 
@@ -95,6 +96,26 @@ def test_sections_that_overlap_are_one_array(tmp_path: Path) -> None:
     recording = only(program.recorded(tmp_path))
     assert [(array.address, array.nbytes) for array in recording.dictionaries.arrays] == [(X, 300)]
     assert recording.columns["item.array"].tolist() == [0, 0, 0]
+
+
+def test_arrays_that_one_map_after_another_makes_one_are_one() -> None:
+    arrays = HostArrays()
+    spans = [(0x1020, 8), (0x1010, 8), (0x1010, 0x20), (0x1000, 8), (0x1000, 0x40)]
+    for address, nbytes in spans:
+        arrays.spanned(address, nbytes, "a")
+    table, known = arrays.table()
+    assert [(array.address, array.nbytes) for array in table] == [(0x1000, 0x40)]
+    assert {place.number for place in known} == {0}
+
+
+def test_blocks_of_the_device_at_one_place_one_after_the_other_have_addresses_of_their_own() -> None:
+    blocks, seen = DeviceBlocks(), []
+    for _ in range(3):
+        blocks.add(0x5000, 0, 64)  # of omp_target_alloc
+        seen.append(blocks.recorded(0x5008))
+        blocks.remove(0x5000)
+    blocks.add(0x5000, 0x1000, 64)  # a copy of an array
+    assert seen == [0x5008, 0x5008 + (1 << 48), 0x5008 + (2 << 48)] and blocks.recorded(0x5008) == 0x5008
 
 
 def test_places_in_an_array_are_those_in_the_array_that_it_becomes(tmp_path: Path) -> None:

@@ -7,6 +7,10 @@ import attrs
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.recording.format.recording import NONE, RecordedArray
 
+_ADDRESS_BITS = 48
+_SERIALS = 1 << 15
+"""How many blocks of omp_target_alloc have addresses of their own, above the bits that addresses have."""
+
 
 @attrs.define(eq=False)
 class HostBlock:
@@ -21,6 +25,8 @@ class HostBlock:
     """Of a `declare target link` global: where the pointer to it is."""
     own: int = 0
     """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+    parts: list[int] = attrs.field(factory=list)
+    """The numbers of arrays that have become a part of it."""
 
     def holds(self, address: int, nbytes: int) -> bool:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
@@ -97,7 +103,10 @@ class HostArrays:
         for block in others:
             if block.number == NONE:
                 continue
-            self.used[block.number] = first  # what refers to it means the array that it has become a part of
+            # What refers to it, or to one of its parts, means the array that it has become a part of.
+            first.parts += [block.number, *block.parts]
+            for number in (block.number, *block.parts):
+                self.used[number] = first
             if first.number == NONE:
                 first.number = block.number
         self._live[low] = first
@@ -136,11 +145,16 @@ class HostArrays:
 
 @attrs.frozen
 class DeviceBlock:
-    """A block of device memory while it lives: `host` is what it is a copy of, 0 for omp_target_alloc."""
+    """A block of device memory while it lives: `host` is what it is a copy of, 0 for omp_target_alloc.
+
+    `recorded` is its address in the recording. Of a block of omp_target_alloc that is an address of its own: several
+    blocks have one place one after the other, and a replay may make the next one before it frees the one before.
+    """
 
     device: int
     host: int
     nbytes: int
+    recorded: int
 
 
 @attrs.define(eq=False)
@@ -148,10 +162,21 @@ class DeviceBlocks:
     """The blocks of device memory, by the addresses that the recording machine gave them."""
 
     _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
+    _given: int = 0
+    """Blocks that omp_target_alloc has given."""
 
     def add(self, device: int, host: int, nbytes: int) -> None:
+        recorded = device
+        if not host:
+            recorded += self._given % _SERIALS << _ADDRESS_BITS
+            self._given += 1
         self._live.pop(device)
-        self._live[device] = DeviceBlock(device, host, nbytes)
+        self._live[device] = DeviceBlock(device, host, nbytes, recorded)
+
+    def recorded(self, address: int) -> int:
+        """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
+        block = self.at(address)
+        return address if block is None else block.recorded + address - block.device
 
     def remove(self, device: int) -> None:
         self._live.pop(device)

@@ -104,6 +104,10 @@ class RuntimeCalls:
         function = a_of(event.row)
         blocks = [self._block_of(item) for item in items]
         mapped = self._routine_memory(function, arguments)
+        if _FIRST_ROUTINE <= function <= _LAST_ROUTINE:  # now, as a block may be gone when the call has ended
+            arguments = [
+                word if place in mapped else self.memory.device.recorded(word) for place, word in enumerate(arguments)
+            ]
         call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
         for part in parts:
             if kind_of(part) == Slot.DIMENSION:
@@ -205,7 +209,7 @@ class RuntimeCalls:
         """Complete the record of a call, unless a task does it."""
         call = self._open.get(row[2])
         if call is not None:
-            call.returned = row[3]
+            call.returned = self.memory.device.recorded(row[3])
             if not call.deferred:
                 self.done(row[2])
 
