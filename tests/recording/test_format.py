@@ -130,6 +130,18 @@ def test_places_in_an_array_are_those_in_the_array_that_it_becomes(tmp_path: Pat
     assert recording.columns["use.offset"].tolist() == recording.columns["touch.offset"].tolist() == [50]
 
 
+def test_a_kernel_finds_what_is_present_beside_a_pointer_into_the_same_array(tmp_path: Path) -> None:
+    """Small blocks that lay at one place after another are one array: a kernel may get a part, and a part that is not."""
+    used = {"host": X + 144, "dev": DEVICE, "size": 32, "ldB": 32, "stB": 32, "rd": (1, 1), "wr": (1, 1)}
+    program = RawProgram()
+    for call in (BEGIN, END):
+        program.directive(call, (X, 512, TO))
+    program.directive(BEGIN, (X + 144, 32, TO))
+    program.directive(KERNEL, (X + 144, 0, PARAM), (X, 0, PARAM), cost={"arrays": [used]})
+    outcome = replayed(program.recorded(tmp_path)).outcome
+    assert outcome.directives == 4
+
+
 def test_a_null_pointer_that_is_mapped_with_a_size_is_an_array_at_zero(tmp_path: Path) -> None:
     program = RawProgram()
     operations = [("alloc", 0, DEVICE, 4), ("delete", DEVICE, 0, 0)]
