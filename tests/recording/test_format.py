@@ -131,7 +131,7 @@ def test_places_in_an_array_are_those_in_the_array_that_it_becomes(tmp_path: Pat
 
 
 def test_a_kernel_finds_what_is_present_beside_a_pointer_into_the_same_array(tmp_path: Path) -> None:
-    """Small blocks that lay at one place after another are one array: a kernel may get a part, and a part that is not."""
+    """Small blocks that lay at one place after another are one array, of which one part is present and one is not."""
     used = {"host": X + 144, "dev": DEVICE, "size": 32, "ldB": 32, "stB": 32, "rd": (1, 1), "wr": (1, 1)}
     program = RawProgram()
     for call in (BEGIN, END):

@@ -51,7 +51,7 @@ async def bind_arguments(
         if (entry := lookup.pointer.entry) is not None:
             bindings[array] = entry.binding
         else:
-            # Another part of the array may be present: a pointer beside it that is passed and not followed hides nothing.
+            # Another part of the array may be present: a pointer beside it that nobody follows hides nothing.
             bindings.setdefault(array, ON_HOST if array.managed else absent)
     if private.packed:
         await private.transfer()
