@@ -54,7 +54,7 @@ async def ten(run: Run):
 STRATEGIES = ("random", "pct:3", "delay:2")
 RUNS = 20
 """Schedules between two looks at SimPy."""
-LIMIT = 3600.0
+LIMIT = 2250.0
 """Events of SimPy that a schedule may take: a quarter more than it took when the limit was set."""
 
 

@@ -10,9 +10,10 @@ from offloadrt.checking.mistakes import Story
 from offloadrt.checking.strands import Strand
 from offloadrt.runtime.mapping.present_table import Entry
 
-Role = Literal["", "enters", "uses", "leaves"]
+Role = Literal["", "enters", "uses", "leaves", "atomic"]
 """How an access stands to the mapping of its block: the runtime itself orders the copy and the block of a map that
-enters it, the uses of those who hold the mapping, and the copy and the free of the one that leaves it last."""
+enters it, the uses of those who hold the mapping, and the copy and the free of the one that leaves it last. Atomic
+accesses of the host race with no other atomic one."""
 
 
 @attrs.define(eq=False)

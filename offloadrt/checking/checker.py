@@ -18,7 +18,6 @@ from offloadrt.checking.tasks import Tasks
 from offloadrt.checking.versions import Versions
 from offloadrt.checking.waste import DataOperation, Wastes
 from offloadrt.runtime import program_events as ev
-from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.program_events import HOST, MemoryUse, ProgramEvent
 from offloadrt.sim import Simulation
@@ -169,30 +168,29 @@ class Checker:
 
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
-        self._host_access(array, array.address, array.nbytes, True, True, f"frees {array.name}", judged=False)
+        freed = ev.HostUsed(array, array.address, array.nbytes, True)
+        self._host_access(freed, f"frees {array.name}", judged=False)
 
     def _host_used(self, event: ev.HostUsed) -> None:
         verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
-        did = f"{verb} {event.array.name} on the host"
-        self._host_access(event.array, event.begin, event.nbytes, event.writes, event.exact, did)
+        self._host_access(event, f"{verb} {event.array.name} on the host" + (" atomically" if event.atomic else ""))
 
-    def _host_access(
-        self, array: HostArray, begin: int, nbytes: int, writes: bool | None, exact: bool, did: str, judged: bool = True
-    ) -> None:
-        if not nbytes:
+    def _host_access(self, event: ev.HostUsed, did: str, judged: bool = True) -> None:
+        begin, end, writes, exact = event.begin, event.begin + event.nbytes, event.writes, event.exact
+        if not event.nbytes:
             return
         if (where := self._line(strand := self._strands.current())) and not self._has_lines:
             where = f"after {where}"  # a recording says which directive came before
-        access = Access(
-            HOST, begin, begin + nbytes, bool(writes), exact, strand, strand.epoch, did, where, self.sim.now, array.name
-        )
+        role: Role = "atomic" if event.atomic else ""
+        now, name = self.sim.now, event.array.name
+        access = Access(HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, role)
         if writes is not None or exact:  # else it is not known whether anything is done to it
             self._races.access(access)
         if not judged:
             return
-        self._wastes.host_used(begin, begin + nbytes, writes, exact)
+        self._wastes.host_used(begin, end, writes, exact)
         if writes is None:
-            self._versions.host_maybe_written(begin, begin + nbytes)
+            self._versions.host_maybe_written(begin, end)
         elif writes:
             self._versions.host_written(access)
         else:

@@ -138,7 +138,7 @@ def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: A
 
 def shape_of(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
     """``8`` and ``(8,)`` both mean eight elements. ValueError for what is no size."""
-    lengths = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    lengths = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not lengths or not all(is_whole(length) and length >= 0 for length in lengths):
         raise ValueError(f"array {name!r}: its size is {shape!r}, but a size is a whole number from 0, or several")
     return tuple(int(length) for length in lengths)

@@ -112,7 +112,7 @@ class ArrayFreed:
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: every byte of it, else some.
 
-    writes: None where it is one of both.
+    writes: None where it is one of both. atomic: no two such uses race.
     """
 
     array: HostArray
@@ -120,6 +120,7 @@ class HostUsed:
     nbytes: int
     writes: bool | None
     exact: bool = True
+    atomic: bool = False
 
 
 @attrs.frozen

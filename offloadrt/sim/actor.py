@@ -173,8 +173,8 @@ class Actor:
         """The `RawSection` that it is in, if it may be waiting in Trio itself."""
         self.story: deque[tuple[float, str]] = deque(maxlen=6)
         """Its last waits, for error messages: when each began, and the name of what it waited for."""
-        self._own_trap = _message(self.abort)
-        self.trap = self._own_trap
+        self._own_trap: Any = None
+        self.trap: Any = None
         """What it yields to park: Trio's message, or None when it is detached: "who is next?" to the trampoline."""
         self.send: Callable[[Any], Any] = self.not_started
         """Makes its next step: called with ``GO`` when its turn has come."""
@@ -186,6 +186,13 @@ class Actor:
         """Let Trio run the first step of the new task, and take the turn after that."""
         self.sim.ready.appendleft(self)
         return return_to_trio
+
+    def belong_to_trio(self) -> None:
+        """Have Trio make its steps from now on, and be told of its waits."""
+        if self._own_trap is None:  # only now: most daemons of the gear ``turbo`` never need one
+            self._own_trap = _message(self.abort)
+        self.trap = self._own_trap
+        self.send = self.wake
 
     def wake(self, _: Any) -> Any:
         """Leave the next step to Trio: how an actor is stepped in the gear ``native``, and while it is attached."""
@@ -251,8 +258,7 @@ class Actor:
     async def attach(self) -> None:
         """Turn a detached actor into a plain Trio task, in the same place of the order."""
         self.detached = False
-        self.trap = self._own_trap
-        self.send = self.wake
+        self.belong_to_trio()
         self.sim.running = None
         self.sim.expected = self.task
         # Trio reschedules the task. The trampoline gets the second argument as its next step, which ends the slice.

@@ -35,10 +35,12 @@ class ChosenOrder:
         """Whom others have made ready, and since when."""
         self.held: list[tuple[float, Actor]] = []
         """Whom the strategy holds back, and until when."""
-        self._reach = float(getattr(strategy, "reach", 0.0))
+        self._reach = max(0.0, float(getattr(strategy, "reach", 0.0)))
         self._delay: Callable[[Actor], float | None] | None = getattr(strategy, "delay", None)
         self._heap = sim.heap
         self._was_held: set[Actor] = set()
+        self._said: float | None = None
+        """How long the strategy holds back the actor that waits next, if it has been asked already."""
         self._striking: Timer = (-inf, 0, None)
         """The timer of the timeout that was handed out last."""
 
@@ -70,37 +72,57 @@ class ChosenOrder:
     def popleft(self) -> Any:
         if self.first:
             return self.first.popleft()
+        sim, heap, woken = self.sim, self._heap, self.woken
         while True:
             if self.held:
-                self._let_go(self.sim.now)
-            if (item := self._timeout()) is not None:
+                self._let_go(sim.now)
+            is_due = heap and heap[0][0] <= sim.now
+            if (is_due or self.control) and (item := self._timeout()) is not None:
                 return item
-            woken, timers = len(self.woken), self._timers()
-            if not woken:
-                if not timers:
-                    self._advance()
-                    continue
-                actor = self._take(timers[self._chosen([timer[2] for timer in timers]) if len(timers) > 1 else 0])
-            elif not timers and woken == 1:
-                actor = self.woken.pop(0)[1]
-            else:
-                among = [entry[1] for entry in self.woken] + [timer[2] for timer in timers]
-                place = self._chosen(among)
-                actor = self.woken.pop(place)[1] if place < woken else self._take(timers[place - woken])
+            count = len(woken)
+            if not count and not is_due:
+                self._advance()
+                continue
+            timers = self._timers() if is_due or (self._reach and heap) else []
+            place = 0
+            if count + len(timers) > 1:
+                place = self._chosen([entry[1] for entry in woken] + [timer[2] for timer in timers])
+            actor = woken.pop(place)[1] if place < count else self._take(timers[place - count])
             if self._delay is None or not self._held_back(actor, self._delay):
                 return actor
+
+    def passes(self, actor: Actor, due: float, timer: Any) -> bool:
+        """Tell whether the running actor, about to wait until ``due``, is the next to go on whatever is chosen.
+
+        ``timer`` is what it would set, if it is a timeout. What the strategy says of an actor that goes on is asked
+        here, at the time for which it is; if that is to hold it back, its turn comes as that of any other.
+        """
+        sim, heap = self.sim, self._heap
+        if self.woken or self.first or self.held or self.control or (heap and heap[0][0] <= due + self._reach):
+            return False
+        if self._delay is None or timer is not None or not heap:
+            return True
+        before, sim.now = sim.now, due
+        self._said = self._asked(actor, self._delay)
+        sim.now = before
+        return self._said is None
 
     # ------------------------------------------------------------------ who is due
     def _timeout(self) -> Any:
         """Take what is due now and is no choice: a fence, a cancellation or a timeout. None if there is none."""
-        sim, heap = self.sim, self._heap
-        if heap and heap[0][0] <= (now := sim.now):
-            due = [timer for timer in heap if timer[0] <= now and (timer[1] <= 0 or not timer[2].is_actor)]
-            if due:
-                self._striking = timer = min(due, key=_order)
+        heap, now = self._heap, self.sim.now
+        if heap and heap[0][0] <= now:
+            timer = heap[0]
+            if timer[1] <= 0 or not timer[2].is_actor:  # of all timers the least, so of those due as well
+                self._striking = timer
                 return self._take(timer)
+            if len(heap) > 1:
+                due = [timer for timer in heap if timer[0] <= now and (timer[1] <= 0 or not timer[2].is_actor)]
+                if due:
+                    self._striking = timer = min(due, key=_order)
+                    return self._take(timer)
         for position, item in enumerate(self.control):
-            if not self._on_its_way(item.target, (sim.now, inf)):
+            if not self._on_its_way(item.target, (now, inf)):
                 del self.control[position]
                 return item
         return None
@@ -113,25 +135,29 @@ class ChosenOrder:
         return any(timer[2] is actor and timer[0] <= now and timer[:2] <= before for timer in self.sim.heap)
 
     def _timers(self) -> list[Timer]:
-        """Return the timers that can be chosen beside those woken: whose time comes within reach, in order."""
-        heap, limit = self._heap, self.sim.now
-        if self._reach:
-            sim = self.sim
-            earliest = min(heap[0][0] if heap else inf, self.woken[0][0] if self.woken else inf)
-            if earliest > sim.now:
-                return []
-            limit = earliest + self._reach
-            for timer in heap:  # nobody overtakes a timeout
-                if timer[0] <= limit and (timer[1] <= 0 or not timer[2].is_actor):
-                    limit = nextafter(timer[0], -inf)
+        """Return the timers that can be chosen beside those woken: whose time comes within reach, in order.
+
+        To be asked when somebody may go on, and no timeout is due.
+        """
+        heap, woken, now = self._heap, self.woken, self.sim.now
+        if not self._reach:
+            timers = [timer for timer in heap if timer[0] <= now]
+        else:
+            earliest = min(heap[0][0], woken[0][0]) if woken else heap[0][0]
+            limit = reached = earliest + self._reach
+            timers = []
+            for timer in heap:
+                if timer[0] <= limit:
+                    if timer[1] > 0 and timer[2].is_actor:
+                        timers.append(timer)
+                    else:  # nobody overtakes a timeout
+                        limit = nextafter(timer[0], -inf)
             if self.held:
-                limit = min(limit, max(min(self.held, key=_since)[0], sim.now))
-            limit = max(limit, earliest)
-        if not heap or heap[0][0] > limit:
-            return []
-        timers = [timer for timer in heap if timer[0] <= limit]
+                limit = min(limit, max(min(self.held, key=_since)[0], now))
+            if limit < reached:
+                timers = [timer for timer in timers if timer[0] <= limit]
         if len(timers) > 1:
-            timers.sort(key=_order)
+            timers.sort()  # by time and number, which no two of them share
         return timers
 
     def _advance(self) -> None:
@@ -172,17 +198,22 @@ class ChosenOrder:
             return False
         if not (self.woken or self.held or sim.heap):
             return False
+        seconds, self._said = self._said, None
+        if seconds is None and (seconds := self._asked(actor, delay)) is None:
+            return False
+        self.held.append((sim.now + seconds, actor))
+        return True
+
+    def _asked(self, actor: Actor, delay: Callable[[Actor], float | None]) -> float | None:
+        """Ask the strategy for how long to hold back an actor that goes on now, among others."""
         try:
-            if (seconds := delay(actor)) is None:
-                return False
-            if isfinite(seconds) and seconds >= 0.0:
-                self.held.append((sim.now + seconds, actor))
-                return True
+            if (seconds := delay(actor)) is None or (isfinite(seconds) and seconds >= 0.0):
+                return seconds
             what = f"returned {seconds!r}; it returns virtual seconds, or None"
         except Exception as error:
             what = f"raised {type(error).__name__}: {error}"
-        self._refuse(f"delay {what} at t={sim.now:.9g}, for {actor.name}")
-        return False
+        self._refuse(f"delay {what} at t={self.sim.now:.9g}, for {actor.name}")
+        return None
 
     def _chosen(self, ready: list[Actor]) -> int:
         """Ask the strategy, and return the place that it chooses.

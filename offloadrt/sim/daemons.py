@@ -12,7 +12,7 @@ import types
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import CO_COROUTINE
 from typing import Any, Protocol
 
 from trio.lowlevel import (
@@ -73,6 +73,27 @@ class Caretaker:
         return return_to_trio
 
 
+def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
+    """Mark an actor's ``async def`` function as one in which Ctrl-C may strike; False for anything else.
+
+    A function that is marked itself needs no frame around it.
+    """
+    code = getattr(fn, "__code__", None)
+    if code is None or not code.co_flags & CO_COROUTINE:
+        return False
+    if _MARKED.get(id(code)) is not code:
+        if len(_MARKED) >= _MOST_MARKED:
+            _MARKED.clear()
+        _MARKED[id(code)] = code
+        disable_ki_protection(fn)
+    return True
+
+
+_MARKED: dict[int, Any] = {}
+"""The code of functions that are marked, by its id: actors run few functions, and marking one takes long."""
+_MOST_MARKED = 256
+
+
 # ---------------------------------------------------------------------- services
 def _end() -> None:
     """Raise, where a service waits when the run is over, what ends it without anybody being told."""
@@ -86,7 +107,6 @@ def service(
     context = copy_context()
     coroutine: Any = _serve(actor, fn, args, ended)
     actor.detached = True
-    actor.trap = None
     context.run(coroutine.send, None)  # up to its first turn
     actor.send = partial(context.run, coroutine.send)
 
@@ -104,8 +124,7 @@ async def _serve(
     sim = actor.sim
     SELF.set(actor)
     await _turn()
-    if hasattr(fn, "__code__") and iscoroutinefunction(fn):
-        disable_ki_protection(fn)
+    lets_ctrl_c_in(fn)
     try:
         await fn(*args)
     except Expired:

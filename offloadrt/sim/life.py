@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
-from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 import trio
@@ -13,7 +12,7 @@ from trio.lowlevel import current_task, disable_ki_protection
 
 from offloadrt.sim import story
 from offloadrt.sim.actor import SELF, Actor, Scheduler, awaitable, uninterrupted
-from offloadrt.sim.daemons import Dormant, ServedBox, service
+from offloadrt.sim.daemons import Dormant, ServedBox, lets_ctrl_c_in, service
 from offloadrt.sim.errors import Expired
 
 T = TypeVar("T")
@@ -56,10 +55,11 @@ def start_service(
     fn: Callable[..., Awaitable[Any]],
     args: tuple[Any, ...],
     name: str,
+    chosen: bool,
 ) -> Actor:
     """Start a daemon that needs no Trio task in the gear ``turbo``."""
     actor = Actor(sim, sim.next_index(), name, daemon=True)
-    actor.waits_first = True
+    actor.waits_first = not chosen
     if sim.turbo:
         _care_for(sim, nursery, actor, service(actor, fn, args, _unregister))
     else:
@@ -108,7 +108,7 @@ async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
         return
     actor = Actor(sim, sim.next_index(), name, daemon=False)
     actor.task = task
-    actor.send = actor.wake
+    actor.belong_to_trio()
     _register(actor)
     token = SELF.set(actor)
     try:
@@ -148,12 +148,10 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
     if sim.turbo:
         await actor.leave_trio()
     else:
-        actor.send = actor.wake
+        actor.belong_to_trio()
         await awaitable(_yield(actor.trap))
     try:
-        if hasattr(fn, "__code__") and iscoroutinefunction(fn):
-            # Ctrl-C may strike in the user's code. A function that is marked itself needs no frame around it.
-            disable_ki_protection(fn)
+        if lets_ctrl_c_in(fn):
             actor.value = await fn(*args)
         else:
             actor.value = await _interruptible(fn, args)

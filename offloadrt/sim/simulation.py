@@ -25,6 +25,7 @@ from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
 from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
+from offloadrt.sim.chosen_order import ChosenOrder
 from offloadrt.sim.daemons import Caretaker, ServedBox
 from offloadrt.sim.errors import SimulationError, UnregisteredTask
 from offloadrt.sim.handovers import HandoverObserver, ready_queue
@@ -60,11 +61,10 @@ class Simulation(trio.abc.Clock):
     """
 
     __slots__ = (
-        "_nursery", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
-        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents",
-        "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready",
-        "rng", "running", "seed", "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo",
-        "violation",
+        "_nursery", "_order", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
+        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance",
+        "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready", "rng", "running", "seed",
+        "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +91,7 @@ class Simulation(trio.abc.Clock):
         self.handovers = handovers
         self.ready: Any = ready_queue(self, self.strategy, handovers)
         """Who goes on at this instant, in order; whoever ends an actor's wait appends it here."""
+        self._order: ChosenOrder | None = self.ready if isinstance(self.ready, ChosenOrder) else None
         self.timers_set = 0
         """Timers set so far, the same in both gears, and part of every result of a run. Each has the next number in the
         heap, so that of those due at one time the one set first comes first.
@@ -168,15 +169,15 @@ class Simulation(trio.abc.Clock):
             raise SimulationError("spawn: the simulation is not running")
         return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
 
-    def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str) -> Actor:
+    def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, chosen: bool = False) -> Actor:
         """Start a daemon whose ``fn`` uses nothing of Trio, no nursery, and waits for nothing in its clean-up.
 
-        Before anything that others can notice, it gets a message from a mailbox of its own.
-        So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
+        Before anything that others can notice, it gets a message from a mailbox of its own; else it is ``chosen`` when
+        it begins. So it needs no Trio task in the gear ``turbo``, and costs little to begin and to end.
         """
         if self._service is None:
             raise SimulationError("spawn_service: the simulation is not running")
-        return life.start_service(self, self._service, fn, args, name)
+        return life.start_service(self, self._service, fn, args, name, chosen)
 
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
@@ -242,7 +243,7 @@ class Simulation(trio.abc.Clock):
         # The pass after a `reschedule` of the scheduler runs that one task; any other runs tasks that Trio has woken.
         if self.expected is not None:
             self.expected = None
-        elif self._watch.dormant:
+        else:
             self._watch.unordered_pass()
         return self.now
 
@@ -262,7 +263,7 @@ class Simulation(trio.abc.Clock):
         if self.violation is not None and not self.ending:
             return self._watchdog.fail(self.violation)
         if self.turbo:
-            return 0 if self._run_turbo() else self._quiescent()
+            return 0 if self._run_turbo() else self._watch.quiescent()
         ready, heap = self.ready, self.heap
         while True:
             if ready:
@@ -270,7 +271,7 @@ class Simulation(trio.abc.Clock):
             elif heap:
                 self.now, _, item = heappop(heap)
             else:
-                return self._quiescent()
+                return self._watch.quiescent()
             if item.is_actor:  # as Actor.wake does, without the call
                 self.expected = task = item.task
                 reschedule(task, GO)
@@ -308,14 +309,6 @@ class Simulation(trio.abc.Clock):
         if not fence.fired:
             remove(self.heap, fence)
         return sleep
-
-    def _quiescent(self) -> float:
-        """Say what is wrong when nothing is due, unless all actors have ended."""
-        if self.ending:
-            return self._watchdog.force_out()
-        if any(not actor.daemon for actor in self.actors.values()):
-            return self._watchdog.fail(self._watch.blocked_outside() or story.deadlock(self))
-        return inf
 
     # ------------------------------------------------------------------ for primitives
     @property
@@ -362,13 +355,18 @@ class Simulation(trio.abc.Clock):
         and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
         """
         self.timers_set = number = self.timers_set + 1
-        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then.
-        if number <= self.last_advance and self.running is actor and not self.ready and actor.trap is None:
-            heap = self.heap
-            if not heap or heap[0][0] > due:  # of two timers for one time the older comes first
+        heap, order = self.heap, self._order
+        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
+        # timers for one time the older comes first.
+        if number <= self.last_advance and self.running is actor and actor.trap is None:
+            if order is None:
+                passes = not self.ready and (not heap or heap[0][0] > due)
+            else:
+                passes = order.passes(actor, due, timer)
+            if passes:
                 self.now = due
                 return True
-        heappush(self.heap, (due, number, timer or actor))
+        heappush(heap, (due, number, timer or actor))
         if self.handovers is not None and self.running is not actor:
             self.handovers.handed_over(self, actor)
         return False

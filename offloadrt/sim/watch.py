@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from math import inf
 from typing import Any
 
 import trio
@@ -37,7 +38,9 @@ class TrioWatch(trio.abc.Instrument):
         self.root: Task | None = None
         self.dormant = False
         """The run has begun, and no task of it can be waiting in Trio yet."""
-        self._passes: _Passes | None = None
+        self._counting = False
+        """Whether passes have to be counted: from the first wake-up that is Trio's own on."""
+        self._passes = 0
         self._woken_in = -1
         self._woken: Task | None = None
         self._wakes = 0
@@ -61,8 +64,13 @@ class TrioWatch(trio.abc.Instrument):
         self.dormant = False
 
     def unordered_pass(self) -> None:
-        """Note that Trio runs tasks that the scheduler has not woken; these should be new actors only."""
+        """Note that Trio runs tasks that the scheduler has not woken; at first these should be new actors only."""
+        if not (self.dormant or self._counting):
+            return
         if task_in_a_step() is not None:  # it is not Trio that asks for the time
+            return
+        self._passes += 1
+        if not self.dormant:
             return
         self.dormant = False  # current_statistics asks the clock for the time
         runnable = current_statistics().tasks_runnable
@@ -98,12 +106,10 @@ class TrioWatch(trio.abc.Instrument):
         if self._many_steps_at_one_instant():
             self._watchdog.fail(story.livelock(sim, self._wakes))
             return
-        if self._passes is None:
-            self._passes = _Passes()
-            trio.lowlevel.add_instrument(self._passes)
+        self._counting = True
         # Trio runs the tasks of one pass in random order. Whom a step wakes runs in the next pass, all others in this
         # one.
-        batch = self._passes.count + (waker is not None)
+        batch = self._passes + (waker is not None)
         other, self._woken = self._woken, task
         same_batch, self._woken_in = batch == self._woken_in, batch
         if same_batch and other is not None and not _cancelled(task) and not _cancelled(other):
@@ -137,6 +143,15 @@ class TrioWatch(trio.abc.Instrument):
         """Return after how many steps without virtual time advancing the run is stopped; many actors need more."""
         return self._livelock_limit + 1000 * len(self.sim.actors)
 
+    def quiescent(self) -> float:
+        """Say what is wrong when nothing is due, unless all actors have ended; return for how long Trio is to sleep."""
+        sim = self.sim
+        if sim.ending:
+            return self._watchdog.force_out()
+        if any(not actor.daemon for actor in sim.actors.values()):
+            return self._watchdog.fail(self.blocked_outside() or story.deadlock(sim))
+        return inf
+
     def blocked_outside(self) -> SimulationError | None:
         """Return an error if a task of the run waits for the world outside, where real time passes."""
         for actor in self.sim.actors.values():
@@ -158,16 +173,6 @@ class TrioWatch(trio.abc.Instrument):
             f"t={self.sim.now:g}: {task.name!r} {verb} something outside virtual time (a thread, socket, process or "
             f"signal); real time does not pass in a run: {HELP}"
         )
-
-
-class _Passes(trio.abc.Instrument):
-    """Counts the passes of Trio's run loop, from the first wake-up that is Trio's own on."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def before_io_wait(self, timeout: float) -> None:
-        self.count += 1
 
 
 def task_in_a_step() -> Task | None:

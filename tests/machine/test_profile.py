@@ -180,6 +180,15 @@ def test_overrides_stay_with_the_load_that_asked_for_them():
     assert load("alex-a100") == before
 
 
+def test_the_same_overrides_give_the_same_profile_and_its_parts_once():
+    spec = load("alex-a100")
+    assert spec.with_overrides({"cpu.cores": 1}) is spec.with_overrides({"cpu.cores": 1})
+    assert spec.with_overrides({"cpu.cores": 1}) is not spec.with_overrides({"cpu.cores": 1}, "low")
+    for wrong in (True, "one"):  # True equals 1, which is right
+        with pytest.raises(ProfileError):
+            spec.with_overrides({"cpu.cores": wrong})
+
+
 def test_a_file_based_on_itself(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(f'[machine]\nname = "mine"\nbase = "{path}"\n', encoding="utf-8")

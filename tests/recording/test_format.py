@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
+from replaying import replayed
 
 from offloadrt.recording.format import (
     NotARecording,
@@ -17,7 +18,9 @@ from offloadrt.recording.format import (
     RecordingTooNew,
     convert,
 )
+from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays
 from offloadrt.recording.format.recording import Step
+from offloadrt.runtime.mapping.map_type import ATTACH
 
 X, DEVICE = 0x10000, 0x9000000
 
@@ -93,6 +96,67 @@ def test_sections_that_overlap_are_one_array(tmp_path: Path) -> None:
     recording = only(program.recorded(tmp_path))
     assert [(array.address, array.nbytes) for array in recording.dictionaries.arrays] == [(X, 300)]
     assert recording.columns["item.array"].tolist() == [0, 0, 0]
+
+
+def test_arrays_that_one_map_after_another_makes_one_are_one() -> None:
+    arrays = HostArrays()
+    spans = [(0x1020, 8), (0x1010, 8), (0x1010, 0x20), (0x1000, 8), (0x1000, 0x40)]
+    for address, nbytes in spans:
+        arrays.spanned(address, nbytes, "a")
+    table, known = arrays.table()
+    assert [(array.address, array.nbytes) for array in table] == [(0x1000, 0x40)]
+    assert {place.number for place in known} == {0}
+
+
+def test_blocks_of_the_device_at_one_place_one_after_the_other_have_addresses_of_their_own() -> None:
+    blocks, seen = DeviceBlocks(), []
+    for _ in range(3):
+        blocks.add(0x5000, 0, 64)  # of omp_target_alloc
+        seen.append(blocks.recorded(0x5008))
+        blocks.remove(0x5000)
+    blocks.add(0x5000, 0x1000, 64)  # a copy of an array
+    assert seen == [0x5008, 0x5008 + (1 << 48), 0x5008 + (2 << 48)] and blocks.recorded(0x5008) == 0x5008
+
+
+def test_places_in_an_array_are_those_in_the_array_that_it_becomes(tmp_path: Path) -> None:
+    """An array of unknown origin grows downwards when a later map begins before it."""
+    used = {"host": X, "dev": DEVICE, "size": 100, "ldB": 100, "stB": 0, "rd": (4, 1), "wr": (0, 0)}
+    program = RawProgram()
+    program.directive(KERNEL, (X, 100, PARAM), cost={"arrays": [used]})
+    program.touches(X, 100, 1)
+    program.directive(BEGIN, (X - 50, 100, TO))
+    recording = only(program.recorded(tmp_path))
+    assert [(array.address, array.nbytes) for array in recording.dictionaries.arrays] == [(X - 50, 150)]
+    assert recording.columns["use.offset"].tolist() == recording.columns["touch.offset"].tolist() == [50]
+
+
+def test_a_kernel_finds_what_is_present_beside_a_pointer_into_the_same_array(tmp_path: Path) -> None:
+    """Small blocks that lay at one place after another are one array, of which one part is present and one is not."""
+    used = {"host": X + 144, "dev": DEVICE, "size": 32, "ldB": 32, "stB": 32, "rd": (1, 1), "wr": (1, 1)}
+    program = RawProgram()
+    for call in (BEGIN, END):
+        program.directive(call, (X, 512, TO))
+    program.directive(BEGIN, (X + 144, 32, TO))
+    program.directive(KERNEL, (X + 144, 0, PARAM), (X, 0, PARAM), cost={"arrays": [used]})
+    outcome = replayed(program.recorded(tmp_path)).outcome
+    assert outcome.directives == 4
+
+
+def test_a_null_pointer_that_is_mapped_with_a_size_is_an_array_at_zero(tmp_path: Path) -> None:
+    program = RawProgram()
+    operations = [("alloc", 0, DEVICE, 4), ("delete", DEVICE, 0, 0)]
+    program.directive(KERNEL, (0, 4, PARAM), (0, 0, PARAM), ops=operations, cost={"f64": 1})
+    recording = program.recorded(tmp_path)
+    assert [(array.address, array.nbytes) for array in only(recording).dictionaries.arrays] == [(0, 4)]
+    outcome = replayed(recording).outcome
+    assert outcome.agrees and outcome.equal == 1
+
+
+def test_an_attached_pointer_says_nothing_of_the_size_of_what_it_points_to(tmp_path: Path) -> None:
+    program = RawProgram()
+    pointer = {"base": 0x8000, "begin": X, "size": 8, "type": ATTACH, "name": ";p;app.c;1;1;;"}
+    program.directive(BEGIN, (X, 4, TO), pointer)
+    assert [array.nbytes for array in only(program.recorded(tmp_path)).dictionaries.arrays] == [4]
 
 
 def test_a_program_that_crashed_has_a_recording_that_says_so(tmp_path: Path) -> None:

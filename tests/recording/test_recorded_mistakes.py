@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from raw_program import KERNEL, PARAM, TO, RawProgram
 from recorded_programs import PROGRAMS, built
 
+from offloadrt.checking.mistakes import Mistake
 from offloadrt.recording.format import convert
 from offloadrt.recording.recorder import Wishes, record
 from offloadrt.study.points import Options
@@ -30,14 +32,29 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
         raw, file = folder / f"{case}.raw", folder / f"{case}.rec"
         record([str(program), str(case)], raw, [1], Wishes(check=True))
         convert(raw, file)
-        scenario = registry.find(str(file))
-        found = check(scenario, scenario.bind({}), Options()).mistakes
         return [
             (one.kind, one.subject, *dict.fromkeys(words.get(Path(story.where).name, "") for story in one.stories))
-            for one in found
+            for one in said_of(file)
         ]
 
     return run
+
+
+def said_of(recording: Path) -> list[Mistake]:
+    """Return what a check says of a recording."""
+    scenario = registry.find(str(recording))
+    return check(scenario, scenario.bind({}), Options()).mistakes
+
+
+def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Path) -> None:
+    """Only the pages of the traced launch are known of it; its block may be a small part of one."""
+    block, device = 0x10000, 0x9000000
+    used = {"host": block, "dev": device, "size": 4, "ldB": 4096, "stB": 0, "rd": (1, 1), "wr": (0, 0)}
+    program = RawProgram()
+    for cost in ({"arrays": [used]}, {}):
+        program.directive(KERNEL, (block, 4, TO | PARAM), cost=cost)
+    program.directive(KERNEL, (block, 16, TO | PARAM), cost={})
+    assert not said_of(program.recorded(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +71,11 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
         (8, [("map beyond the array", "table", "long"), ("map beyond the array", "table", "")]),
         (9, [("outside of what is mapped", "memory", "host's")]),
         (10, [("outside of what is mapped", "memory", "nowhere")]),
+        (11, [("outside of what is mapped", "memory", "far")]),
+        (12, []),
+        (13, [("race", "a on the host", "")]),
+        (14, []),
+        (15, [("uninitialised data", "second", "halves")]),
     ],
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 from workload_of_ties import history
 
-from offloadrt.sim import BadChoice, Fifo, Lock, Mailbox, Random, Simulation
+from offloadrt.sim import BadChoice, Fifo, Lock, Mailbox, Random, Simulation, Station
 from offloadrt.sim.strategies import Choice, Delay, Dfs, Hold, Pct, Recorded, Schedule
 
 STRATEGIES = {
@@ -337,3 +337,45 @@ def test_who_cancels_itself_and_then_turns_to_trio_gets_no_further(gear, strateg
 
     sim.run(main)
     assert log in ([0.0], ["inside", 0.0])
+
+
+@pytest.mark.parametrize("reach", [0.0, 0.3])
+def test_of_a_wait_that_passes_without_a_switch_a_strategy_is_asked_at_its_end(reach):
+    """In turbo a timer that is next in any case passes in `set_timer`; a strategy must not notice."""
+
+    def asked(gear):
+        log = []
+
+        class Asks:
+            name = "asks"
+
+            def __init__(self):
+                self.reach = reach
+
+            def choose(self, ready):
+                log.append(("choice", sim.now, [actor.index for actor in ready]))
+                return len(ready) - 1
+
+            def delay(self, actor):
+                log.append(("goes on", sim.now, actor.index))
+                return 0.25 if len(log) % 3 == 0 else None
+
+        sim = Simulation(gear=gear, strategy=Recorded(Asks()))
+
+        async def body(number):
+            station, box = Station(sim, 1, f"station {number}"), Mailbox(sim, f"box {number}")
+            for turn in range(12):
+                await station.serve(0.1 + 0.37 * number + 0.01 * turn)
+                log.append(("served", sim.now, number))
+                if turn % 4 == number:
+                    await box.get_until(sim.now + 0.2)
+                    log.append(("waited", sim.now, number))
+
+        async def main():
+            for number in range(3):
+                sim.spawn(body, number)
+
+        sim.run(main)
+        return log, sim.timers_set
+
+    assert asked("turbo") == asked("native")

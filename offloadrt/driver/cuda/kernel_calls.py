@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
+
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.errors import DriverError
@@ -15,7 +17,15 @@ from offloadrt.machine.messages import KernelPacket, Move
 from offloadrt.sim import Signal
 from offloadrt.trace import events
 
-DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]]
+
+@attrs.frozen
+class Computed:
+    """Stands for a kernel's arguments where the caller computes the result, by a function that runs at its end."""
+
+    run: Move | None
+
+
+DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]] | Computed
 """Arguments of a kernel's body (a DeviceArray becomes a view), or a function that makes them when the kernel ends."""
 
 _MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
@@ -60,7 +70,7 @@ class KernelCalls:
     ) -> KernelPacket:
         """Return the packet of a launch by the call ``api``; raises what `launch_kernel` does."""
         try:
-            self._device.compute.spec.demand(launch)
+            self._device.compute.spec.limits.resident_teams(launch)
         except LaunchOutOfResources as error:
             raise DriverError(api, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", str(error)) from None
         return self._packet(launch, self._body(launch.kernel, device_args), stream, cause, touching)
@@ -84,6 +94,8 @@ class KernelCalls:
 
     def _body(self, kernel: Kernel, device_args: DeviceArguments) -> Move | None:
         """Return what computes the kernel's result at its end; None when there is nothing to compute."""
+        if isinstance(device_args, Computed):
+            return device_args.run
         memory, body = self._device.memory, kernel.body
         if body is None:
             return None

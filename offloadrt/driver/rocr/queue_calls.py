@@ -111,7 +111,7 @@ class QueueCalls:
         Raises DriverError.
         """
         try:
-            self._device.compute.spec.demand(launch)
+            self._device.compute.spec.limits.resident_teams(launch)
         except LaunchOutOfResources as error:
             failure = DriverError("queue_submit", INVALID_ARGUMENT, str(error))
             if (trace := self._machine.trace) is not None:

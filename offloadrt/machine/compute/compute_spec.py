@@ -52,15 +52,17 @@ class ComputeSpec:
             self, sms=sms, flops=self.flops * sms / self.sms, flops_single=self.flops_single * sms / self.sms
         )
 
-    def demand(self, launch: Launch) -> float:
+    def demand(self, launch: Launch, taken: float | None = None) -> float:
         """Return the SMs' worth of the device that a launch takes, at most all.
 
         It takes that part of the places for teams, or of the rate that limits a full device over all of its time,
         whichever is more: while it waits for dependent accesses, others have the memory.  Of the places it takes the
         mean over its time when its teams run in several waves, of which the last leaves some empty.  Raises
         LaunchOutOfResources.
+        ``taken``: its `seconds_on_idle_device`, for a caller who has asked for them already.
         """
-        taken = self.seconds_on_idle_device(launch)
+        if taken is None:
+            taken = self.seconds_on_idle_device(launch)
         if not taken:
             return self._filled(launch, launch.teams)
         full = max(self._arithmetic(launch), launch.bytes_moved(self.sector, self.cache) / self.bandwidth)

@@ -57,7 +57,8 @@ class GpuContext:
             if small_pages is not None:
                 spec = attrs.evolve(spec, bandwidth=spec.bandwidth * small_pages)
             per_sm = spec.limits.resident_teams(launch)
-            known = times[id(launch)] = launch, (spec.seconds_on_idle_device(launch), spec.demand(launch), per_sm)
+            alone = spec.seconds_on_idle_device(launch)
+            known = times[id(launch)] = launch, (alone, spec.demand(launch, alone), per_sm)
         return known[1]
 
     def has_place(self, launch: Launch) -> bool:

@@ -7,10 +7,10 @@ when a block is freed: as on a real machine, a new block holds the bytes that we
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_left, bisect_right, insort
 
 import numpy as np
 import numpy.typing as npt
-from sortedcontainers import SortedDict
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -22,10 +22,12 @@ class Backing:
     not written.
     """
 
-    __slots__ = ("_arrays", "_fill")
+    __slots__ = ("_arrays", "_bases", "_fill")
 
     def __init__(self, fill: int | None = None) -> None:
-        self._arrays: SortedDict[int, Bytes] = SortedDict()
+        self._arrays: dict[int, Bytes] = {}
+        self._bases: list[int] = []
+        """Their keys, in order: a sorted dictionary took longer to make than a short run's memory needs it."""
         self._fill = 0 if fill is None else fill
 
     def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
@@ -44,21 +46,27 @@ class Backing:
         What an older array holds before or behind the region stays where it is, as an array of its own.
         """
         array = np.full(size, self._fill, dtype=np.uint8) if self._fill else _zeros(size)
-        first = max(self._arrays.bisect_right(base) - 1, 0)
-        old = [(start, self._arrays[start]) for start in self._arrays.islice(first) if start < base + size]
-        for start, piece in old:
+        first = max(bisect_right(self._bases, base) - 1, 0)
+        for start in self._bases[first : bisect_left(self._bases, base + size)]:
+            piece = self._arrays[start]
             end = start + piece.size
             if end <= base:
                 continue
             low, high = max(start, base), min(end, base + size)
             array[low - base : high - base] = piece[low - start : high - start]
-            del self._arrays[start]
             if start < base:
                 self._arrays[start] = piece[: base - start]
+            else:
+                del self._arrays[start]
+                del self._bases[bisect_left(self._bases, start)]
             if end > base + size:
-                self._arrays[base + size] = piece[base + size - start :]
-        self._arrays[base] = array
+                self._add(base + size, piece[base + size - start :])
+        self._add(base, array)
         return array
+
+    def _add(self, base: int, array: Bytes) -> None:
+        self._arrays[base] = array
+        insort(self._bases, base)
 
 
 _PAGED = 1 << 18

@@ -11,11 +11,12 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 import attrs
 
+from offloadrt.kernels.memo import Memo
 from offloadrt.machine.profile.entry import EntryError, ProfileEntry, RangeEnd
 from offloadrt.machine.profile.topology import Groups, Topology, TopologyError, parse_groups
 from offloadrt.machine.profile.topology import parse as parse_topology
@@ -75,6 +76,9 @@ class MachineSpec:
     """Whether it is a user's file without a base, which has to hold every entry that is asked for."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     """What has been derived from the entries: `read` and `derived` look here first, because every run asks again."""
+
+    _overridden: Memo[str, MachineSpec] = attrs.field(init=False, factory=partial(Memo, 64), eq=False, repr=False)
+    """What `with_overrides` has returned: the runs of a sweep or of an exploration ask for the same again."""
 
     @cached_property
     def digest(self) -> str:
@@ -186,6 +190,12 @@ class MachineSpec:
         """
         if not overrides and not range_end:
             return self
+        asked = repr((overrides, range_end))  # not the values: True, 1 and 1.0 are equal, and not the same to an entry
+        if (overridden := self._overridden.get(asked)) is None:
+            overridden = self._overridden[asked] = self._with(overrides, range_end)
+        return overridden
+
+    def _with(self, overrides: Mapping[str, object], range_end: RangeEnds | None) -> MachineSpec:
         entries = dict(self.entries)
         if isinstance(range_end, str):
             entries = {key: entry.at(range_end) for key, entry in entries.items()}

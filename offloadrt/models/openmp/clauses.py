@@ -159,7 +159,7 @@ def _places(items: Any) -> tuple[Any, ...]:
 
 
 def _address(item: Any) -> Any:
-    if isinstance(item, HostArray | DevicePointer):
+    if isinstance(item, (HostArray, DevicePointer)):
         return item.address
     return item.begin if isinstance(item, Section) else item
 

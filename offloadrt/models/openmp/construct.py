@@ -120,7 +120,7 @@ def target_construct(
     named = {
         argument.pointers if isinstance(argument, Pointees) else argument
         for argument in arguments
-        if isinstance(argument, HostArray | Pointees)
+        if isinstance(argument, (HostArray, Pointees))
     }
     _check_arrays("has_device_addr", has_device_addr, named)
     _check_arrays("firstprivate", firstprivate, named)

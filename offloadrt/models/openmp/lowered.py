@@ -28,7 +28,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
 from offloadrt.runtime.launch.private_arguments import required_alignment
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_update
+from offloadrt.runtime.mapping.data_environment import strided_pieces, target_data_begin, target_data_update
 from offloadrt.runtime.mapping.map_item import Dimension, MapItem, MapItems
 from offloadrt.runtime.mapping.map_type import (
     ATTACH,
@@ -146,6 +146,7 @@ class LoweredProgram:
                     if position + 1 < len(given) and item.type < FIRST_MEMBER
                     else 0,
                     tuple(self._lowered(list(item.components), True)),
+                    from_mapper,
                 )
             )
         return items
@@ -159,8 +160,9 @@ class LoweredProgram:
         captures = item.type & LITERAL and item.type >= FIRST_MEMBER
         if item.type & LITERAL and not captures:
             return None
-        begin = item.base if item.type & NON_CONTIG else item.begin
-        nbytes = 0 if item.type & (ATTACH | NON_CONTIG) else item.size
+        if item.type & NON_CONTIG:
+            return self._array_of_pieces(item)
+        begin, nbytes = item.begin, 0 if item.type & ATTACH else item.size
         array = self.at(begin)
         if array is not None and not item.size and begin == array.address + array.nbytes > array.address:
             array = None  # the table finds nothing there, and what the pointer is for is not known
@@ -168,6 +170,16 @@ class LoweredProgram:
             where = "no array lies there" if array is None else f"array {array.name!r} has {array.nbytes} bytes"
             raise ValueError(f"{item}: {where}")
         return array
+
+    def _array_of_pieces(self, item: LoweredItem) -> HostArray | None:
+        """Return the array of the first piece of a section with gaps that lies in one; the base may lie in none."""
+        specification = self._program.declarations.strided_update == "specification"
+        section = MapItem(None, item.base, item.begin, item.size, item.type, item.dimensions)
+        for begin, nbytes in strided_pieces(section, specification):
+            array = self.at(begin)
+            if array is not None and array.holds(begin, nbytes):
+                return array
+        return self.at(item.base)
 
     def data(
         self,

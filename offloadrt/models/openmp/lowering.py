@@ -289,7 +289,7 @@ def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
             raise ValueError(f"a {clause.kind} clause is not allowed on {construct}: only on target update")
         elif isinstance(clause, UseDevice) and construct != "target data":
             raise ValueError(f"use_device_ptr and use_device_addr are not allowed on {construct}: only on target data")
-        elif not isinstance(clause, Map | Motion | UseDevice):
+        elif not isinstance(clause, (Map, Motion, UseDevice)):
             raise _no_clause(clause, construct)
 
 
@@ -297,7 +297,7 @@ def _no_clause(given: object, construct: Construct) -> Exception:
     """Make the error for something that stands where a clause belongs."""
     if isinstance(given, Depend):
         return ValueError(f"{construct}: no depend clause is allowed here")
-    if isinstance(given, list | tuple):
+    if isinstance(given, (list, tuple)):
         return TypeError(f"{construct}: a {type(given).__name__} is no clause; give its clauses one by one")
     what = f"array {given.name!r}" if isinstance(given, HostArray) else str(given)
     wanted = "omp.to(…) or omp.from_(…)" if construct == "target update" else "omp.map(…)"

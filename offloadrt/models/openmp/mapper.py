@@ -28,7 +28,7 @@ def expand(
 
     Raises TypeError for an object that has no mapper.
     """
-    if mapper is None and isinstance(item, HostArray | Section | Member | StructPointee):
+    if mapper is None and isinstance(item, (HostArray, Section, Member, StructPointee)):
         return ((item, bits, kind),)
     return _expand(item, bits, kind, mapper, declared)
 

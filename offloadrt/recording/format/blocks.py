@@ -7,6 +7,10 @@ import attrs
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.recording.format.recording import NONE, RecordedArray
 
+_ADDRESS_BITS = 48
+_SERIALS = 1 << 15
+"""How many blocks of omp_target_alloc have addresses of their own, above the bits that addresses have."""
+
 
 @attrs.define(eq=False)
 class HostBlock:
@@ -21,9 +25,22 @@ class HostBlock:
     """Of a `declare target link` global: where the pointer to it is."""
     own: int = 0
     """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+    parts: list[int] = attrs.field(factory=list)
+    """The numbers of arrays that have become a part of it."""
 
     def holds(self, address: int, nbytes: int) -> bool:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
+
+
+@attrs.frozen
+class ArrayPlace:
+    """What has become of an array: its number in the recording's table, and the address where it begins.
+
+    Both are known at the end only: an array may have grown downwards, or into another one.
+    """
+
+    number: int
+    address: int
 
 
 @attrs.define(eq=False)
@@ -86,7 +103,10 @@ class HostArrays:
         for block in others:
             if block.number == NONE:
                 continue
-            self.used[block.number] = first  # what refers to it means the array that it has become a part of
+            # What refers to it, or to one of its parts, means the array that it has become a part of.
+            first.parts += [block.number, *block.parts]
+            for number in (block.number, *block.parts):
+                self.used[number] = first
             if first.number == NONE:
                 first.number = block.number
         self._live[low] = first
@@ -109,27 +129,32 @@ class HostArrays:
             place = found[0] - 1
         return blocks[::-1]
 
-    def table(self) -> tuple[tuple[RecordedArray, ...], list[int]]:
-        """Return the arrays without those that became a part of others, and the new number of each."""
+    def table(self) -> tuple[tuple[RecordedArray, ...], list[ArrayPlace]]:
+        """Return the arrays without those that became a part of others, and the new place of each number."""
         places: dict[int, int] = {}
-        numbers: list[int] = []
+        known: list[ArrayPlace] = []
         arrays: list[RecordedArray] = []
         for block in self.used:
             if id(block) not in places:
                 places[id(block)] = len(arrays)
                 name = block.name or f"{block.origin} {block.nbytes} B"
                 arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer, block.own))
-            numbers.append(places[id(block)])
-        return tuple(arrays), numbers
+            known.append(ArrayPlace(places[id(block)], block.address))
+        return tuple(arrays), known
 
 
 @attrs.frozen
 class DeviceBlock:
-    """A block of device memory while it lives: `host` is what it is a copy of, 0 for omp_target_alloc."""
+    """A block of device memory while it lives: `host` is what it is a copy of, 0 for omp_target_alloc.
+
+    `recorded` is its address in the recording. Of a block of omp_target_alloc that is an address of its own: several
+    blocks have one place one after the other, and a replay may make the next one before it frees the one before.
+    """
 
     device: int
     host: int
     nbytes: int
+    recorded: int
 
 
 @attrs.define(eq=False)
@@ -137,10 +162,21 @@ class DeviceBlocks:
     """The blocks of device memory, by the addresses that the recording machine gave them."""
 
     _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
+    _given: int = 0
+    """Blocks that omp_target_alloc has given."""
 
     def add(self, device: int, host: int, nbytes: int) -> None:
+        recorded = device
+        if not host:
+            recorded += self._given % _SERIALS << _ADDRESS_BITS
+            self._given += 1
         self._live.pop(device)
-        self._live[device] = DeviceBlock(device, host, nbytes)
+        self._live[device] = DeviceBlock(device, host, nbytes, recorded)
+
+    def recorded(self, address: int) -> int:
+        """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
+        block = self.at(address)
+        return address if block is None else block.recorded + address - block.device
 
     def remove(self, device: int) -> None:
         self._live.pop(device)

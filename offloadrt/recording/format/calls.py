@@ -16,7 +16,7 @@ from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, 
 from offloadrt.recording.format.routines import memory_of
 from offloadrt.recording.format.slots import CALLS, MAPPER_COMPONENT, RawProcess, Row, Slot, a_of, kind_of, signed
 from offloadrt.recording.format.tables import ListTable, TaskRow
-from offloadrt.runtime.mapping.map_type import LITERAL, NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
@@ -104,6 +104,10 @@ class RuntimeCalls:
         function = a_of(event.row)
         blocks = [self._block_of(item) for item in items]
         mapped = self._routine_memory(function, arguments)
+        if _FIRST_ROUTINE <= function <= _LAST_ROUTINE:  # now, as a block may be gone when the call has ended
+            arguments = [
+                word if place in mapped else self.memory.device.recorded(word) for place, word in enumerate(arguments)
+            ]
         call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
         for part in parts:
             if kind_of(part) == Slot.DIMENSION:
@@ -133,8 +137,10 @@ class RuntimeCalls:
         begin, size, type_bits = item[2], signed(item[3]), item[4]
         if type_bits & NON_CONTIG:  # its begin is that of its dimensions, its size their number
             begin, size = item[1], 0
-        if type_bits & LITERAL or not begin:
-            return None
+        elif type_bits & ATTACH:  # its size is that of the pointer
+            size = 0
+        if type_bits & LITERAL or (not begin and size <= 0):
+            return None  # a null pointer with a size is an array at 0: the runtime gives it a block of the device
         if type_bits & PTR_AND_OBJ and item[1] in self.memory.links:
             link = self.memory.arrays.spanned(begin, size, self.memory.links[item[1]])
             link.origin, link.pointer = "link", item[1]
@@ -203,7 +209,7 @@ class RuntimeCalls:
         """Complete the record of a call, unless a task does it."""
         call = self._open.get(row[2])
         if call is not None:
-            call.returned = row[3]
+            call.returned = self.memory.device.recorded(row[3])
             if not call.deferred:
                 self.done(row[2])
 

@@ -82,17 +82,18 @@ def recorded(
         assembler.take(event)
     assembler.finish()
 
-    arrays, numbers = memory.arrays.table()
+    arrays, places = memory.arrays.table()
+    numbers = [place.number for place in places]
     columns = task_columns(assembler.tasks)
-    touches, places = memory.columns(numbers)
-    columns["record.touches"] = places[columns["record.touches"]]
+    touches, lists = memory.columns(places)
+    columns["record.touches"] = lists[columns["record.touches"]]
     _place_allocations(assembler, columns, numbers)
     locks = [(kind,) for _, kind in assembler.locks]
     columns |= {
         **touches,
         **_unmerged(calls.items, numbers),
         **calls.operations.columns(),
-        **calls.launches.columns(numbers),
+        **calls.launches.columns(places),
         **assembler.dependences.columns(),
         **row_columns("lock", ("kind",), locks),
     }
@@ -101,7 +102,7 @@ def recorded(
         tuple(calls.sites),
         tuple(calls.kernels),
         arrays,
-        calls.launches.findings(numbers),
+        calls.launches.findings(places),
     ), columns
 
 

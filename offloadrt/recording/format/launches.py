@@ -10,7 +10,7 @@ import attrs
 import msgspec
 import numpy as np
 
-from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays, HostBlock
+from offloadrt.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
 from offloadrt.recording.format.recording import NONE, Column, Findings, KernelRace, KernelStray, Party, StrayKind
 from offloadrt.recording.format.slots import COUNTERS, COUNTERS_A_SLOT, STORES, SYNC, Row, Slot, a_of, b_of, kind_of
 from offloadrt.recording.format.tables import list_columns, row_columns
@@ -32,8 +32,8 @@ class ArrayTouches:
     """The item of the directive that has it; -1: it was mapped before, and the kernel follows a pointer to it."""
     array: int
     """-1: memory of omp_target_alloc."""
-    offset: int
-    """Where in the array the block begins."""
+    begin: int
+    """The address of the host where the block begins; 0: it has none."""
     nbytes: int
     load_bytes: int
     store_bytes: int
@@ -142,16 +142,14 @@ class LaunchTables:
                     found.append(part)
         for number, (_, host, device, nbytes, loads, stores, *_rest) in heads.items():
             block = self._arrays.at(host) if host else None
-            offset = 0
             if block is not None:
                 self._arrays.use(block)
-                offset = host - block.address
                 touched += [(block, host, run) for run in runs.get(number, ())]
             uses.append(
                 ArrayTouches(
                     _item_of(items, host, device, nbytes),
                     NONE if block is None else block.number,
-                    offset,
+                    0 if block is None else host,
                     nbytes,
                     loads,
                     stores,
@@ -167,7 +165,7 @@ class LaunchTables:
         races, strays = [], []
         for row in rows:
             if kind_of(row) == Slot.RACE:
-                array, begin = self._array_at(heads[b_of(row)][1])
+                array, begin = self._array_at(heads[b_of(row)][1])  # offsets are addresses until all is known
                 parties = self._party(row[2:5]), self._party(row[5:8])
                 races.append(KernelRace(array, row[1] + begin, parties))
             else:
@@ -177,11 +175,11 @@ class LaunchTables:
         return Findings(tuple(races), tuple(strays))
 
     def _array_at(self, host: int) -> tuple[int, int]:
-        """Return the array at an address of the host, and where in it that is."""
+        """Return the array at an address of the host, and the address; 0: of none."""
         block = self._arrays.at(host) if host else None
         if block is None:
             return NONE, 0
-        return self._arrays.use(block).number, host - block.address
+        return self._arrays.use(block).number, host
 
     def _party(self, words: Sequence[int]) -> Party:
         file, how, who = words
@@ -189,11 +187,14 @@ class LaunchTables:
         where = f"{PurePath(self._strings.get(file, '')).name}:{line}" if line else ""
         return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
 
-    def findings(self, arrays: Sequence[int]) -> dict[int, Findings]:
-        """Return what the traces have found, by their numbers; `arrays`: the new number of each array."""
+    def findings(self, arrays: Sequence[ArrayPlace]) -> dict[int, Findings]:
+        """Return what the traces have found, by their numbers; `arrays`: what has become of each array."""
 
         def renumbered(one: F) -> F:
-            return one if one.array == NONE else msgspec.structs.replace(one, array=arrays[one.array])
+            if one.array == NONE:
+                return one
+            place = arrays[one.array]
+            return msgspec.structs.replace(one, array=place.number, offset=one.offset - place.address)
 
         return {
             number: Findings(
@@ -204,18 +205,20 @@ class LaunchTables:
             if trace.findings != Findings()
         }
 
-    def columns(self, arrays: Sequence[int]) -> dict[str, Column]:
-        """Make the columns; `arrays`: the new number of each array."""
+    def columns(self, arrays: Sequence[ArrayPlace]) -> dict[str, Column]:
+        """Make the columns; `arrays`: what has become of each array."""
         traces = list(self._traces)
         uses = [use for trace in traces for use in trace.uses]
         use_fields = (
             "item", "array", "offset", "nbytes", "load_bytes", "store_bytes", "sectors_read", "sectors_written",
             "team_sectors_read", "team_sectors_written",
         )  # fmt: skip
+        nowhere = ArrayPlace(NONE, 0)
         use_rows = [
-            (use.item, NONE if use.array == NONE else arrays[use.array], use.offset, use.nbytes, use.load_bytes,
-             use.store_bytes, *use.sectors)
+            (use.item, place.number, use.begin - place.address, use.nbytes, use.load_bytes, use.store_bytes,
+             *use.sectors)
             for use in uses
+            for place in (nowhere if use.array == NONE else arrays[use.array],)
         ]  # fmt: skip
         trace_fields = ("warp_instructions", "warp_sectors", "lanes", "other_bytes")
         trace_rows = [(one.warp_instructions, one.warp_sectors, one.lanes, one.other_bytes) for one in traces]

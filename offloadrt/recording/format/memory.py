@@ -8,16 +8,17 @@ from typing import Final
 import attrs
 import numpy as np
 
-from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays, HostBlock
+from offloadrt.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
 from offloadrt.recording.format.recording import NONE, Column, OmptOperation
 from offloadrt.recording.format.separate_copies import SeparateCopies
-from offloadrt.recording.format.slots import EXACT, MAYBE_STORED, Row, a_of
+from offloadrt.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
 _LINK: Final = 1
 """OMP_DECLARE_TARGET_LINK among the flags of an entry."""
 Touch = tuple[HostBlock, int, int, int]
-"""Array, offset, bytes, loads (1) or stores (2); plus 4: each byte; 8: code that nobody watched may have stored."""
+"""Array, address, bytes, loads (1) or stores (2); plus 4: each byte; 8: code that nobody watched may have stored;
+16: atomically."""
 
 
 @attrs.define(eq=False)
@@ -48,13 +49,13 @@ class MemoryEvents:
         kind, address, nbytes = a_of(row), row[2], row[3]
         pending = self._pending.setdefault(thread, [])
         if kind == MAYBE_STORED and (given := self.arrays.at(address)) is not None:
-            pending.append((given, address - given.address, given.address + given.nbytes - address, kind))
+            pending.append((given, address, given.address + given.nbytes - address, kind))
             return
         for block in self.arrays.overlapping(address, nbytes):
             low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
             if low < high:
-                pending.append((block, low - block.address, high - low, kind))
-                self.copies.host(block, low, high - low, kind & ~EXACT)
+                pending.append((block, low, high - low, kind))
+                self.copies.host(block, low, high - low, kind & (LOADS | STORES))
 
     def has_touches(self, thread: int) -> bool:
         return bool(self._pending.get(thread))
@@ -86,11 +87,15 @@ class MemoryEvents:
                 if (block := self.arrays.at(host)) is not None:
                     self.copies.copied(block, host, nbytes)
 
-    def columns(self, numbers: Sequence[int]) -> tuple[dict[str, Column], Column]:
-        """Make the columns of touches, and the new number of each list; `numbers`: of the arrays."""
+    def columns(self, arrays: Sequence[ArrayPlace]) -> tuple[dict[str, Column], Column]:
+        """Make the columns of touches, and the new number of each list; `arrays`: what each became at last."""
         table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
         places = [
-            table.add((numbers[block.number], offset, nbytes, kind) for block, offset, nbytes, kind in touches)
+            table.add(
+                (place.number, address - place.address, nbytes, kind)
+                for block, address, nbytes, kind in touches
+                for place in (arrays[block.number],)
+            )
             if (touches := [touch for touch in taken if touch[0].number != NONE])
             else NONE
             for taken in self._taken

@@ -95,7 +95,8 @@ SYNC: Final = 8
 """Ways of an access: a bit each; the last one of atomic and volatile ones."""
 EXACT: Final = 4
 MAYBE_STORED: Final = 8
-"""Of a touch: each byte is; code that nobody watches was given the address."""
+ATOMICALLY: Final = 16
+"""Of a touch: each byte is; code that nobody watches was given the address; by atomic or volatile accesses."""
 
 COUNTERS: Final = (
     "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",

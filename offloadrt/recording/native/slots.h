@@ -75,6 +75,6 @@ enum function {
 
 enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */ };
 
-enum { MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there */ };
+enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile */, MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there */ };
 
 enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK };

@@ -49,6 +49,8 @@ class _Used:
     touched: dict[str, tuple[Range, ...]]
     """Every byte that is read or written, by kind; empty where only pages are known."""
     sectors: tuple[int, int, int, int]
+    loads: bool
+    """Whether it loads anything that it has not stored itself before."""
     load_bytes: int
     store_bytes: int
 
@@ -144,16 +146,18 @@ class RecordedKernels:
             if array is None:
                 continue  # memory of omp_target_alloc, which every device has at hand
             block = array.address + int(columns["use.offset"][use])
+            touched = self._touched(use, block, array)
             uses.append(
                 _Used(
                     array,
                     item,
                     self._ranges(use, block, array),
-                    self._touched(use, block, array),
+                    touched,
                     (
                         int(columns["use.sectors_read"][use]), int(columns["use.sectors_written"][use]),
                         int(columns["use.team_sectors_read"][use]), int(columns["use.team_sectors_written"][use]),
                     ),
+                    "read" in touched or self._loads_pages(use),
                     int(columns["use.load_bytes"][use]),
                     int(columns["use.store_bytes"][use]),
                 )
@@ -171,15 +175,23 @@ class RecordedKernels:
             found.setdefault(_KINDS[int(columns["range.kind"][place])], []).append((begin, end - 1))
         return {kind: tuple(ranges) for kind, ranges in found.items()}
 
+    def _loads_pages(self, use: int) -> bool:
+        """Return whether there are pages of loads: those of what the launch has stored before are its stores'."""
+        columns = self.recording.columns
+        runs = slice(int(columns["use.first_run"][use]), int(columns["use.first_run"][use + 1]))
+        return bool((columns["run.kind"][runs] == LOADS).any())
+
     def _ranges(self, use: int, block: int, array: HostArray) -> tuple[Range, ...]:
-        """Return the touched pages of a block, in bytes of the array."""
+        """Return the touched pages of a block as far as the block reaches, in bytes of the array."""
         columns = self.recording.columns
         first = columns["use.first_run"]
         runs = slice(int(first[use]), int(first[use + 1]))
         base = block // PAGE * PAGE - array.address
         pages = zip(columns["run.page"][runs].tolist(), columns["run.pages"][runs].tolist(), strict=True)
         ranges = [(base + page * PAGE, base + (page + count) * PAGE) for page, count in pages]
-        clipped = [(max(0, low), min(array.nbytes, high)) for low, high in ranges]
+        begin = block - array.address
+        end = min(array.nbytes, begin + int(columns["use.nbytes"][use]))
+        clipped = [(max(begin, low), min(end, high)) for low, high in ranges]
         return _joined([(low, high) for low, high in clipped if low < high])
 
 
@@ -218,7 +230,7 @@ def _array_use(used: _Used, position: int, iterations: int) -> ArrayUse:
 
 def _array_counts(used: _Used, position: int) -> ArrayCounts:
     """Say what the launch does with an argument, with bytes as elements."""
-    read, written, _, _ = used.sectors
+    read, written = used.sectors[0] if used.loads else 0, used.sectors[1]
     touched = float(sum(high - low for low, high in used.ranges))
     reach = Reach(tuple((low, high - 1) for low, high in used.ranges), _sectors(read), _sectors(written))
     stream = AccessStream("swept", 0, read * SECTOR, written * SECTOR, 0.0, float("inf"), lambda: reach)

@@ -13,7 +13,7 @@ from typing import Final
 
 from offloadrt.recording.format.recording import NONE, Findings, Party, Recording, StrayKind
 from offloadrt.recording.format.separate_copies import STRETCH
-from offloadrt.recording.format.slots import EXACT, MAYBE_STORED
+from offloadrt.recording.format.slots import ATOMICALLY, EXACT, MAYBE_STORED
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.program_events import (
     Awaited,
@@ -100,7 +100,7 @@ class ObservedReplay:
         if self.in_run_order:
             self._observer.handle(Awaited(self))
         for writes in [bool(one - 1) for one in (_LOADS, _STORES) if kind & one]:
-            self._observer.handle(HostUsed(array, begin, end - begin, writes, exact))
+            self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
 
 
 def _access(party: Party) -> KernelAccess:

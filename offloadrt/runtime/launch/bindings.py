@@ -51,7 +51,8 @@ async def bind_arguments(
         if (entry := lookup.pointer.entry) is not None:
             bindings[array] = entry.binding
         else:
-            bindings[array] = ON_HOST if array.managed else absent
+            # Another part of the array may be present: a pointer beside it that nobody follows hides nothing.
+            bindings.setdefault(array, ON_HOST if array.managed else absent)
     if private.packed:
         await private.transfer()
     for array, address in private.addresses.items():

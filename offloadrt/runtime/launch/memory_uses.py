@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ from offloadrt.runtime.launch.kernel_body import array_view, has_phantoms
 from offloadrt.runtime.launch.reachable import reaches_host
 from offloadrt.runtime.mapping.binding import Binding
 from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.mapping.map_type import NOT_MAPPED, TARGET_PARAM
 from offloadrt.runtime.program_events import HOST, KernelRan, KernelSubmitted, MemoryUse, ProgramObserver
 from offloadrt.runtime.watched_array import watched
 
@@ -58,8 +60,12 @@ def static_uses(
     declared = {} if launch.counts is not None else {use.position: use for use in launch.kernel.arrays}
     reads: list[MemoryUse] = []
     writes: list[MemoryUse] = []
+    parts = _parts(device, items, arguments)
     for position, argument in enumerate(arguments):
-        placed = _placed(device, argument, bindings)
+        if (part := parts.get(position)) is not None:
+            placed = _bound(device, argument, part)
+        else:
+            placed = _placed(device, argument, bindings)
         if placed is None:
             continue
         counts = counted.get(position)
@@ -84,6 +90,21 @@ def static_uses(
         reads += _of_kind(placed, counts, "read")
         writes += _of_kind(placed, counts, "write")
     return (*reads, *writes, *_reached(device, items, arguments))
+
+
+def _parts(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequence[Any]) -> dict[int, Binding]:
+    """Return where the arguments lie, by position, that share their array with another one: each maps a part of it."""
+    given = [item for item in items if item.type & TARGET_PARAM]
+    if len(given) != len(arguments):
+        return {}
+    found: dict[int, Binding] = {}
+    shared = {array for array, times in Counter(map(id, arguments)).items() if times > 1}
+    for position, (item, argument) in enumerate(zip(given, arguments, strict=True)):
+        if id(argument) in shared and argument is item.array and not item.type & NOT_MAPPED:
+            entry = device.table.lookup(item.begin, item.size).pointer.entry
+            if entry is not None:
+                found[position] = entry.binding
+    return found
 
 
 def _placed(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> _Placed | None:

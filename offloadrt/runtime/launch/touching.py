@@ -62,7 +62,7 @@ def touching_of(
         return known.touching
     ranges: dict[Range, None] = {}
     indirect = False
-    places = [k for k, argument in enumerate(arguments) if isinstance(argument, HostArray | Pointees)]
+    places = [k for k, argument in enumerate(arguments) if isinstance(argument, (HostArray, Pointees))]
     for position, array, in_place in zip(places, arrays, on_host, strict=True):
         if in_place:
             found: Sequence[Range] = sections(items, array)

@@ -209,7 +209,11 @@ async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQue
 
 
 async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
-    """Unmap the items in reverse. What is removed is removed after the queue has drained."""
+    """Unmap the items in reverse. What is removed is removed after the queue has drained.
+
+    What a mapper function lists is removed first: LLVM unmaps it by a call of this function within this one, whose
+    post-processing comes before (`targetDataMapper`).
+    """
     if device.tool is not None and call != "target":
         device.tool.target_map(device.number, call, items)
     if isinstance(items, MapItems):
@@ -217,7 +221,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     queue.items, queue.mapped = items, len(items)
     table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
     present, observer = device.table, device.observer
-    ending = queue.ending
+    ending, listed = queue.ending, 0
     objects = device.objects if queue.placed is None else None
     for position in reversed(range(len(items))):
         item = items[position]
@@ -249,7 +253,11 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
             table.release()
         queue.mapped = position
         if entry is not None:
-            (ending or ending_entries(device, queue)).append((entry, item))
+            if item.listed:
+                ending_entries(device, queue).insert(listed, (entry, item))
+                listed += 1
+            else:
+                (ending or ending_entries(device, queue)).append((entry, item))
             if copies:
                 pointer = TargetPointer(lookup.pointer.address, entry, is_locked=True, is_last=is_last)
                 await _copy_back(device, item, entry, pointer, queue, call)
@@ -323,7 +331,7 @@ def strided_pieces(item: MapItem, specification: bool) -> list[tuple[int, int]]:
     starts = [item.base]
     kept = dimensions[: len(dimensions) - merged]
     for dimension in kept:
-        counted = 1 if dimension is kept[-1] else dimension.count
+        counted = min(dimension.count, 1) if dimension is kept[-1] else dimension.count
         starts = [start + (dimension.offset + i) * dimension.stride for start in starts for i in range(counted)]
     return [(start, size) for start in starts]
 

@@ -31,7 +31,8 @@ class MapItem:
     value: what a LITERAL item passes to the kernel.
     owner, pointee: of an ATTACH or PTR_AND_OBJ item the array that holds the pointer, if one does, and what the pointer
     holds if that array has no values; None: the address of `array`.
-    components: what its mapper function lists, which is mapped in its place.
+    components: what its mapper function lists, which is mapped in its place. listed: whether a mapper function lists
+    this item.
     padding: bytes that a new block has before `begin`, so that the members of a part of a struct stay aligned.
     """
 
@@ -46,6 +47,7 @@ class MapItem:
     pointee: int | None = None
     padding: int = 0
     components: tuple[MapItem, ...] = ()
+    listed: bool = False
 
     @property
     def pointee_base(self) -> int:

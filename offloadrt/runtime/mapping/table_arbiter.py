@@ -41,7 +41,7 @@ class TableArbiter:
         )
 
     def start(self) -> None:
-        self._sim.spawn(self._serve, name=self._name, daemon=True)
+        self._sim.spawn_service(self._serve, name=self._name, chosen=True)
 
     async def _serve(self) -> None:
         requests, lock = self._requests, self.lock

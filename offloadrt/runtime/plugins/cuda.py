@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from offloadrt.driver import NOTHING, Advice, Driver, DriverError, Touching, Uvm
+from offloadrt.driver.cuda.kernel_calls import Computed
 from offloadrt.driver.errors import INVALID
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
@@ -196,11 +197,9 @@ class CudaPlugin:
         arguments: int = 0,
     ) -> None:
         """Launch a kernel; it may touch managed memory. `run` computes its result at its end."""
-        if launch.kernel.body is not run:
-            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=run))
         stream = queue.stream or await self.stream_of(queue)
         await self.find_kernel(launch.kernel.name)
-        await self.driver.launch_kernel(launch, (), stream, queue.cause, touching)
+        await self.driver.launch_kernel(launch, Computed(run), stream, queue.cause, touching)
 
     async def record_event(self, queue: QueueLike) -> Any:
         stream = queue.stream or await self.stream_of(queue)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from math import inf
 
 import attrs
 
@@ -43,15 +44,19 @@ class Pct:
 
     def choose(self, ready: Sequence[Actor]) -> int:
         self._step += 1
-        priorities = self._priorities
-        for actor in ready:
-            if actor.index not in priorities:
-                priorities[actor.index] = self._random.random()
         best = self._highest(ready)
         if (lowest := self._changes.get(self._step)) is not None:
-            priorities[ready[best].index] = float(lowest)
+            self._priorities[ready[best].index] = float(lowest)
             best = self._highest(ready)
         return best
 
     def _highest(self, ready: Sequence[Actor]) -> int:
-        return max(range(len(ready)), key=lambda place: (self._priorities[ready[place].index], -place))
+        """Return the place of the actor with the highest priority; of several, the first. Whoever is new draws one."""
+        priorities = self._priorities
+        best, highest = 0, -inf
+        for place, actor in enumerate(ready):
+            if (priority := priorities.get(actor.index)) is None:
+                priority = priorities[actor.index] = self._random.random()
+            if priority > highest:
+                best, highest = place, priority
+        return best

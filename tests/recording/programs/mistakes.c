@@ -76,6 +76,36 @@ static void too_long(void) {
 #pragma omp target exit data map(release : table[0 : N + 8])
 }
 
+/* A temporary on the device: what the kernel reads there it has stored itself. */
+static void kept_there(int *a) {
+#pragma omp target teams distribute parallel for map(alloc : a[0 : N])
+  for (int i = 0; i < N; i++) {
+    a[i] = i;
+    for (int times = 0; times < 3; times++)
+      *(volatile int *)&a[i] += times;
+  }
+}
+
+static void host_threads(int *a, int atomically) {
+#pragma omp target data map(tofrom : a[0 : N])
+  {}
+#pragma omp parallel num_threads(2)
+  if (atomically) {
+#pragma omp atomic
+    a[5]++;
+  } else
+    a[5]++;
+#pragma omp target map(tofrom : a[0 : N])
+  a[5]++;
+}
+
+/* Two pointers into one array, each mapped for itself; nothing has written what the second one has on the device. */
+static void halves(int *a) {
+  int *first = a, *second = a + N / 2;
+#pragma omp target map(tofrom : first[0 : 10]) map(alloc : second[0 : 10]) /* halves */
+  second[2] = second[1] + first[1];
+}
+
 int main(int argc, char **argv) {
   int *a = calloc(N, sizeof *a), sum = 0;
   switch (argc > 1 ? atoi(argv[1]) : 0) {
@@ -95,6 +125,15 @@ int main(int argc, char **argv) {
   case 10:
 #pragma omp target
     *(volatile int *)64 = 1; /* nowhere */
+    break;
+  case 11:
+#pragma omp target
+    *(volatile int *)(1L << 60) = 1; /* far */
+    break;
+  case 12: kept_there(a); break;
+  case 13: host_threads(a, 0); break;
+  case 14: host_threads(a, 1); break;
+  case 15: halves(a);
   }
   printf("%d\n", sum + counter);
   free(a);

@@ -45,8 +45,9 @@ void reportTouch(const Access &access) {
     IRBuilder<> here(access.instruction);
     Value *report = here.CreateICmpNE(here.CreateAnd(wanted, each), here.getInt8(0));
     here.SetInsertPoint(SplitBlockAndInsertIfThen(report, access.instruction->getIterator(), false));
+    unsigned what = each | (access.way & SYNC ? ATOMICALLY : 0) | access.bytes << 8;
     auto *type = FunctionType::get(here.getVoidTy(), {here.getInt64Ty(), here.getInt32Ty()}, false);
-    here.CreateCall(type, here.CreateLoad(here.getPtrTy(), module.getNamedGlobal(Touch)), {address, here.getInt32(each | access.bytes << 8)});
+    here.CreateCall(type, here.CreateLoad(here.getPtrTy(), module.getNamedGlobal(Touch)), {address, here.getInt32(what)});
   }
 }
 

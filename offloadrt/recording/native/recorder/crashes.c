@@ -19,7 +19,8 @@ static void on_crash(int number, siginfo_t *info, void *context) {
   for (int i = 0; i < 2; i++)
     if (signals[i] == number)
       sigaction(number, &before[i], NULL); /* it crashes again when this returns, as it would have without a recorder */
-  if (end_crashed((uint64_t)info->si_addr, stack_pointer))
+  uint64_t address = info->si_code == SI_KERNEL ? NO_ADDRESS : (uint64_t)info->si_addr;
+  if (end_crashed(address, stack_pointer))
     put_submit(0);
 }
 

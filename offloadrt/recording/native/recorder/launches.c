@@ -262,6 +262,8 @@ static bool is_near(uint64_t address, uint64_t place, uint64_t bytes) { return a
 bool end_crashed(uint64_t address, uint64_t stack_pointer) {
   if (!submitted || !launch.traced || !launch.place_of)
     return false;
+  if (address == NO_ADDRESS && (launch.last_address + (1ull << 47)) >> 48)
+    address = launch.last_address;
   enum stray kind = is_near(address, stack_pointer, FRAME)         ? STRAY_STACK
                     : is_near(address, launch.last_address, NEAR) ? STRAY_CRASH
                                                                    : 0;

@@ -70,4 +70,5 @@ void submit_end(void);
 
 /* ---- crashes.c: a kernel that crashes is recorded up to there ---- */
 void watch_crashes(void);
+#define NO_ADDRESS UINT64_MAX /* the processor does not tell of one that no memory can have */
 bool end_crashed(uint64_t address, uint64_t stack_pointer); /* launches.c: writes the launch that this thread plays, if it made that access */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum { WAYS = 4 };
 enum { SHIFT = 16, TRACKED = 4, EACH = 8 /* each byte of the page is told apart */, WORD_BITS = 64, PAGE_WORDS = (1 << SHIFT) / WORD_BITS };
 #define PAGES_OF_ADDRESSES ((size_t)1 << (47 - SHIFT))
 
@@ -62,7 +63,7 @@ void forget(uint64_t address, uint64_t bytes) {
 typedef struct {
   uint64_t page; /* plus 1 */
   bool used;     /* in this interval */
-  uint64_t touched[2][PAGE_WORDS]; /* bytes that were loaded before they were stored, and stored */
+  uint64_t touched[WAYS][PAGE_WORDS]; /* bytes that were loaded before they were stored, and stored; both again, atomically */
 } bytes_t;
 
 static __thread bytes_t **byte_pages; /* a hash table */
@@ -104,12 +105,13 @@ static bytes_t *bytes_of(uint64_t page) {
 static void touch_bytes(uint64_t address, uint64_t bytes, uint32_t way) {
   bytes_t *page = bytes_of(address >> SHIFT);
   page->used = true;
+  uint64_t *loaded = page->touched[way & ATOMICALLY ? 2 : 0], *stored = page->touched[way & ATOMICALLY ? 3 : 1];
   for (uint64_t byte = address & ((1 << SHIFT) - 1), end = byte + bytes; byte < end && byte < 1 << SHIFT; byte++) {
     uint64_t bit = (uint64_t)1 << byte % WORD_BITS;
     if (way & STORES)
-      page->touched[1][byte / WORD_BITS] |= bit;
-    else if (!(page->touched[1][byte / WORD_BITS] & bit))
-      page->touched[0][byte / WORD_BITS] |= bit;
+      stored[byte / WORD_BITS] |= bit;
+    else if (!((page->touched[1][byte / WORD_BITS] | page->touched[3][byte / WORD_BITS]) & bit))
+      loaded[byte / WORD_BITS] |= bit;
   }
 }
 
@@ -143,7 +145,7 @@ static void put_bytes(bytes_t *page, int way) {
       count = MOST_STRETCHES + 1;
     high = byte + 1;
   }
-  uint32_t kind = way ? STORES : LOADS;
+  uint32_t kind = (way % 2 ? STORES : LOADS) | (way / 2 ? ATOMICALLY : 0);
   if (count > MOST_STRETCHES)
     put_touch(base + low, base + high, kind);
   for (size_t i = 0; i < count && count <= MOST_STRETCHES; i++)
@@ -152,10 +154,11 @@ static void put_bytes(bytes_t *page, int way) {
 
 /* Loads of what the interval has not stored itself come first. */
 static void end_bytes(void) {
-  for (int way = 0; way < 2; way++)
+  static const int order[WAYS] = {0, 2, 1, 3};
+  for (int place = 0; place < WAYS; place++)
     for (size_t i = 0; i < byte_page_room; i++)
       if (byte_pages[i] && byte_pages[i]->used)
-        put_bytes(byte_pages[i], way);
+        put_bytes(byte_pages[i], order[place]);
   for (size_t i = 0; i < byte_page_room; i++)
     if (byte_pages[i] && byte_pages[i]->used) {
       byte_pages[i]->used = false;
@@ -183,15 +186,17 @@ static void add_touch(uint64_t page, uint32_t way) {
   interval.touches[interval.count++] = page << 2 | way;
 }
 
-/* Called by instrumented code when the byte of its page asks for it. `way` is LOADS or STORES, and how many bytes << 8. */
+/* Called by instrumented code when the byte of its page asks for it. `way` is LOADS or STORES, perhaps ATOMICALLY, and how many
+ * bytes << 8. */
 EXPORT void offload_recorder_touch(uint64_t address, uint32_t way);
 EXPORT void offload_recorder_touch(uint64_t address, uint32_t way) {
   uint64_t page = address >> SHIFT, bytes = way >> 8;
+  uint32_t how = way & ATOMICALLY;
   way &= LOADS | STORES;
   if (!pages || address >> 47 || !(pages[page] & way))
     return;
   if (pages[page] & EACH) {
-    touch_bytes(address, bytes, way);
+    touch_bytes(address, bytes, way | how);
     return;
   }
   pages[page] &= (uint8_t)~way;
