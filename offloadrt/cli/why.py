@@ -33,7 +33,7 @@ def why(
     scenario: str,
     /,
     *parameters: str,
-    budget: str = "60s",
+    budget: str = "50s",
     draws: int = 0,
     sobol: int = 0,
     whole: Whole = False,

@@ -113,7 +113,7 @@ def explain(
     *,
     options: Options | None = None,
     jobs: int = 1,
-    budget_s: float = 60.0,
+    budget_s: float = 50.0,
     draws: int = 0,
     sobol: int = 0,
     stage: Stage = lambda name, done, asked: None,
