@@ -144,7 +144,10 @@ def test_a_barrier_that_nobody_meets_is_a_deadlock_and_no_endless_run():
 @given(st.integers(2, 9), st.integers(1, 8), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5000)), max_size=12))
 @examples(25)
 def test_every_kernel_runs_within_a_round_of_the_list(gear, count, slots, launches):
-    """Launched one after the other, a kernel waits for at most one swap for each queue without a hardware queue."""
+    """Launched one after the other, a kernel waits for at most one swap for each queue.
+
+    It is not one for each queue without a hardware queue: who has just lost its own may come before it in the list.
+    """
     queues = Queues(count, slots, gear)
 
     async def body():
@@ -155,7 +158,7 @@ def test_every_kernel_runs_within_a_round_of_the_list(gear, count, slots, launch
             waits.append((await queues.kernel(number % count).wait())[2] - submitted)
         return waits
 
-    assert all(wait <= (count - min(slots, count) + 1) * QUANTUM + queues.alone for wait in queues.run(body))
+    assert all(wait <= count * QUANTUM + queues.alone for wait in queues.run(body))
 
 
 def test_without_contention_all_queues_are_looked_at():
