@@ -10,68 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-import attrs
-
-HEADER = """\
-#include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct { int n; double x[16]; double *p; int y[8]; } Pair;
-typedef struct { int n; double *d; } Vector;
-#pragma omp declare mapper(Vector v) map(v, v.d[0:v.n])
-#pragma omp declare mapper(only_data : Vector v) map(to: v.n) map(tofrom: v.d[0:v.n])
-
-static _Thread_local double sum;
-static volatile int on = 1;
-"""
-
-
-@attrs.define
-class Storage:
-    """An object, how it is written in a clause, and what of it is present."""
-
-    name: str
-    kind: str
-    """heap, stack, static, declared (declare target), matrix, pair, vector"""
-    size: int
-    lo: int = 0
-    """Where what is present begins, and how long it is."""
-    length: int = 0
-    count: float = 0
-    """References to it; 0: it is not present."""
-    regions: int = 0
-    """How many `target data` regions around here map it."""
-    elements: int = 0
-    """How many a vector has."""
-    frozen: bool = False
-    """Whether it was deleted within a region that maps it: nothing maps it until the region has ended."""
-
-    @property
-    def by_elements(self) -> bool:
-        """Tell whether sections of it can be mapped."""
-        return self.kind in ("heap", "stack", "static")
-
-    def section(self, lo: int, length: int) -> str:
-        """Return a section as a clause has it."""
-        match self.kind:
-            case "matrix":
-                return f"{self.name}[{lo}:{length}][0:8]"
-            case "pair" | "vector":
-                return self.name
-        return f"{self.name}[{lo}:{length}]"
-
-    def work(self, lo: int, length: int, by: int) -> str:
-        """Return statements that change what a section has."""
-        match self.kind:
-            case "matrix":
-                return f"for (int i = {lo}; i < {lo + length}; i++) {self.name}[i][i % 8] += {by};"
-            case "pair":
-                return f"for (int i = 0; i < 8; i++) {{ {self.name}.x[i] += {by}; {self.name}.y[i] -= {by}; }}"
-            case "vector":
-                return f"for (int i = 0; i < {self.elements}; i++) {self.name}.d[i] += {by};"
-        return f"for (int i = {lo}; i < {lo + length}; i++) {self.name}[i] += {by};"
+from openmp_objects import HEADER, Storage
 
 
 class Function:
@@ -102,6 +41,14 @@ class Function:
 
     def _say(self, line: str) -> None:
         self._lines.append("    " * self._depth + line)
+
+    def _direct(self, directive: str, deferred: str, *block: str) -> None:
+        """Write a directive with its block; the next one waits for it where it is a task."""
+        self._say(f"#pragma omp {directive}{self._maybe()}{deferred}")
+        for line in block:
+            self._say(line)
+        if "nowait" in deferred:
+            self._say("#pragma omp taskwait")
 
     def _object(self, place: int) -> Storage:
         draw, name = self.draw, f"{'abcd'[place]}{self.number}"
@@ -213,10 +160,7 @@ class Function:
         clauses, taken = self._maps(["to", "alloc", "to"], chosen)
         if not clauses:
             return
-        deferred = self._deferred(chosen[0])
-        self._say(f"#pragma omp target enter data {clauses}{self._maybe()}{deferred}")
-        if "nowait" in deferred:
-            self._say("#pragma omp taskwait")
+        self._direct(f"target enter data {clauses}", self._deferred(chosen[0]))
         for one, lo, length in taken:
             self._take(one, lo, length)
 
@@ -232,10 +176,7 @@ class Function:
             if one.count < one.regions:
                 one.frozen = True
         if clauses:
-            deferred = self._deferred(chosen[0])
-            self._say(f"#pragma omp target exit data {' '.join(clauses)}{self._maybe()}{deferred}")
-            if "nowait" in deferred:
-                self._say("#pragma omp taskwait")
+            self._direct(f"target exit data {' '.join(clauses)}", self._deferred(chosen[0]))
 
     def _update(self) -> None:
         """Write an update; one with gaps stands alone, since clang gives such a section another one's dimensions."""
@@ -257,10 +198,8 @@ class Function:
                 section = self.draw.choice([f"{one.name}.x[2:3]", f"{one.name}.y", f"{one.name}.n"])
             clauses.append(f"{way}({present}{section})")
         if clauses:
-            nowait = self.draw.random() < 0.2
-            self._say(f"#pragma omp target update {' '.join(clauses)}{self._maybe()}{' nowait' if nowait else ''}")
-            if nowait:
-                self._say("#pragma omp taskwait")
+            deferred = " nowait" if self.draw.random() < 0.2 else ""
+            self._direct(f"target update {' '.join(clauses)}", deferred)
 
     def _target(self) -> None:
         chosen = self._some()
@@ -290,15 +229,11 @@ class Function:
             ["", " teams num_teams(2)", " teams num_teams(1) thread_limit(4)", " parallel num_threads(2)"]
         )
         deferred = self._deferred(chosen[0]) if chosen else ""
-        lines = [f"#pragma omp target{teams} {' '.join(filter(None, clauses))}{self._maybe()}{deferred}", "{"]
         # One thread of one team does the work: the programs are to have no race.
-        lines.append("    if (omp_get_team_num() == 0 && omp_get_thread_num() == 0) {")
-        lines += [f"        {line}" for line in body]
-        lines += ["    }", "}"]
-        for line in lines:
-            self._say(line)
-        if "nowait" in deferred:
-            self._say("#pragma omp taskwait")
+        only = "    if (omp_get_team_num() == 0 && omp_get_thread_num() == 0) {"
+        work = [f"        {line}" for line in body]
+        directive = f"target{teams} {' '.join(filter(None, clauses))}"
+        self._direct(directive, deferred, "{", only, *work, "    }", "}")
         self._say("sum += local; }")
 
     def _region(self) -> None:
@@ -358,9 +293,7 @@ class Function:
         self._say("omp_target_free(block, 0); }")
 
     def _associate(self) -> None:
-        able = [
-            one for one in self._objects if one.kind == "heap" and not one.count and not one.regions and not one.frozen
-        ]
+        able = [one for one in self._mappable() if one.kind == "heap" and not one.count and not one.regions]
         if not able:
             return
         one = self.draw.choice(able)
