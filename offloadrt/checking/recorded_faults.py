@@ -25,7 +25,7 @@ class RecordedFaults:
             advice = "Nothing orders threads of different teams: `atomic` on both would, or a critical section or lock."
         else:
             advice = "Nothing orders the two threads: `atomic` on both would, a critical section or lock, or a barrier."
-        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject)
+        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, (event.kernel, subject))
 
     def strayed(self, event: KernelStrayed) -> None:
         """Report an access outside of what the kernel may use."""
@@ -36,7 +36,7 @@ class RecordedFaults:
         advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
         if not event.name:
             advice = "Map what the kernel uses."
-        self.mistakes.add("outside of what is mapped", name, (told,), advice, name)
+        self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
 
     def map_strayed(self, event: MapStrayed) -> None:
         """Report a map of more than an array has."""
