@@ -33,7 +33,9 @@ def test_a_kernel_of_which_the_compiler_leaves_nothing_costs_nothing(folder):
     """No counter tells that it ran. It is not a kernel of unknown costs, which a replay would refuse."""
     program = built("empty.c", folder)
     _, raw = recorded(program)
-    assert [(launch.teams, launch.threads, any(launch.counts.values())) for launch in raw.launches()] == [(1, 1, False)] * 2
+    assert [(launch.teams, launch.threads, any(launch.counts.values())) for launch in raw.launches()] == [
+        (1, 1, False)
+    ] * 2
     convert(program.with_name("empty.raw"), folder / "empty.rec")
     outcome = replayed(folder / "empty.rec").outcome
     assert outcome.agrees and outcome.equal == outcome.directives == 2
