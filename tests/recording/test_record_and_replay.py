@@ -39,3 +39,10 @@ def test_a_kernel_of_which_the_compiler_leaves_nothing_costs_nothing(folder):
     convert(program.with_name("empty.raw"), folder / "empty.rec")
     outcome = replayed(folder / "empty.rec").outcome
     assert outcome.agrees and outcome.equal == outcome.directives == 2
+
+
+@pytest.mark.parametrize("samples", [0, 1])
+def test_iterations_that_leave_something_to_the_next_one_are_threads_in_counted_launches_too(folder, capfd, samples):
+    """A combined loop that is only counted runs as one thread, in which the pointers would lead out of the arrays."""
+    run, _ = recorded(built("moving.c", folder), samples=samples)
+    assert run.exit == 0 and capfd.readouterr().out == "wrong: 0\n"

@@ -282,7 +282,7 @@ bool Device::run() {
     mayYield(*instruction);
   for (auto &[plain, traced] : versions)
     dispatch(*plain, *traced, isTraced);
-  markTeamLoops(module);
+  markLeagues(module);
   for (Function *kernel : kernels)
     tellEntry(*kernel);
   addConstructor();
