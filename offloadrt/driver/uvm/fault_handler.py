@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable, Iterable
 
 import attrs
-import msgspec
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.costs import BatchCosts
@@ -52,14 +51,15 @@ class FaultHandlerStatistics:
     """Time that the service of these blocks took, without the copies."""
 
 
-class Service(msgspec.Struct, eq=False):
-    """What the handler has served since the last replay, in one service of an interrupt."""
+@attrs.define(eq=False)
+class Service:
+    """What a worker has served since the last replay."""
 
-    kernels: tuple[int, ...] | None
+    kernels: tuple[int, ...] | None = None
     """Whose faults these are; None: those of all kernels."""
-    served: dict[int, int] = msgspec.field(default_factory=dict)
+    served: dict[int, int] = attrs.field(factory=dict)
     """Pages, by block."""
-    copies: list[Signal] = msgspec.field(default_factory=list)
+    copies: list[Signal] = attrs.field(factory=list)
     """The copies that were submitted for them."""
 
     def note(self, served: dict[int, int]) -> None:
@@ -103,13 +103,15 @@ class UvmFaultHandler:
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
         blocks, get, ends_once = self._blocks, self.mailbox.get, self._policy.after == "buffer"
+        service = Service()
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
             await blocks.pay(self.costs.interrupt)
             seen += self._in_buffer()
-            service = Service((seen[0].kernel,) if self._uncontended else None)
+            if self._uncontended:
+                service.kernels = (seen[0].kernel,)
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
             if ends_once:

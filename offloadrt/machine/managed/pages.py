@@ -176,7 +176,8 @@ class ManagedPages:
         else:
             for low, high in runs(pages):
                 table[offset + low : offset + high] = fill[low:high]
-        self.translations.note(block.index, more)
+        if block.watches:
+            self.translations.note(block.index, more)
         if self.for_stores is not None:
             block.read_only &= block.resident
             self.for_stores.follow(block, self.per_block)
