@@ -230,7 +230,7 @@ class UvmBlocks(BlockRecords):
         """
         lru, locks = self.pages.lru, self.locks
         for block in lru.values():  # the block that is being fetched is not among them yet, or is taken
-            if not locks.is_taken(block):
+            if block.index not in locks.taken:
                 break
         else:
             if (first := next(iter(lru.values()), None)) is None:
