@@ -47,6 +47,7 @@ class AmdgpuPlugin:
         node = f"GPU node-{number + 1}"
         self.illegal_access = f"Memory access fault by {node}. Reason: Page not present or supervisor privilege"
         self.limit = spec.count("copy.async_limit")
+        self.default_teams: int | None = spec.count("teams.per_cu") * machine.devices[number].compute.spec.sms
         self.image_pending = True
         self._sim = machine.sim
         self._memory = machine.devices[number].memory
