@@ -35,6 +35,8 @@ class MapItem:
     this item.
     padding: bytes that a new block has before `begin`, so that the members of a part of a struct stay aligned.
     flags: the bits of its type; section: begin and size.
+
+    Wide because it has clang's arguments of an item, what they lead to in the program, and what the runtime asks most.
     """
 
     array: HostArray | None

@@ -44,7 +44,10 @@ SKIPPED: Final = NOT_MAPPED | ATTACH
 
 @attrs.frozen
 class MapFlags:
-    """The bits of a map type, each under its name as a truth value; bits with a meaning together have one field."""
+    """The bits of a map type, each under its name as a truth value; bits with a meaning together have one field.
+
+    Wide because it has a field for each bit that the mapping of an item asks for.
+    """
 
     to: bool
     from_: bool
