@@ -276,7 +276,7 @@ class SharedPool:
             raise _bad_request(amount, cap)
         if self._uncontended:
             return self._sim.sleep(amount / _fair_rate(self.share.capacity, 1, cap))
-        return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
+        return self.finish(self.share.join(self._sim.now, amount, cap), True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
         """Let somebody come who need not wait yet; it calls ``finish``, before it could be through, or ``leave``."""
@@ -288,7 +288,7 @@ class SharedPool:
         if self.share.users:
             self._wake_first()
 
-    async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
+    async def finish(self, ticket: Ticket, came: bool = False) -> None:
         """Wait until a user has got all it needs; ``came`` tells that it comes just now."""
         sim, share = self._sim, self.share
         try:

@@ -13,6 +13,7 @@ ENTRIES: Final[dict[str, str]] = {
     "LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES": "hsa.queues",
     "LIBOMPTARGET_AMDGPU_MAX_ASYNC_COPY_BYTES": "copy.async_limit",
     "LIBOMPTARGET_AMDGPU_NUM_INITIAL_HSA_SIGNALS": "signal.initial",
+    "LIBOMPTARGET_AMDGPU_TEAMS_PER_CU": "teams.per_cu",
     "LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD": "memory_manager.threshold",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "mps.active_thread_percentage",
     "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",

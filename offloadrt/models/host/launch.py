@@ -18,11 +18,13 @@ def launch_of(
     teams: int | None = None,
     threads: int | None = None,
     iterations: int | None = None,
+    default_teams: int | None = None,
 ) -> Launch:
     """Make a launch with these arguments, of which only shapes, types and numbers are looked at.
 
-    A loop nest does the iterations that its source says, in as many teams as they fill; any other kernel is one team
-    with one iteration a thread unless given. KernelError when a loop needs what is not known.
+    A loop nest does the iterations that its source says, in as many teams as they fill, but not more than
+    `default_teams`; any other kernel is one team with one iteration a thread unless given. KernelError when a loop
+    needs what is not known.
     """
     per_team = kernel.threads_per_team if threads is None else threads
     known = None if kernel.analysis is None else arguments
@@ -30,6 +32,7 @@ def launch_of(
         iterations = kernel.analysis.trip_count(*arguments)
     if teams is None:
         teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
+        teams = teams if default_teams is None else min(teams, default_teams)
     return kernel.launch(teams, per_team, iterations, known)
 
 

@@ -52,11 +52,11 @@ class TargetClauses(TypedDict, total=False):
 
     maps: `map` clauses; an array argument that none names is mapped implicitly (a C array tofrom, a pointer as a
     zero-length section). teams, threads, iterations: launch configuration; a loop nest does the iterations that its
-    source says, in as many teams as they fill; any other kernel is one team with one iteration a thread unless given.
-    is_device_ptr, has_device_addr: arguments that are device addresses already, as a managed array is. firstprivate,
-    private: arrays of which the region gets its own copy. defaultmap: what implicit maps do (for
-    ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number.
-    nowait, depend: as a deferred task. `if_`: False runs it on the initial device.
+    source says, in as many teams as they fill and the runtime's default allows; any other kernel is one team with one
+    iteration a thread unless given. is_device_ptr, has_device_addr: arguments that are device addresses already, as a
+    managed array is. firstprivate, private: arrays of which the region gets its own copy. defaultmap: what implicit
+    maps do (for ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number. nowait, depend: as a
+    deferred task. `if_`: False runs it on the initial device.
     """
 
     maps: Map | Maps | Sequence[Map | Maps]
@@ -143,7 +143,7 @@ def target_construct(
         )
     )
     items.follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
-    launch = launch_of(kernel, arguments, teams, threads, iterations)
+    launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.default_teams)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         def globals_of(array: HostArray) -> Any:

@@ -225,7 +225,8 @@ class LoweredProgram:
         ]
         launch = kernel
         if not isinstance(launch, Launch):
-            launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None)
+            default_teams = self._program.declarations.default_teams
+            launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None, default_teams)
 
         def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             def globals_of(array: HostArray) -> Any:

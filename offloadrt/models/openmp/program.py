@@ -48,7 +48,9 @@ class OpenMP(OffloadProgram[HostThread]):
             host_program=options.host_program,
             table_policy=options.table_policy,
         )
-        self.declarations = Declarations(self.globals, machine.spec.text("runtime.strided_update"))
+        self.declarations = Declarations(
+            self.globals, machine.spec.text("runtime.strided_update"), self.devices[0].plugin.default_teams
+        )
         self.helpers = HiddenHelpers(
             machine.sim, machine.spec.count("runtime.hidden_helper_threads"), machine.host_time
         )

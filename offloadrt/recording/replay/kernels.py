@@ -70,6 +70,8 @@ class RecordedKernels:
     recording: Recording
     most_threads: int
     """Of a team on this machine: like the runtime, it takes no more than these, whatever the program asks for."""
+    default_teams: int | None = None
+    """How many teams a region that leaves them open has at most; None: as many as its iterations fill."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
 
     def launch(
@@ -83,6 +85,7 @@ class RecordedKernels:
         threads = limit if limit > 0 else self._threads(name, site, number)
         iterations = trip or max(1, played[0] * played[1])
         open_teams = trip if self._is_team_loop(site, number) else max(1, -(-iterations // threads))
+        open_teams = open_teams if self.default_teams is None else min(open_teams, self.default_teams)
         teams = site.teams if site.teams > 0 else 1 if site.teams < 0 else open_teams
         if not played[0]:
             kernel = self.declared.get(name, Kernel(name))

@@ -17,7 +17,7 @@ SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]
 
 RARELY_USED = (
     "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "runlist.",
-    "stream.",
+    "stream.", "teams.",
 )  # fmt: skip
 """Groups of entries whose mechanisms no program of a paper uses, but those that it names in `uses`.
 

@@ -106,12 +106,12 @@ def test_parts_add_up(total: int, of: int) -> None:
 )
 def test_directives_say_how_many_teams_there_are(kind: KernelKind, walkers: int, teams: int, turns: int) -> None:
     size = SIZES["S24"]
-    assert (kind.teams(size, walkers), kind.turns(size, walkers)) == (teams, turns)
+    assert (kind.teams(size, walkers, 4 * 228), kind.turns(size, walkers, 4 * 228)) == (teams, turns)
 
 
 def test_a_team_makes_its_dependent_accesses_for_each_iteration_of_distribute() -> None:
     inputs, size = Inputs.at(), SIZES["S24"]
-    once, thrice = (inputs.accesses_of(structure.PAIRS, size, walkers) for walkers in (912, 2048))
+    once, thrice = (inputs.accesses_of(structure.PAIRS, size, walkers, 912) for walkers in (912, 2048))
     assert thrice == 3 * once
     assert structure.PAIRS.rounds(size) == 5, "1152 electrons, 256 at a time"
     assert structure.DISTANCES.rounds(size) == 2, "a chunk of 512"

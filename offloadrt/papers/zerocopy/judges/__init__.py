@@ -15,7 +15,14 @@ from offloadrt.study.input_range import inputs_of
 from offloadrt.study.validation.paper import Paper
 
 PAPER = Paper(
-    "zerocopy", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(qmcpack_inputs, specaccel_inputs)
+    "zerocopy",
+    MACHINE,
+    bench,
+    grid,
+    SENSITIVITY,
+    CANDIDATES,
+    inputs=inputs_of(qmcpack_inputs, specaccel_inputs),
+    uses=["teams.per_cu"],
 )
 
 __all__ = ["PAPER", "accelerator", "calls", "inputs", "mechanisms", "noise", "prefault", "ratios"]

@@ -88,7 +88,7 @@ class Crowd:
         for number in range(self.plan.initialised):
             matrices = await self._walker(t, number)
             updates += [self._update(t, matrix) for matrix in matrices]
-            orbitals = self._region(t, structure.INITIAL_ORBITALS, self._one_walker(), 1, matrices)
+            orbitals = self._region(t, structure.INITIAL_ORBITALS, self._one_walker(t), 1, matrices)
             for _ in range(kernels * (number + 1) // walkers - kernels * number // walkers):
                 await t.run(orbitals)
         self._updates = cycle(updates)
@@ -120,7 +120,7 @@ class Crowd:
     def _prepare(self, t: omp.HostThread) -> None:
         """Prepare everything that is run again and again, each distinct directive once."""
         for kind in (*structure.MOVE, *structure.JOB):
-            self._work[kind.name] = self._kernels(kind)
+            self._work[kind.name] = self._kernels(t, kind)
         self._moves = [self._move(t, number) for number in range(VARIANTS)]
         self._jobs = [self._job(t, number) for number in range(VARIANTS)]
         launches = self.plan.warm_up_moves + self.plan.warm_up_jobs
@@ -131,10 +131,11 @@ class Crowd:
         self._result = t.construct_target_update(omp.from_(self.arrays[structure.JOB_RESULT]))
         self._pointers = t.target_data(omp.map(to=self.arrays[structure.UPDATE_POINTERS], always=True))
 
-    def _kernels(self, kind: KernelKind) -> list[Kernel]:
+    def _kernels(self, t: omp.HostThread, kind: KernelKind) -> list[Kernel]:
         """Make the kernel with its work, in as many variants as a crowd chooses among."""
         flops, traffic = kind.work(self.size)
-        accesses, spread = self.inputs.accesses_of(kind, self.size, self.plan.walkers), self.inputs.spread
+        walkers, spread = self.plan.walkers, self.inputs.spread
+        accesses = self.inputs.accesses_of(kind, self.size, walkers, t.declarations.default_teams)
         # The work is log-normal with mean 1. A crowd chooses each launch among a few regions, because a region is
         # prepared once and run many times. The mean work of one kind in a crowd then deviates from 1 by about
         # spread / sqrt(VARIANTS), a quarter of the spread.
@@ -150,11 +151,11 @@ class Crowd:
             for factor in factors
         ]
 
-    def _one_walker(self) -> Kernel:
+    def _one_walker(self, t: omp.HostThread) -> Kernel:
         """Make the kernel of the initialisation, which takes one walker."""
         kind = structure.INITIAL_ORBITALS
         flops, traffic = kind.work(self.size)
-        accesses = self.inputs.accesses_of(kind, self.size, 1)
+        accesses = self.inputs.accesses_of(kind, self.size, 1, t.declarations.default_teams)
         return Kernel(
             kind.name,
             flops_per_iteration=flops,
@@ -179,7 +180,7 @@ class Crowd:
         if kind.from_ is not None:
             maps.append(omp.map(from_=self.arrays[kind.from_], always=True))
         maps.append(omp.map(to=[array for array in used if array not in moved]))
-        teams = kind.teams(self.size, walkers)
+        teams = kind.teams(self.size, walkers, t.declarations.default_teams)
         return t.construct_target(kernel, *used, maps=maps, teams=teams, threads=THREADS_PER_TEAM, iterations=walkers)
 
     def _array(self, name: str) -> omp.HostArray:

@@ -82,13 +82,13 @@ class Inputs:
             map_items,
         )
 
-    def accesses_of(self, kind: KernelKind, size: Size, walkers: int) -> float:
+    def accesses_of(self, kind: KernelKind, size: Size, walkers: int, default_teams: int | None) -> float:
         """Return a team's accesses that wait for one another: the serial part, two per round of its inner loop.
 
         It makes all of them as often as it takes an iteration of `distribute`.
         """
         growth: float = (size.n / 2) ** ACCESSES_GROWTH
-        return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers)
+        return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers, default_teams)
 
     def update_bytes(self, size: Size, at_s2: int, most: int) -> int:
         """Return the bytes of a walker's copy that has `at_s2` bytes at S2 and never more than `most`."""

@@ -27,9 +27,6 @@ TEAM_CHUNK = 512
 """Orbitals or electrons that one team takes (`ChunkSizePerTeam`)."""
 THREADS_PER_TEAM = 256
 """LLVM's default on AMD devices."""
-MOST_TEAMS = 4 * 228
-"""Teams of a region without `num_teams` on the paper's machine. LLVM starts at most LIBOMPTARGET_AMDGPU_TEAMS_PER_CU of
-them for each compute unit (rtl.cpp, getNumBlocks), and has a team take several iterations of `distribute` instead."""
 
 
 @attrs.frozen
@@ -74,24 +71,27 @@ class KernelKind:
         elements = self.loop(size) * (size.orbitals if self.square else 1) * self.points
         return self.flops * elements, self.bytes * elements
 
-    def teams(self, size: Size, walkers: int) -> int:
-        """Return the teams of a launch over `walkers` walkers."""
+    def teams(self, size: Size, walkers: int, default_teams: int | None) -> int:
+        """Return the teams of a launch over `walkers` walkers.
+
+        default_teams: how many the runtime starts at most where the directive does not say; None: no limit.
+        """
         wanted = self._distributed(size, walkers)
-        return max(1, wanted if self.num_teams else min(wanted, MOST_TEAMS))
+        return max(1, wanted if self.num_teams or default_teams is None else min(wanted, default_teams))
 
     def rounds(self, size: Size) -> int:
         """Return the rounds that a team's threads make over its part of the inner loop."""
         part = {"chunks": min(self.loop(size), TEAM_CHUNK), "elements": 1}.get(self.distribute, self.loop(size))
         return -(-part // THREADS_PER_TEAM)
 
-    def turns(self, size: Size, walkers: int) -> int:
+    def turns(self, size: Size, walkers: int, default_teams: int | None) -> int:
         """Return how many iterations of `distribute` a team does one after the other, each from the beginning.
 
         Threads that take single elements go on to their next ones without the others: to begin once is enough.
         """
         if self.distribute == "elements":
             return 1
-        return -(-self._distributed(size, walkers) // self.teams(size, walkers))
+        return -(-self._distributed(size, walkers) // self.teams(size, walkers, default_teams))
 
     def _distributed(self, size: Size, walkers: int) -> int:
         """Return the iterations of `distribute`; of single elements, the teams that would have a thread for each."""
