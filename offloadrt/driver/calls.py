@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 
+import msgspec
+
 from offloadrt.driver.errors import DriverError
 from offloadrt.driver.failing import FailingCalls
 from offloadrt.machine import Device, Machine
@@ -36,29 +38,26 @@ class CallAccounts:
         """
         if cause is None:
             cause = (self.sim.running or self.sim.current).cause
-        return DriverCall(self, self.names.get(api, api), queue, cause, nbytes)
+        return DriverCall(self, self.names.get(api, api), queue, cause, nbytes, self.sim.now)
 
 
-class DriverCall:
+class DriverCall(msgspec.Struct, eq=False):
     """One call of a driver library in progress."""
 
-    __slots__ = ("_accounts", "_begin", "_nbytes", "api", "cause", "queue")
-
-    def __init__(self, accounts: CallAccounts, api: str, queue: int, cause: int, nbytes: int) -> None:
-        self._accounts = accounts
-        self._nbytes = nbytes
-        self._begin = accounts.sim.now
-        self.api = api
-        """The call's name in this library."""
-        self.queue = queue
-        self.cause = cause
+    accounts: CallAccounts
+    api: str
+    """The call's name in this library."""
+    queue: int
+    cause: int
+    nbytes: int
+    begin: float
 
     def __enter__(self) -> DriverCall:
-        accounts = self._accounts
+        accounts = self.accounts
         if accounts.trace is not None:
             accounts.trace(events.CallBegin, accounts.device, self.queue, self.cause, self.api)
         if (failing := accounts.failing) is not None:
-            error = failing.begin(self.api, self._nbytes, accounts.sim.current.name, accounts.sim.now)
+            error = failing.begin(self.api, self.nbytes, accounts.sim.current.name, accounts.sim.now)
             if error is not None:
                 self.__exit__(DriverError, error, None)
                 raise error
@@ -66,18 +65,18 @@ class DriverCall:
 
     def takes(self, **arguments: int | str) -> None:
         """Tell a picture of the run what the call was given: `bytes`, and the `address` on the device."""
-        trace = self._accounts.trace
+        trace = self.accounts.trace
         if trace is not None and trace.handovers is not None:
-            trace.handovers.called_with(self._accounts.sim.current, arguments)
+            trace.handovers.called_with(self.accounts.sim.current, arguments)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        accounts, failed = self._accounts, None
+        accounts, failed = self.accounts, None
         if error is None and accounts.failing is not None:
             error = failed = accounts.failing.end(self.api)
         if accounts.counts is not None:
-            accounts.counts.add(self.api, accounts.sim.now - self._begin)
+            accounts.counts.add(self.api, accounts.sim.now - self.begin)
         if isinstance(error, DriverError):
             error.rename(accounts.names)
             if not error.where:

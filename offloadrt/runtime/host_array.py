@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import attrs
+import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -16,8 +17,7 @@ Kind = Literal["heap", "static", "global", "link"]
 POINTER_BYTES = 8
 
 
-@attrs.define(eq=False)
-class HostSpan:
+class HostSpan(msgspec.Struct, eq=False):
     """A piece of host memory that a copy reads or writes (a driver's `HostBuffer`). ``bytes`` is None for a phantom."""
 
     address: int

@@ -247,8 +247,9 @@ class CopyBegin(Event):
     """Name of the copy engine, as "copy engine h2d"."""
     bytes: int
     memory: str
-    """Host side of the copy: "pinned", or "staged" through a pinned buffer of the driver; "device" if it has none;
-    "managed" for a migration of pages; of a copy to another device that device, as "device 1"."""
+    """Host side of the copy: "pinned", "staged" through a pinned buffer of the driver, or "pageable" where the engine
+    reaches that; "device" if it has none; "managed" for a migration of pages; of a copy to another device that device,
+    as "device 1"."""
 
 
 @event

@@ -38,6 +38,36 @@ def test_a_small_pageable_copy_is_staged_then_submitted(rig, nbytes):
     assert arrived == pytest.approx(nbytes / MEMCPY + SUBMIT + LATENCY + nbytes / LINK + WAKE)
 
 
+@pytest.mark.parametrize("direction", ["h2d", "d2h"])
+def test_engines_that_use_the_page_table_of_the_host_need_no_staging(rig, direction):
+    async def body(hardware, stream, block):
+        begin = hardware.sim.now
+        if direction == "h2d":
+            await hardware.driver.memcpy_htod_async(block, hardware.buffer(MIB), MIB, stream)
+        else:
+            await hardware.driver.memcpy_dtoh_async(hardware.buffer(MIB), block, MIB, stream)
+        return hardware.sim.now - begin
+
+    took, hardware = copying(rig, MIB, body, {"ats.copies": True})
+    link = SPEC.value(f"link.{direction}_pinned")
+    assert took == pytest.approx(SUBMIT + LATENCY + MIB / link + WAKE)
+    assert hardware.machine.host_memory.bytes_copied == 0
+
+
+def test_such_a_copy_has_moved_its_bytes_when_the_call_returns(rig):
+    async def body(hardware, stream, block):
+        source = hardware.buffer(np.zeros(8))
+        source.bytes[:] = 7
+        await hardware.driver.memcpy_htod_async(block, source, 64, stream)
+        source.bytes[:] = 9
+        target = hardware.buffer(np.zeros(8))
+        await hardware.driver.memcpy_dtoh_async(target, block, 64, stream)
+        return target.bytes.tolist()
+
+    got, _ = copying(rig, 64, body, {"ats.copies": True})
+    assert got == [7] * 64
+
+
 def test_a_pinned_copy_returns_at_once(rig):
     async def body(hardware, stream, block):
         source = hardware.buffer(MIB)

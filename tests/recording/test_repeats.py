@@ -69,7 +69,7 @@ def test_a_loop_is_found_and_a_part_of_it_stands_for_all(threads: int, meet: boo
     assert [repeat.period for repeat in found] == [4 if meet else 3] * threads
     assert all(repeat.instances in (39, 40) for repeat in found)
     whole, few = replayed(recording), replayed(recording, windows=True)
-    assert few.outcome.agrees and few.outcome.directives < whole.outcome.directives / 4
+    assert few.outcome.agrees and few.outcome.directives <= whole.outcome.directives / 4
     assert few.run.elapsed == pytest.approx(whole.run.elapsed, rel=0.03)
     assert few.run.measured.bytes["h2d"] == pytest.approx(whole.run.measured.bytes["h2d"], rel=0.05)
 

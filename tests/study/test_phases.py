@@ -45,14 +45,21 @@ def short_programs_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"threads": 1}, {"threads": 4}, {"threads": 4, "uneven": 1}, {"threads": 4, "uneven": 1, "meet": True}]
+    ("asked", "run"),
+    [
+        ({"threads": 1}, 7),
+        ({"threads": 4}, 15),
+        ({"threads": 4, "meet": True}, 7),
+        ({"threads": 4, "uneven": 1}, 7),
+        ({"threads": 4, "uneven": 1, "meet": True}, 7),
+    ],
 )
-def test_windows_stand_for_the_whole(asked: dict[str, int]) -> None:
+def test_windows_stand_for_the_whole(asked: dict[str, int], run: int) -> None:
     whole, few = execute(looped, asked), execute(looped, asked, windows=True)
     assert whole.measured["ran"] == 60 * asked["threads"] and not whole.phases
-    assert few.measured["ran"] == 7 * asked["threads"]
+    assert few.measured["ran"] == run * asked["threads"]
     (phase,) = few.phases
-    assert (phase.threads, phase.instances, phase.skipped) == (asked["threads"], 60, 53)
+    assert (phase.threads, phase.instances, phase.skipped) == (asked["threads"], 60, 60 - run)
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.03)
     assert few.options == {"windows": "sampled"}
     if not asked.get("uneven"):
@@ -72,6 +79,95 @@ def test_the_error_is_that_of_steps_that_differ() -> None:
     assert phase.skipped_s == pytest.approx(493 * 1.5e-3) and phase.error_s == pytest.approx(
         493 * 0.577e-3 / 2, rel=0.01
     )
+
+
+@pytest.mark.parametrize(("warm", "sampled"), [(6, 4), (10, 2)])
+def test_threads_that_never_meet_are_one_phase_however_many_instances_are_run(
+    monkeypatch: pytest.MonkeyPatch, warm: int, sampled: int
+) -> None:
+    monkeypatch.setattr(phases, "WARM", warm)
+    monkeypatch.setattr(phases, "SAMPLED", sampled)
+    asked = {"threads": 4, "uneven": 1}
+    whole, few = execute(looped, asked), execute(looped, asked, windows=True)
+    (phase,) = few.phases
+    assert phase.threads == 4
+    assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.06)
+
+
+def test_time_passes_once_for_different_loops_at_the_same_time() -> None:
+    @scenario(machine="alex-a100")
+    async def two_at_once(run: Run) -> None:
+        async def body(t: omp.HostThread) -> None:
+            for _ in run.steps(500 if t.number else 400):
+                await t.compute(1e-5 if t.number else 1e-6)
+
+        await run.parallel(body, num_threads=2)
+
+    whole, few = execute(two_at_once, {}), execute(two_at_once, {}, windows=True)
+    assert len(few.phases) == 1
+    assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=1e-3)
+
+
+def test_one_long_phase_and_several_short_ones_add_up() -> None:
+    @scenario(machine="alex-a100")
+    async def several(run: Run) -> None:
+        for region in range(3):  # as many loops of one length, by other threads each time
+
+            async def body(t: omp.HostThread, seconds: float = 1e-6 * (1 + region)) -> None:
+                for _ in run.steps(300):
+                    await t.compute(seconds)
+                for _ in run.steps(900):
+                    await t.compute(5e-6)
+
+            await run.parallel(body, num_threads=2)
+
+    whole, few = execute(several, {}), execute(several, {}, windows=True)
+    assert [phase.instances for phase in few.phases] == [300, 900] * 3
+    assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=1e-3)
+
+
+def test_threads_that_begin_in_step_are_run_until_they_are_out_of_it() -> None:
+    @scenario(machine="alex-a100")
+    async def in_step(run: Run, steps: int) -> dict[str, int]:
+        ran = 0
+
+        async def body(t: omp.HostThread) -> None:
+            nonlocal ran
+            for step in run.steps(steps):
+                ran += 1
+                slow = 1.2 if step < 10 else 1.0  # what waiting for one another would be
+                await t.compute(1e-4 * slow * (1 + 0.02 * (t.number % 2) + 0.001 * t.number))
+
+        await run.parallel(body, num_threads=8)
+        return {"ran": ran // 8}
+
+    whole, few = execute(in_step, {"steps": 400}), execute(in_step, {"steps": 400}, windows=True)
+    (phase,) = few.phases
+    assert phase.settled and 14 < few.measured["ran"] < 30
+    assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.02)
+    short = execute(in_step, {"steps": 50}, windows=True)
+    (phase,) = short.phases
+    assert short.measured["ran"] == 12 and not phase.settled
+    assert "still falling out of step" in str(phase) and "still falling" not in str(few.phases[0])
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_threads_that_meet_leave_out_the_same_instances(threads: int, noise: float) -> None:
+    @scenario(machine="alex-a100")
+    async def meeting(run: Run) -> None:
+        async def body(t: omp.HostThread) -> None:
+            for step in run.steps(80):
+                await t.compute(1e-5 * (1 + noise * (step * 7 + t.number * 3) % 5))
+                await t.barrier()
+                await t.compute(1e-6 * (1 + t.number))
+
+        await run.parallel(body, num_threads=threads)
+
+    whole, few = execute(meeting, {}), execute(meeting, {}, windows=True)
+    (phase,) = few.phases
+    assert phase.threads == threads
+    assert few.elapsed_s == pytest.approx(whole.elapsed_s, abs=4 * phase.error_s + 1e-6)
 
 
 def test_what_is_short_is_run_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

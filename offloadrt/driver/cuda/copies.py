@@ -1,7 +1,8 @@
 """Copies from and to a device: the way that each takes, and how its bytes move.
 
 Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``), or its pages are
-locked for the copy, as HIP's library does (``page_locking.py``).  When both ends have bytes, these really move, at the
+locked for the copy, as HIP's library does (``page_locking.py``). On a device that uses the page table of the host they
+reach that, too (``ats.copies``).  When both ends have bytes, these really move, at the
 copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a stream;
 ``machine/queues/hardware_queue.py`` takes it from there.
 """
@@ -94,6 +95,8 @@ class Copies:
         target, source = self.device_bytes(api, dst, nbytes), src.bytes
         if not (pinned or self.pinned.covers(src.address, nbytes)):
             self._check_capture(api, stream)
+            if self._context.costs.copies_pageable:
+                return self._direct(stream, "h2d", src.address, nbytes, source, target, cause)
             if self.locking.takes(nbytes):
                 return self._locked(stream, "h2d", src.address, nbytes, source, target, cause)
             steps = self._steps(src.address, to_device=True)
@@ -108,6 +111,8 @@ class Copies:
         source, target = self.device_bytes(api, src, nbytes), dst.bytes
         if not (pinned or self.pinned.covers(dst.address, nbytes)):
             self._check_capture(api, stream)
+            if self._context.costs.copies_pageable:
+                return self._direct(stream, "d2h", dst.address, nbytes, target, source, cause)
             if self.locking.takes(nbytes):
                 return self._locked(stream, "d2h", dst.address, nbytes, target, source, cause)
             steps = self._steps(dst.address, to_device=False)
@@ -132,6 +137,23 @@ class Copies:
         # Pieces that are still under way leave the buffer's lock to the next copy: their memory is that of the stream,
         # so that a thread alone copies as it would without the buffer.
         return staging if self.buffer is None else _holding(self.buffer, staging)
+
+    async def _direct(
+        self,
+        stream: Stream,
+        direction: str,
+        address: int,
+        nbytes: int,
+        host: Bytes | None,
+        device: DeviceBytes | None,
+        cause: int,
+    ) -> None:
+        """Copy from or to pageable memory without staging, and wait for it."""
+        # A call that copies pageable memory promises that the host may write it again when the call returns. A staged
+        # copy keeps that promise early; here nothing else holds the bytes.
+        move = _moving(direction, host, device, nbytes)
+        over = self._over(address, direction)
+        await self.wait(stream, await self.submit(stream, direction, nbytes, "pageable", move, cause, over))
 
     async def _locked(
         self,

@@ -60,4 +60,6 @@ class DriverCosts:
     """Bytes of one piece of a copy of pageable memory."""
     staging_buffers: Annotated[int, "staging.buffers"]
     """Pinned buffers of a chunk that each stream has for each direction."""
+    copies_pageable: Annotated[bool, "ats.copies"]
+    """Whether copy engines reach pageable memory themselves, through the page table of the host."""
     enable_peer_access: Annotated[float, "p2p.enable_access"]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import attrs
+import msgspec
 
 from offloadrt.driver.kfd.kfd import Kfd
 from offloadrt.machine.level import LevelOverTime
@@ -17,8 +18,7 @@ from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal
 
 
-@attrs.frozen(eq=False)
-class RunHandler:
+class RunHandler(msgspec.Struct, frozen=True, eq=False):
     """Copy ``nbytes`` from or to host memory, call ``move``, then set ``done``."""
 
     nbytes: int

@@ -47,7 +47,8 @@ class DmaCalls:
             return
         queue = stream.queue.number
         with self._calls.call("memory_async_copy", queue) as call:
-            call.takes(bytes=nbytes, direction=direction)
+            if self._machine.trace is not None:
+                call.takes(bytes=nbytes, direction=direction)
             ring = self._device.next_ring()
             lock = self.locks[ring.number]
             await lock.enter(self._costs.copy_submit)

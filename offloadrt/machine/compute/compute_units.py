@@ -131,6 +131,9 @@ class ComputeUnits:
                 if ends > sim.now + _NEAR:
                     self._start()
                     continue
+            elif isinstance(message, (ReplayFaults, Unmapped, RemoteDone)):
+                assert self.managed is not None
+                self.managed.understand(message)
             elif isinstance(message, KernelPacket):
                 self._arrivals += 1
                 self._contexts.arrived(message)
@@ -143,9 +146,6 @@ class ComputeUnits:
                 self._served(message)
             elif isinstance(message, TrafficChanged):
                 continue
-            elif isinstance(message, (ReplayFaults, Unmapped, RemoteDone)):
-                assert self.managed is not None
-                self.managed.understand(message)
             elif isinstance(message, ResumeKernels):
                 await self._resume(message)
             elif isinstance(message, Request) and isinstance(message.message, DrainKernels):
@@ -253,7 +253,7 @@ class ComputeUnits:
             if context is None:
                 break
             self._delayed.fall()
-            self._begin(context.waiting.popleft())
+            self._begin(context.waiting.popleft(), context)
         while self._launching and self._launching[0][0] <= now:
             packet = heapq.heappop(self._launching)[2]
             context = contexts.of(packet)
@@ -262,7 +262,7 @@ class ComputeUnits:
                 put_by_priority(context.waiting, packet)
                 self._delayed.rise()
             else:
-                self._begin(packet)
+                self._begin(packet, context)
 
     def _can_begin(self, context: GpuContext, packet: KernelPacket) -> bool:
         """Tell whether a kernel can begin now."""
@@ -271,10 +271,9 @@ class ComputeUnits:
         here = context.resident if self._contexts.slicer else len(self._resident) + len(self._stalled)
         return here < self._limit and context.has_place(packet.launch)
 
-    def _begin(self, packet: KernelPacket) -> None:
+    def _begin(self, packet: KernelPacket, context: GpuContext) -> None:
         """Make a kernel resident."""
         tally, launch, faults = self._tally, packet.launch, self.faults
-        context = self._contexts.of(packet)
         context.resident += 1
         if packet.blit is not None:
             tally.blits += 1
@@ -286,8 +285,9 @@ class ComputeUnits:
                 row = (packet.number, launch.kernel.name, launch.teams)
                 trace(events.KernelStart, self.device, queue, packet.cause, *row)
         in_pages = faults is not None and faults.translates_slowly and bool(packet.touches)
-        alone, demand, per_sm = context.time(launch, faults.spec.small_pages if in_pages and faults else None)
-        resident = ResidentKernel(packet, self.sim.now, alone + packet.serial_s, demand)
+        alone, demand, per_sm, nbytes = context.costs(launch, faults.spec.small_pages if in_pages and faults else None)
+        alone += packet.serial_s
+        resident = ResidentKernel(packet, self.sim.now, alone, demand, nbytes / alone if alone else 0.0)
         if context.places is not None:
             resident.teams, resident.teams_per_sm = min(launch.teams, context.spec.sms * per_sm), per_sm
             resident.placed = 0

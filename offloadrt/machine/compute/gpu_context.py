@@ -15,7 +15,8 @@ from offloadrt.machine.compute.team_places import TeamPlaces
 from offloadrt.machine.messages import ContextHasWork, KernelPacket, RunContexts
 from offloadrt.sim import Mailbox
 
-Times = Memo[int, tuple[Launch, tuple[float, float, int]]]
+LaunchCosts = tuple[float, float, int, float]
+"""The seconds that a launch takes alone, the SMs that it fills, its teams that fit on one, and its bytes of memory."""
 
 
 @attrs.define(eq=False)
@@ -40,30 +41,30 @@ class GpuContext:
     """Those of them that have begun."""
     waiting: deque[KernelPacket] = attrs.field(factory=deque)
     """Launched kernels that were held up, in the order in which their queues handed them over."""
-    _times: Times = attrs.field(factory=Memo)
-    _times_in_pages: Times = attrs.field(factory=Memo)
+    _costs: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
+    _costs_in_pages: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
 
-    def time(self, launch: Launch, small_pages: float | None = None) -> tuple[float, float, int]:
-        """Return the seconds that a launch takes alone, the SMs that it fills, and its teams that fit on one.
+    def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
+        """Return what a launch costs on the idle device.
 
         `small_pages`: the part of the bandwidth that it has because it touches small pages; None: it touches none.
         """
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.
-        times = self._times if small_pages is None else self._times_in_pages
-        known = times.get(id(launch))
+        costs = self._costs if small_pages is None else self._costs_in_pages
+        known = costs.get(id(launch))
         if known is None or known[0] is not launch:
             spec = self.spec
             if small_pages is not None:
                 spec = attrs.evolve(spec, bandwidth=spec.bandwidth * small_pages)
             per_sm = spec.limits.resident_teams(launch)
             alone = spec.seconds_on_idle_device(launch)
-            known = times[id(launch)] = launch, (alone, spec.demand(launch, alone), per_sm)
+            known = costs[id(launch)] = launch, (alone, spec.demand(launch, alone), per_sm, launch.bytes)
         return known[1]
 
     def has_place(self, launch: Launch) -> bool:
         """Tell whether the first team of its next kernel finds a place."""
-        return self.places is None or self.places.has_room(self.time(launch)[2])
+        return self.places is None or self.places.has_room(self.costs(launch)[2])
 
 
 class GpuContexts:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 
 from offloadrt.machine.compute.kernel_faults import Missing
 from offloadrt.machine.managed.sweep import ManagedSweep
 from offloadrt.machine.messages import KernelPacket
 
 
-@attrs.define(eq=False)
-class ResidentKernel:
+class ResidentKernel(msgspec.Struct, eq=False):
     """A kernel on the SMs, or stalled; times in virtual seconds."""
 
     packet: KernelPacket
@@ -19,6 +18,8 @@ class ResidentKernel:
     """Time that it takes with the device to itself and every page in place."""
     demand: float
     """How many SMs it fills when it has all places that it can use."""
+    draw: float = 0.0
+    """The bytes/s of memory that it reads and writes alone, evenly over its time."""
     teams: int = 1
     """Its teams that are resident at a time when it has all these places."""
     teams_per_sm: int = 1
@@ -40,8 +41,3 @@ class ResidentKernel:
         if self.preempted:
             return 0.0
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
-
-    @property
-    def draw(self) -> float:
-        """Return the bytes/s of memory that it reads and writes alone, evenly over its time."""
-        return self.packet.launch.bytes / self.alone if self.alone else 0.0

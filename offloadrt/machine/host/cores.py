@@ -97,7 +97,8 @@ class Cores:
     @uninterrupted
     def take(self) -> Awaitable[None]:
         """Wait for a core and keep it until ``give_back``."""
-        return PASSED if self.begin(self._sim.current, None) else self._wait()
+        sim = self._sim
+        return PASSED if self.begin(sim.running or sim.current, None) else self._wait()
 
     @uninterrupted
     @types.coroutine
@@ -111,7 +112,8 @@ class Cores:
 
     def give_back(self) -> None:
         """Leave the core; the thread that waits longest gets it."""
-        self.ended(self._sim.current)
+        sim = self._sim
+        self.ended(sim.running or sim.current)
 
     # ------------------------------------------------------------------ for a lock, which begins a thread's work
 

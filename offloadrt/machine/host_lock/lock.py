@@ -43,16 +43,16 @@ class HostLock:
         self.policy = policy
         self.waiting: deque[LockRequest] = deque() if mailbox is None else mailbox.items
         """The waiters in order of arrival, with those that were woken and have not tried again yet."""
-        self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
-        """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
+        self._holds: dict[Actor, tuple[float, int, int, bool] | None] = {}
+        """What the holders asked for, in order of the grants; None where the policy never has to know."""
+        self._shares = policy.shares
         self._woken: LockRequest | None = None
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
         self._ask: Callable[[LockRequest], None] = self.waiting.append if mailbox is None else mailbox.leave
         self._decide = self.admit if mailbox is None else mailbox.wake
         self._handover = handover
         self._uncontended = uncontended
-        self._begin = machine.cores.begin
-        self._ended = machine.cores.ended
+        self._cores = machine.cores
         self._work = machine.work
         self._noise = None if machine.exact else machine.jitter
         self._host_seconds = machine.host_time.seconds
@@ -85,7 +85,7 @@ class HostLock:
             if not sim.operations_left:
                 return self._wait(me, (dt, begin, nbytes, changes))
             sim.operations_left -= 1
-        holds[me] = dt, begin, nbytes, changes
+        holds[me] = (dt, begin, nbytes, changes) if self._shares else None
         now = sim.now
         self._hold_s -= now
         self._acquired += 1
@@ -94,7 +94,7 @@ class HostLock:
         if dt:
             if self._noise is not None:
                 dt = self._noise(dt)
-            if not self._begin(me, dt):
+            if not self._cores.begin(me, dt):
                 return self._at_work(me, now)
             self._host_seconds[self._category] += sim.now - now  # done: nothing else was to happen before
         return PASSED
@@ -131,11 +131,11 @@ class HostLock:
     def admit(self) -> None:
         """Let those enter, or wake those, whom the policy chooses; each begins its work on a core."""
         holds, policy, waiting = self._holds, self.policy, self.waiting
-        if not waiting or self._woken is not None or (holds and not policy.shares):
+        if not waiting or self._woken is not None or (holds and not self._shares):
             return
         holders: Sequence[LockRequest] = ()
         if holds:
-            holders = [LockRequest(self, thread, asked) for thread, asked in holds.items()]
+            holders = [LockRequest(self, thread, asked) for thread, asked in holds.items() if asked is not None]
         for request in policy.admit(holders, list(waiting)):
             if request not in waiting:
                 raise RuntimeError(f"lock policy {policy.name!r} admits {request!r}, which does not wait")
@@ -150,7 +150,7 @@ class HostLock:
                 if self.sim.observer is not None:
                     self.sim.observer.lock_waited(self, thread)
             thread.waits_for = None
-            self._begin(thread, dt if self._noise is None else self._noise(dt))
+            self._cores.begin(thread, dt if self._noise is None else self._noise(dt))
 
     def _grant(self, thread: Actor, asked: tuple[float, int, int, bool]) -> None:
         sim = self.sim
@@ -169,7 +169,7 @@ class HostLock:
         sim = self.sim
         sim.running = None  # it waits in virtual time, as in `sleep`
         yield me.trap
-        self._ended(me)
+        self._cores.ended(me)
         self._host_seconds[self._category] += sim.now - begin
         if me.interruption is not None:  # queued for a core, or at work
             self.release()
@@ -197,14 +197,14 @@ class HostLock:
         me.waits_for = request
         me.waits_since = since
         self._ask(request)
-        if not self._holds or self.policy.shares:  # otherwise nobody can enter before a holder leaves
+        if not self._holds or self._shares:  # otherwise nobody can enter before a holder leaves
             self._decide()
         while True:
             sim.running = None  # it waits in virtual time, as in `sleep`
             yield me.trap
             if request is not self._woken:
                 break
-            self._ended(me)
+            self._cores.ended(me)
             self._woken = None
             if me.interruption is not None or not self._holds:
                 self.waiting.remove(request)
@@ -216,7 +216,7 @@ class HostLock:
         self._wait_s += end - since
         self._host_seconds[self._wait_category] += end - since
         if granted:
-            self._ended(me)
+            self._cores.ended(me)
             self._host_seconds[self._category] += sim.now - end
             if me.interruption is not None:  # granted, and queued for a core or at work
                 self.release()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
-import attrs
+import msgspec
 
 from offloadrt.sim import Actor
 
 
-@attrs.frozen(eq=False)
-class LockRequest:
+class LockRequest(msgspec.Struct, frozen=True, eq=False):
     """A thread asks for a lock, to work under it. Sent as a message where an actor decides on the lock.
 
     It is also what the thread waits for until it is granted, so that a report of a deadlock names the lock's holders.
@@ -20,7 +19,7 @@ class LockRequest:
     lock: Any
     thread: Actor
     asked: tuple[float, int, int, bool]
-    """`seconds`, `begin`, `nbytes` and `changes`: one field, because a frozen object pays for each when it is made."""
+    """`seconds`, `begin`, `nbytes` and `changes`, as the lock keeps them of its holders."""
 
     @property
     def seconds(self) -> float:

@@ -11,7 +11,7 @@ from offloadrt.runtime.launch.private_arguments import PrivateArguments
 from offloadrt.runtime.mapping.binding import NOWHERE, ON_HOST, Binding
 from offloadrt.runtime.mapping.data_environment import pointer_span
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, LAMBDA, LITERAL, NOT_MAPPED, TARGET_PARAM
+from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, LAMBDA, LITERAL
 from offloadrt.runtime.mapping.present_table import ShadowPointer
 from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_lookup
 from offloadrt.runtime.mapping.unmapping import get_present_pointer
@@ -23,25 +23,27 @@ async def bind_arguments(
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
     queue.private = private.free
-    table, lookup_s, present, trace = device.table_lock, device.costs.lookup, device.table, device.trace
+    table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
+    present, known = device.table, device.table.known
     absent = unmapped(device)
     for position, item in enumerate(items):
-        bits, array = item.type, item.array
-        if not bits & TARGET_PARAM or array is None:
+        flags, array = item.flags, item.array
+        if not flags.parameter or array is None:
+            bits = item.type
             if bits & LAMBDA == LAMBDA and bits >= FIRST_MEMBER:
                 await _capture(device, item, items[(item.type >> 48) - 1], private, queue)
             continue
-        if bits & NOT_MAPPED:
-            if bits & LITERAL:
+        if flags.not_mapped:
+            if item.type & LITERAL:
                 bindings[array] = _in_hand(device, array)
             else:
                 following = items[position + 1].type if position + 1 < len(items) else 0
                 await private.add(item, at_once=following >= FIRST_MEMBER)
             continue
-        begin, size = item.begin, item.size
+        begin, size = section = item.section
         await table.enter(lookup_s, begin, size, False)
         try:
-            lookup = present.found((begin, size)) or present.lookup(begin, size)
+            lookup = known.get(section) or present.lookup(begin, size)
             if not pass_visited(device, lookup):
                 await lock_visited(device, lookup, False)
             if trace is not None:

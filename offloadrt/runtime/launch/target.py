@@ -74,13 +74,12 @@ async def target(
     arrays = _arrays_of(items, arguments)
     bindings: dict[HostArray, Binding] = {}
     private = await bind_arguments(device, items, queue, bindings)
-    on_host: list[bool] = []
-    """Of each array among the arguments, whether the device uses it in place."""
     for array in arrays:
-        if (binding := bindings.get(array)) is None:
+        if array not in bindings:
             is_global = array.kind in ("global", "link")
-            binding = bindings[array] = globals_of(array) or (NOWHERE if is_global else unmapped(device))
-        on_host.append(binding.is_host)
+            bindings[array] = globals_of(array) or (NOWHERE if is_global else unmapped(device))
+    on_host = [bindings[array].is_host for array in arrays]
+    """Of each array among the arguments, whether the device uses it in place."""
 
     await device.work(device.costs.kernel_arguments)
     watch = None
@@ -98,12 +97,13 @@ async def target(
         await target_data_end(device, items, queue, call)
         queue.post_processing.append(private.free)
         return
-    launching = functools.partial(device.plugin.launch_kernel, queue, launch, run, touching, len(arguments))
+    launch_kernel, count = device.plugin.launch_kernel, len(arguments)
     try:
         if (blocks := device.argument_blocks) is None:
-            await launching()
+            await launch_kernel(queue, launch, run, touching, count)
         else:
-            await blocks.around(queue, len(arguments), launching)
+            launching = functools.partial(launch_kernel, queue, launch, run, touching, count)
+            await blocks.around(queue, count, launching)
     except DriverError as error:
         report_failure(device, error, "omptarget error: Executing target region abort target.")
         raise

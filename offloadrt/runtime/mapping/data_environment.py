@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import attrs
-
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
@@ -18,18 +16,13 @@ from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
 from offloadrt.runtime.mapping.map_item import MapItem, MapItems
 from offloadrt.runtime.mapping.map_type import (
     ALWAYS,
-    ATTACH,
-    DELETE,
     FROM,
-    IMPLICIT,
     MEMBER_OF,
     NON_CONTIG,
     NOT_MAPPED,
-    OMPX_HOLD,
     PRESENT,
-    PTR_AND_OBJ,
-    RETURN_PARAM,
     TO,
+    flags_of,
 )
 from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer, TargetPointer
 from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_counts, trace_lookup
@@ -43,19 +36,6 @@ from offloadrt.runtime.mapping.unmapping import (
 from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.program_events import ItemEnded, UpdateMissed
 from offloadrt.trace import events
-
-SKIPPED = NOT_MAPPED | ATTACH
-
-
-@attrs.define(eq=False)
-class Attachments:
-    """ATTACH items, put off until all items of the construct are mapped, and the blocks that are new in it."""
-
-    items: list[MapItem] = attrs.field(factory=list)
-    new_blocks: list[tuple[int, int]] = attrs.field(factory=list)
-
-    def is_new(self, address: int) -> bool:
-        return any(begin <= address < begin + size for begin, size in self.new_blocks)
 
 
 async def target_data_begin(
@@ -72,47 +52,56 @@ async def target_data_begin(
     queue.items = items
     if device.objects is not None and queue.placed is None:
         await place_for_data(device, device.objects, items, queue, call)
-    attachments = Attachments()
+    attaching: list[MapItem] = []
+    """ATTACH items, put off until all items of the construct are mapped."""
+    new_blocks: list[tuple[int, int]] = []
     returned: dict[int, int | None] = {}
     table, lookup_s = device.table_lock, device.costs.lookup
     acts_in_place = device.prefaults or device.objects is not None
     for position, item in enumerate(items):
-        bits, base = item.type, item.base
-        if bits & SKIPPED:
-            if not bits & NOT_MAPPED:
-                attachments.items.append(item)
+        flags, base = item.flags, item.base
+        if flags.skipped:
+            if not flags.not_mapped:
+                attaching.append(item)
             continue
         if item.array is not None and item.array.freed:
             raise _freed(device, item, call)
-        if bits & PTR_AND_OBJ:
+        if flags.pointer_and_object:
             base = item.pointee_base
-            pointer = await _begin_pointer_and_object(device, item, base, queue, attachments, call)
+            pointer = await _begin_pointer_and_object(device, item, base, queue, new_blocks, call)
         else:
-            await table.enter(lookup_s, item.begin, item.size)
-            pointer = await get_target_pointer(device, item, queue, item.begin, base, item.size, bits)
+            begin, size = item.begin, item.size
+            await table.enter(lookup_s, begin, size)
+            found = get_target_pointer(device, item, queue, begin, base, size, flags)
+            pointer = found if isinstance(found, TargetPointer) else await found
             if pointer.is_locked:
                 device.release(pointer)
             if pointer.is_new or pointer.address is None:
-                _note_mapped(device, item, pointer, attachments, call)
+                _note_mapped(device, item, pointer, new_blocks, call)
         if pointer.entry is None and acts_in_place:
             await _use_in_place(device, item, queue)
         queue.mapped = position + 1
-        if bits & RETURN_PARAM:
+        if flags.returned:
             returned[position] = None if pointer.address is None else pointer.address - (item.begin - base)
-    for item in attachments.items:
-        if item.type & ALWAYS or attachments.is_new(item.begin) or attachments.is_new(item.base):
+    for item in attaching:
+        if item.flags.always or _is_new(item.begin, new_blocks) or _is_new(item.base, new_blocks):
             await _attach_item(device, item, queue)
     return returned
 
 
+def _is_new(address: int, blocks: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether an address lies in a block that is new in the construct."""
+    return any(begin <= address < begin + size for begin, size in blocks)
+
+
 def _note_mapped(
-    device: OffloadDevice, item: MapItem, pointer: TargetPointer, attachments: Attachments, call: str
+    device: OffloadDevice, item: MapItem, pointer: TargetPointer, new_blocks: list[tuple[int, int]], call: str
 ) -> None:
     """Remember a new block. Raises a MappingError when there is no address for the item."""
     if pointer.address is None and (item.size or item.type & PRESENT):
         raise null_pointer(device, item, call)
     if pointer.is_new:
-        attachments.new_blocks.append((item.begin, item.size))
+        new_blocks.append((item.begin, item.size))
 
 
 async def _use_in_place(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
@@ -126,7 +115,12 @@ async def _use_in_place(device: OffloadDevice, item: MapItem, queue: DirectiveQu
 
 
 async def _begin_pointer_and_object(
-    device: OffloadDevice, item: MapItem, base: int, queue: DirectiveQueue, attachments: Attachments, call: str
+    device: OffloadDevice,
+    item: MapItem,
+    base: int,
+    queue: DirectiveQueue,
+    new_blocks: list[tuple[int, int]],
+    call: str,
 ) -> TargetPointer:
     """Map a pointer and what it points to, which begins at `base`, in one hold of the table, then attach.
 
@@ -134,24 +128,24 @@ async def _begin_pointer_and_object(
     """
     lookup_s = device.costs.lookup
     await device.table_lock.enter(lookup_s, item.base, POINTER_BYTES)
-    owner = await get_target_pointer(
-        device, item, queue, item.base, item.base, POINTER_BYTES, item.type & ~(TO | ALWAYS), release_table=False
-    )
+    flags = flags_of(item.type & ~(TO | ALWAYS))
+    found = get_target_pointer(device, item, queue, item.base, item.base, POINTER_BYTES, flags, release_table=False)
+    owner = found if isinstance(found, TargetPointer) else await found
     try:
         try:
             if owner.address is None:
                 raise null_pointer(device, item, call)
             if owner.is_new:
-                attachments.new_blocks.append((item.base, POINTER_BYTES))
+                new_blocks.append((item.base, POINTER_BYTES))
             await device.work(lookup_s)
         except BaseException:
             device.table_lock.release()
             raise
-        pointer = await get_target_pointer(
-            device, item, queue, item.begin, base, item.size, item.type & ~MEMBER_OF, owned=owner.entry
-        )
+        flags = flags_of(item.type & ~MEMBER_OF)
+        found = get_target_pointer(device, item, queue, item.begin, base, item.size, flags, owned=owner.entry)
+        pointer = found if isinstance(found, TargetPointer) else await found
         try:
-            _note_mapped(device, item, pointer, attachments, call)
+            _note_mapped(device, item, pointer, new_blocks, call)
             if pointer.entry is not None:
                 await _attach(device, item, owner, base, pointer.entry, queue)
         finally:
@@ -220,31 +214,31 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         items = items.mapped
     queue.items, queue.mapped = items, len(items)
     table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
-    present, observer = device.table, device.observer
+    present, known, observer = device.table, device.table.known, device.observer
     ending, listed = queue.ending, 0
     objects = device.objects if queue.placed is None else None
     for position in reversed(range(len(items))):
         item = items[position]
-        bits = item.type
-        if bits & SKIPPED:
+        flags = item.flags
+        if flags.skipped:
             continue
-        begin, size = item.begin, item.size
+        begin, size = section = item.section
         await table.enter(lookup_s, begin, size)
         try:
-            lookup = present.found((begin, size)) or present.lookup(begin, size)
-            entry = lookup.pointer.entry if lookup.contained or bits & IMPLICIT else None
+            lookup = known.get(section) or present.lookup(begin, size)
+            entry = lookup.pointer.entry if lookup.contained or flags.implicit else None
             copies = is_last = False
-            if entry is not None and bits & FROM and size:
-                is_last = entry.would_be_last(bits & OMPX_HOLD != 0, bits & DELETE != 0)
-                copies = is_last or bits & ALWAYS != 0
+            if entry is not None and flags.from_ and size:
+                is_last = entry.would_be_last(flags.hold, flags.delete)
+                copies = is_last or flags.always
             if copies or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, copies)
-            if objects is not None and (bits & DELETE or entry is None or entry.is_unused):
-                objects.drop(item, bits & DELETE != 0)  # without a block, or with one that is on its way out
+            if objects is not None and (flags.delete or entry is None or entry.is_unused):
+                objects.drop(item, flags.delete)  # without a block, or with one that is on its way out
             if observer is not None and (entry is not None or not device.configuration.host_pointers):
                 observer.handle(ItemEnded(queue.cause, device.number, item, entry))
             if entry is not None:
-                count_down(entry, bits)
+                count_down(entry, flags)
             if trace is not None:
                 trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
                 if entry is not None:
@@ -261,7 +255,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
             if copies:
                 pointer = TargetPointer(lookup.pointer.address, entry, is_locked=True, is_last=is_last)
                 await _copy_back(device, item, entry, pointer, queue, call)
-        elif bits & PRESENT and not device.configuration.host_pointers:
+        elif flags.present and not device.configuration.host_pointers:
             raise _absent(device, item, begin, size, call, "map type")
     if objects is not None:
         put_off_data_ended(device, objects, items, queue)

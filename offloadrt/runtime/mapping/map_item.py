@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
-from offloadrt.runtime.mapping.map_type import ATTACH
+from offloadrt.runtime.mapping.map_type import ATTACH, MapFlags, flags_of
 
 
 @attrs.frozen
@@ -34,6 +34,9 @@ class MapItem:
     components: what its mapper function lists, which is mapped in its place. listed: whether a mapper function lists
     this item.
     padding: bytes that a new block has before `begin`, so that the members of a part of a struct stay aligned.
+    flags: the bits of its type; section: begin and size.
+
+    Wide because it has clang's arguments of an item, what they lead to in the program, and what the runtime asks most.
     """
 
     array: HostArray | None
@@ -48,6 +51,12 @@ class MapItem:
     padding: int = 0
     components: tuple[MapItem, ...] = ()
     listed: bool = False
+    flags: MapFlags = attrs.field(init=False, repr=False)
+    section: tuple[int, int] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.flags = flags_of(self.type)
+        self.section = self.begin, self.size
 
     @property
     def pointee_base(self) -> int:

@@ -1,9 +1,15 @@
 """The bits of a map type, as clang passes them to the runtime (`OMP_TGT_MAPTYPE_*`).
 
-Plain integers: they are tested several times for every item of every directive.
+Plain integers, as in recordings. What mapping an item asks of them is decoded once (`MapFlags`), because it is asked at
+every visit of the device table.
 """
 
+from __future__ import annotations
+
+import functools
 from typing import Final
+
+import attrs
 
 ALLOC: Final = 0x000
 TO: Final = 0x001
@@ -31,6 +37,59 @@ NOT_MAPPED: Final = LITERAL | PRIVATE
 """Either of these: the item passes a value or gets storage of its own, and the present table has nothing to do."""
 LAMBDA: Final = PTR_AND_OBJ | LITERAL | IMPLICIT
 """All three: what a lambda captured by reference, whose address is written into the device's lambda."""
+
+SKIPPED: Final = NOT_MAPPED | ATTACH
+"""Either of these: the item is passed over when a directive maps or unmaps its items one by one."""
+
+
+@attrs.frozen
+class MapFlags:
+    """The bits of a map type, each under its name as a truth value; bits with a meaning together have one field.
+
+    Wide because it has a field for each bit that the mapping of an item asks for.
+    """
+
+    to: bool
+    from_: bool
+    always: bool
+    delete: bool
+    pointer_and_object: bool
+    parameter: bool
+    returned: bool
+    implicit: bool
+    close: bool
+    present: bool
+    hold: bool
+    not_mapped: bool
+    skipped: bool
+    counted: bool
+    """Whether the item's reference is counted up; not of members, and not of what a mapper function lists first."""
+    counted_down: bool
+    """Whether it is counted down, as it is of pointers with their objects as well."""
+
+
+@functools.lru_cache(4096)
+def flags_of(bits: int) -> MapFlags:
+    """Decode a map type."""
+    counted = bits < FROM_MAPPER
+    return MapFlags(
+        to=bits & TO != 0,
+        from_=bits & FROM != 0,
+        always=bits & ALWAYS != 0,
+        delete=bits & DELETE != 0,
+        pointer_and_object=bits & PTR_AND_OBJ != 0,
+        parameter=bits & TARGET_PARAM != 0,
+        returned=bits & RETURN_PARAM != 0,
+        implicit=bits & IMPLICIT != 0,
+        close=bits & CLOSE != 0,
+        present=bits & PRESENT != 0,
+        hold=bits & OMPX_HOLD != 0,
+        not_mapped=bits & NOT_MAPPED != 0,
+        skipped=bits & SKIPPED != 0,
+        counted=counted,
+        counted_down=counted or (bits & PTR_AND_OBJ != 0 and not bits & FROM_MAPPER),
+    )
+
 
 _NAMES: Final = {
     TO: "to",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -147,8 +148,7 @@ class Entry:
         return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
 
 
-@attrs.define(eq=False)
-class TargetPointer:
+class TargetPointer(msgspec.Struct, eq=False):
     """What the runtime goes on with after a look-up (LLVM's `TargetPointerResultTy`): a device address and an entry.
 
     It may own the lock of its entry (`OffloadDevice.release`). One that owns none is shared by all who find the same.
@@ -177,9 +177,9 @@ ABSENT: Final = TargetPointer()
 class Lookup:
     """Where a section that starts at `begin` lies relative to the table.
 
-    `visited` are the entries that the search locks, in order. The last one, `entry`, is the one the flags speak of; it
-    may be a mere neighbour by address. `pointer` is the section's counterpart in it, or where nothing overlaps, the
-    section on the host. Shared by all who look the section up: nobody changes it.
+    `visited` are the entries that the search locks, in order, and `locks` theirs. The last one, `entry`, is the one
+    the flags speak of; it may be a mere neighbour by address. `pointer` is the section's counterpart in it, or where
+    nothing overlaps, the section on the host. Shared by all who look the section up: nobody changes it.
     """
 
     begin: int
@@ -187,12 +187,14 @@ class Lookup:
     contained: bool = False
     extends_before: bool = False
     extends_after: bool = False
+    locks: tuple[Lock, ...] = attrs.field(init=False)
     entry: Entry | None = attrs.field(init=False)
     overlaps: bool = attrs.field(init=False)
     pointer: TargetPointer = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         begin, visited = self.begin, self.visited
+        self.locks = tuple(entry.lock for entry in visited)
         self.entry = entry = visited[-1] if visited else None
         self.overlaps = overlaps = self.contained or self.extends_before or self.extends_after
         if entry is not None and overlaps:
@@ -204,18 +206,17 @@ class Lookup:
 class PresentTable:
     """Entries in order of their host addresses."""
 
-    __slots__ = ("_begins", "_entries", "_found", "found", "generation")
+    __slots__ = ("_begins", "_entries", "generation", "known")
 
     def __init__(self) -> None:
         self.generation = 0
         """Grows when an entry comes or goes."""
         self._begins: list[int] = []
         self._entries: list[Entry] = []
-        self._found: dict[tuple[int, int], Lookup] = {}
-        self.found = self._found.get
-        """Returns what a search for (begin, size) has found since an entry came or went, else None.
+        self.known: dict[tuple[int, int], Lookup] = {}
+        """What searches for (begin, size) have found since an entry came or went.
 
-        Where each call counts, write ``table.found((begin, size)) or table.lookup(begin, size)``.
+        Where each call counts, write ``table.known.get((begin, size)) or table.lookup(begin, size)``.
         """
 
     def __len__(self) -> int:
@@ -237,7 +238,7 @@ class PresentTable:
         if position < len(self._begins) and self._begins[position] == entry.host_begin:
             raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
         self.generation += 1
-        self._found.clear()
+        self.known.clear()
         self._begins.insert(position, entry.host_begin)
         self._entries.insert(position, entry)
 
@@ -247,7 +248,7 @@ class PresentTable:
         if position >= len(self._begins) or self._entries[position] is not entry:
             raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
         self.generation += 1
-        self._found.clear()
+        self.known.clear()
         del self._begins[position]
         del self._entries[position]
 
@@ -257,9 +258,9 @@ class PresentTable:
         What the search finds is remembered until an entry comes or goes: searching is pure, and its cost in virtual
         time is paid by the caller.
         """
-        found = self._found.get((begin, size))
+        found = self.known.get((begin, size))
         if found is None:
-            found = self._found[begin, size] = self._search(begin, size)
+            found = self.known[begin, size] = self._search(begin, size)
         return found
 
     def _search(self, begin: int, size: int) -> Lookup:

@@ -22,8 +22,10 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
             continue
         if keeps and entry is lookup.entry:
             await device.lock_entry(entry)
+        elif entry.lock.owner is None:
+            device.entry_locks.passed += 1
         else:
-            await device.pass_entry(entry)
+            await device.pass_locked(entry)
 
 
 def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
@@ -31,11 +33,11 @@ def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
 
     Their locks count as taken and given back at once.
     """
-    visited = lookup.visited
-    for entry in visited:
-        if entry.lock.owner is not None:
+    locks = lookup.locks
+    for lock in locks:
+        if lock.owner is not None:
             return False
-    device.entry_locks.passed += len(visited)
+    device.entry_locks.passed += len(locks)
     return True
 
 

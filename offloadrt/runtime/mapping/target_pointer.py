@@ -11,6 +11,7 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 from offloadrt.driver import DriverError
@@ -20,7 +21,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import ALWAYS, CLOSE, FROM_MAPPER, IMPLICIT, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.mapping.map_type import MapFlags
 from offloadrt.runtime.mapping.present_table import ABSENT, Entry, Lookup, TargetPointer
 from offloadrt.runtime.mapping.table_visits import (
     enter_entry,
@@ -35,50 +36,81 @@ _NULL: Final = "omptarget error: Call to getTargetPointer returned null pointer 
 DEVICE_COPY, HOST_POINTER = Placement.DEVICE_COPY, Placement.HOST_POINTER
 
 
-async def get_target_pointer(
+def get_target_pointer(
     device: OffloadDevice,
     item: MapItem,
     queue: DirectiveQueue,
     begin: int,
     base: int,
     size: int,
-    type_bits: int,
+    flags: MapFlags,
     owned: Entry | None = None,
     release_table: bool = True,
-) -> TargetPointer:
+) -> TargetPointer | Awaitable[TargetPointer]:
     """Find or create the counterpart of [begin, begin + size) and transfer to it if need be (`getTargetPointer`).
 
     The caller holds the table and has done the work of the look-up there. The table is released here, also when this
     raises; unless release_table is False, when it is kept and the pointer keeps the lock of its entry. owned: the
     entry whose lock the caller has already.
+
+    Returns the pointer itself where nothing is to be awaited, as for nearly all items, else what gives it when awaited.
     """
-    pointer, keeps = ABSENT, False
+    table = device.table
+    lookup = table.known.get((begin, size)) or table.lookup(begin, size)
+    entry = lookup.pointer.entry if lookup.contained or flags.implicit else None
+    if entry is None:
+        return _await_pointer(device, item, queue, lookup, base, size, flags, False, owned, release_table)
+    # A member is not counted; the block of its struct may be new in this directive.
+    is_new = not flags.counted and entry.total == 1
+    keeps = bool(
+        (flags.to and (flags.always or is_new) and size)
+        or entry.lock.owner is not None
+        or (entry.event is not None and device.is_pending(entry))
+        or not release_table
+    )
+    if keeps or is_new or not pass_visited(device, lookup):
+        return _await_pointer(device, item, queue, lookup, base, size, flags, keeps, owned, release_table)
+    if flags.counted:
+        entry.increment(flags.hold)
+    if device.trace is not None:
+        _trace_count_up(device, queue.cause, item, lookup, size, entry)
+    device.table_lock.release()
+    return lookup.pointer
+
+
+def _trace_count_up(device: OffloadDevice, cause: int, item: MapItem, lookup: Lookup, size: int, entry: Entry) -> None:
+    trace_lookup(device, cause, item.array, lookup.begin, size, lookup.contained)
+    trace_counts(device, cause, entry)
+
+
+async def _await_pointer(
+    device: OffloadDevice,
+    item: MapItem,
+    queue: DirectiveQueue,
+    lookup: Lookup,
+    base: int,
+    size: int,
+    flags: MapFlags,
+    keeps: bool,
+    owned: Entry | None,
+    release_table: bool,
+) -> TargetPointer:
+    """Do the rest of `get_target_pointer` after its look-up. keeps: whether the entry that is found stays locked."""
+    pointer, begin = ABSENT, lookup.begin
     try:
-        lookup = device.table.found((begin, size)) or device.table.lookup(begin, size)
-        entry = lookup.pointer.entry if lookup.contained or type_bits & IMPLICIT else None
+        entry = lookup.pointer.entry if lookup.contained or flags.implicit else None
         if entry is not None:
-            pointer = lookup.pointer
-            counted = type_bits < FROM_MAPPER
-            # A member is not counted; the block of its struct may be new in this directive.
-            is_new = not counted and entry.total == 1
-            keeps = bool(
-                (type_bits & TO and (is_new or type_bits & ALWAYS) and size)
-                or entry.lock.owner is not None
-                or (entry.event is not None and device.is_pending(entry))
-                or not release_table
-            )
+            is_new = not flags.counted and entry.total == 1
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, keeps, owned)
-            if keeps or is_new:
-                pointer = TargetPointer(pointer.address, entry, keeps and entry is not owned, is_new)
-            if counted:
-                entry.increment(type_bits & OMPX_HOLD != 0)
+            pointer = TargetPointer(lookup.pointer.address, entry, keeps and entry is not owned, is_new)
+            if flags.counted:
+                entry.increment(flags.hold)
             if device.trace is not None:
-                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
-                trace_counts(device, queue.cause, entry)
+                _trace_count_up(device, queue.cause, item, lookup, size, entry)
         else:
-            present = type_bits & PRESENT != 0
-            placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, type_bits)
+            present = flags.present
+            placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)
             inserts = placement is DEVICE_COPY and size > 0 and not present
             if inserts:
                 await device.work(device.costs.insert)
@@ -87,7 +119,7 @@ async def get_target_pointer(
             if device.trace is not None:
                 trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
             if inserts:
-                pointer = await _create(device, item, begin, base, size, type_bits, queue)
+                pointer = await _create(device, item, begin, base, size, flags, queue)
                 keeps = True
             elif lookup.overlaps:
                 _report_extension(device, item, begin, size, lookup, present)
@@ -105,7 +137,7 @@ async def get_target_pointer(
         device.table_lock.release()
     try:
         if keeps:
-            await _transfer_to(device, pointer, item, begin, size, type_bits, queue)
+            await _transfer_to(device, pointer, item, begin, size, flags, queue)
     except BaseException as error:
         if not release_table:
             device.table_lock.release()
@@ -129,10 +161,10 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
     ending_entries(device, queue).append((entry, item))
 
 
-def _placement(device: OffloadDevice, item: MapItem, size: int, type_bits: int) -> Placement:
+def _placement(device: OffloadDevice, item: MapItem, size: int, flags: MapFlags) -> Placement:
     """Ask the memory configuration what becomes of a section of which nothing is mapped."""
     mechanism = None if device.objects is None else device.objects.mechanism(item.array)
-    return device.place(size, type_bits & CLOSE != 0, type_bits & IMPLICIT != 0, mechanism)
+    return device.place(size, flags.close, flags.implicit, mechanism)
 
 
 async def _create(
@@ -141,11 +173,11 @@ async def _create(
     begin: int,
     base: int,
     size: int,
-    type_bits: int,
+    flags: MapFlags,
     queue: DirectiveQueue,
 ) -> TargetPointer:
     """Allocate a block and enter it, under the table lock; its entry is locked until it has been copied to."""
-    array, hold = item.array, type_bits & OMPX_HOLD != 0
+    array, hold = item.array, flags.hold
     phantom = array is not None and array.phantom
     padding = item.padding if begin == item.begin else 0
     address = padding + await device.allocate(padding + size, array, begin, phantom)
@@ -190,9 +222,9 @@ def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) 
 
 def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
     """Say what LLVM says when `get_target_pointer` has found no address for an item."""
-    why = "'present' map type modifier" if item.type & PRESENT else "device failure or illegal mapping"
+    why = "'present' map type modifier" if item.flags.present else "device failure or illegal mapping"
     device.report(_NULL.format(why))
-    kind = NotPresent if item.type & PRESENT else MappingError
+    kind = NotPresent if item.flags.present else MappingError
     return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
 
 
@@ -202,7 +234,7 @@ async def _transfer_to(
     item: MapItem,
     begin: int,
     size: int,
-    type_bits: int,
+    flags: MapFlags,
     queue: DirectiveQueue,
 ) -> None:
     """Transfer under the entry lock, or make the queue wait for the transfer that another thread began.
@@ -212,17 +244,17 @@ async def _transfer_to(
     entry = pointer.entry
     assert entry is not None
     try:
-        wanted = type_bits & TO and (pointer.is_new or type_bits & ALWAYS) and size
+        wanted = flags.to and (pointer.is_new or flags.always) and size
         if wanted and pointer.address is not None and item.array is not None:
             end = begin + size
             if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
                 return
             await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
             entry.event = await device.plugin.record_event(queue)
-        elif not type_bits & PRESENT and device.is_pending(entry):
+        elif not flags.present and device.is_pending(entry):
             await device.plugin.wait_event(queue, entry.event)
     except BaseException:
-        if type_bits < FROM_MAPPER:
-            _undo_count_up(device, entry, item, queue, type_bits & OMPX_HOLD != 0)
+        if flags.counted:
+            _undo_count_up(device, entry, item, queue, flags.hold)
         device.release(pointer)
         raise

@@ -12,7 +12,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import DELETE, FIRST_MEMBER, FROM, FROM_MAPPER, OMPX_HOLD, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, FROM, PTR_AND_OBJ, MapFlags
 from offloadrt.runtime.mapping.present_table import ABSENT, Entry, TargetPointer
 from offloadrt.runtime.mapping.table_visits import (
     lock_visited,
@@ -53,13 +53,13 @@ async def get_present_pointer(
     return ABSENT
 
 
-def count_down(entry: Entry, bits: int) -> None:
-    """Take back the reference of a map item with this type; the caller holds the table."""
-    hold = bits & OMPX_HOLD != 0
-    if bits & DELETE:
+def count_down(entry: Entry, flags: MapFlags) -> None:
+    """Take back the reference of a map item with these flags; the caller holds the table."""
+    hold = flags.hold
+    if flags.delete:
         entry.reset(hold)
     entry.data_end_users += 1
-    if bits < FROM_MAPPER or (bits & PTR_AND_OBJ and not bits & FROM_MAPPER):
+    if flags.counted_down:
         entry.decrement(hold)
 
 
@@ -79,7 +79,7 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
     Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
     left early it can be done again.
     """
-    table = device.table_lock
+    table, entry_locks = device.table_lock, device.entry_locks
     while ending:
         entry, item = ending[0]
         if entry.is_erased:  # it was left when the entry had been removed already
@@ -89,7 +89,10 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
             continue
         await table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
         try:
-            await device.pass_entry(entry)
+            if entry.lock.owner is None:
+                entry_locks.passed += 1
+            else:
+                await device.pass_locked(entry)
             entry.data_end_users = users = entry.data_end_users - 1
             if entry.shadow_pointers and item.type & FROM:
                 restore_host_pointers(item.array, entry)
@@ -104,7 +107,7 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
         finally:
             table.release()
         if removes:
-            device.entry_locks.give_back(entry.lock)
+            entry_locks.give_back(entry.lock)
             await device.free(entry.block, item.array, entry.host_begin)
         del ending[0]
 

@@ -121,7 +121,9 @@ class SampledPhase:
     skipped_s: float
     """What they take of the run's time, by the mean of those that were."""
     error_s: float
-    """The standard error of that."""
+    """The standard error of that. Where the threads had not settled, how their instances changed is in it as well."""
+    settled: bool = True
+    """False where the threads were still falling out of step when the instances were taken."""
 
     def __str__(self) -> str:
         threads = "" if self.threads == 1 else f" on each of {self.threads} threads"
@@ -129,6 +131,7 @@ class SampledPhase:
         return (
             f"{run} of {self.instances} instances of a repeated phase were run{threads}; the others take "
             f"{seconds(self.skipped_s)} by estimate, with a standard error of {seconds(self.error_s)}"
+            + ("" if self.settled else "; the threads were still falling out of step, so it may be more")
         )
 
 

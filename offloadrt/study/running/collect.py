@@ -59,7 +59,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         otm=dict(run.statistics.objects),
         algorithms={name: int(count) for name, count in ledger.algorithms.items()},
         phases=[
-            SampledPhase(phase.threads, phase.instances, phase.skipped, phase.seconds, phase.error_s)
+            SampledPhase(phase.threads, phase.instances, phase.skipped, phase.seconds, phase.error_s, phase.settled)
             for phase in run.windows.skipped
         ],
     )

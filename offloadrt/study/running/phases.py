@@ -1,8 +1,9 @@
 """Repeated phases of a long program: a few instances of each are run, and stand for those that are left out.
 
-A loop of a program (`run.steps`) or of a recording runs its first instances, so that caches, pools and queues are warm,
-then a few whose time is taken, and its last one. The others do not happen. Their time is the mean of those that were
-taken; what the machine did between is multiplied in the same way. `RepeatedPhases.estimate` says with which error.
+A loop of a program (`run.steps`) or of a recording runs its first instances, so that caches, pools and queues are warm
+and its threads have fallen out of step, if they do (`in_step.py`); then a few whose time is taken, and its last one.
+The others do not happen. Their time is the mean of those that were taken; what the machine did between is multiplied in
+the same way. `RepeatedPhases.estimates` says with which error.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import attrs
 
 from offloadrt.sim import Simulation
+from offloadrt.study.running.in_step import change, has_settled
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.trace import Calls
 
 WARM = 2
 """Instances that are run first."""
+_PART = 4
+"""At most one in so many instances is run, for threads that fall out of step slowly."""
+_MOST = 50
+"""Nor more instances than these."""
 SAMPLED = 4
 """Instances whose time is taken."""
 _LEAST = 2 * (WARM + SAMPLED + 1)
@@ -34,10 +41,15 @@ class LeftOut:
     """One loop of one actor of which instances were left out; times are virtual seconds."""
 
     actor: int
+    group: _LoopGroup = attrs.field(repr=False, eq=False)
+    opened_s: float
+    """When the loop began. The instances that were taken lie between `begin_s` and `end_s`."""
     begin_s: float
     end_s: float
     durations_s: tuple[float, ...]
     """Of the instances that were taken."""
+    change_s: float
+    """By how much they are longer, on average, than instances before."""
     instances: int
     """Of the whole loop."""
     skipped: int
@@ -70,6 +82,8 @@ class PhaseEstimate:
     seconds: float
     """What was left out of the run's time."""
     error_s: float
+    settled: bool
+    """Whether its threads were in their lasting state when instances were taken."""
     more: Ledger = attrs.field(repr=False)
     """What the machine did in what was left out."""
 
@@ -86,6 +100,42 @@ class _Loop:
     actor: int
     first_of_its_own: int
     """The index from which on actors were spawned after it had begun: they work for it."""
+    starts: list[float]
+    """When its instances began so far, and when the last one ended."""
+
+
+@attrs.define(eq=False)
+class _LoopGroup:
+    """Loops of several threads that are run at the same time and leave out the same instances.
+
+    Threads may meet within the instances. So whoever comes to an instance first decides for all.
+    """
+
+    count: int
+    meets: bool
+    """Whether it is known that threads meet in every instance."""
+    loops: list[_Loop] = attrs.field(factory=list)
+    running: int = 0
+    worthwhile: bool | None = None
+    """Whether instances are left out; None as long as that is open."""
+    settled: bool = True
+    _waits: int = -1
+    """How many instances are run, as far as is decided, between the first ones and those that are taken."""
+    _decided: bool = False
+
+    @property
+    def waited(self) -> bool:
+        """Return whether the threads had not settled after the first instances."""
+        return self._waits > 0 or not self.settled
+
+    def waits(self, number: int) -> bool:
+        """Tell whether one more instance is run after `number` of them, before instances are taken."""
+        if number > self._waits and not self._decided:
+            self._waits = number
+            self.settled = self.meets or has_settled([loop.starts for loop in self.loops], self.count, SAMPLED)
+            patience = min(self.count // _PART, _MOST) - (WARM + SAMPLED + 1)
+            self._decided = self.settled or number >= patience
+        return number < self._waits or not self._decided
 
 
 class RepeatedPhases:
@@ -100,7 +150,7 @@ class RepeatedPhases:
         self._sim = sim
         self._counted = counted
         self._open: list[_Loop] = []
-        self._decided: dict[Hashable, bool] = {}
+        self._groups: dict[Hashable, _LoopGroup] = {}
         self._ordinals: dict[int, int] = {}
         self._skipped: list[LeftOut] = []
 
@@ -114,12 +164,19 @@ class RepeatedPhases:
             yield from range(count)
             return
         actor = self._sim.current.index
-        loop = _Loop(actor, 1 + max(self._sim.actors))
+        loop = _Loop(actor, 1 + max(self._sim.actors), [self._sim.now])
+        name = (count, self._ordinal(actor)) if key is None else key
+        group = self._groups.setdefault(name, _LoopGroup(count, meets=key is not None))
+        group.loops.append(loop)
+        group.running += 1
         self._open.append(loop)
         try:
-            yield from self._some(count, (count, self._ordinal(actor)) if key is None else key, actor, typical)
+            yield from self._some(group, loop, typical)
         finally:
             self._open.remove(loop)
+            group.running -= 1
+            if not group.running:  # a later loop of this name is another one
+                del self._groups[name]
 
     def _is_inner(self) -> bool:
         actor = self._sim.current.index
@@ -129,25 +186,44 @@ class RepeatedPhases:
         self._ordinals[actor] = number = self._ordinals.get(actor, 0) + 1
         return number
 
-    def _some(self, count: int, key: Hashable, actor: int, typical: int) -> Iterator[int]:
-        typical = min(max(typical, WARM), count - SAMPLED - 1)
-        skipped = count - WARM - SAMPLED - 1
+    def _some(self, group: _LoopGroup, loop: _Loop, typical: int) -> Iterator[int]:
+        count, starts = group.count, loop.starts
         timers = self._sim.timers_set
-        yield from range(WARM)
-        saved = (self._sim.timers_set - timers) / WARM * skipped
-        if not self._decided.setdefault(key, saved >= WORTH_TIMERS):
+        yield from self._run(loop, range(WARM))
+        if group.worthwhile is None:
+            saved = (self._sim.timers_set - timers) / WARM * (count - WARM - SAMPLED - 1)
+            group.worthwhile = saved >= WORTH_TIMERS
+        if not group.worthwhile:
             yield from range(WARM, count)
             return
+        last = count - SAMPLED - 1
+        first = begin = min(max(typical, WARM), last)
+        while first < last and group.waits(first - begin):
+            yield from self._run(loop, range(first, first + 1))
+            first += 1
         at_begin = self._counted()
-        begin = since = self._sim.now
-        durations = []
-        for instance in range(typical, typical + SAMPLED):
-            yield instance
-            durations.append(self._sim.now - since)
-            since = self._sim.now
-        at_end = self._counted()
-        self._skipped.append(LeftOut(actor, begin, since, tuple(durations), count, skipped, at_begin, at_end))
+        yield from self._run(loop, range(first, first + SAMPLED))
+        taken = starts[-SAMPLED - 1 :]
+        left_out = LeftOut(
+            loop.actor,
+            group,
+            opened_s=starts[0],
+            begin_s=taken[0],
+            end_s=taken[-1],
+            durations_s=tuple(end - begin for begin, end in pairwise(taken)),
+            change_s=change(starts, SAMPLED),
+            instances=count,
+            skipped=count - len(starts),
+            at_begin=at_begin,
+            at_end=self._counted(),
+        )
+        self._skipped.append(left_out)
         yield count - 1
+
+    def _run(self, loop: _Loop, instances: Iterable[int]) -> Iterator[int]:
+        for instance in instances:
+            yield instance
+            loop.starts.append(self._sim.now)
 
     # ------------------------------------------------------------------ the estimate
 
@@ -157,18 +233,21 @@ class RepeatedPhases:
         return [_estimate(loops) for loops in _together(inside)]
 
 
-def _together(loops: Iterable[LeftOut]) -> Iterator[list[LeftOut]]:
-    """Group the loops that were run at the same time."""
-    group: list[LeftOut] = []
-    until = 0.0
-    for loop in sorted(loops, key=lambda loop: (loop.begin_s, loop.actor)):
-        if group and loop.begin_s >= until:
-            yield group
-            group = []
-        group.append(loop)
-        until = max(until, loop.end_s) if len(group) > 1 else loop.end_s
-    if group:
-        yield group
+def _together(loops: Iterable[LeftOut]) -> list[list[LeftOut]]:
+    """Group the loops that were run at the same time by different actors: time passes once for all of them."""
+    groups: dict[_LoopGroup, list[LeftOut]] = {}
+    for loop in sorted(loops, key=lambda loop: (loop.opened_s, loop.actor)):
+        groups.setdefault(loop.group, []).append(loop)
+    phases: list[list[LeftOut]] = []
+    for group in groups.values():
+        actors = {loop.actor for loop in group}
+        for phase in phases:
+            if group[0].opened_s < max(loop.end_s for loop in phase) and actors.isdisjoint(one.actor for one in phase):
+                phase.extend(group)
+                break
+        else:
+            phases.append(group)
+    return phases
 
 
 def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
@@ -178,6 +257,8 @@ def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
     slowest = max(loops, key=lambda loop: loop.seconds)
     if slowest.seconds - seconds > _APART * max(loop.error_s for loop in loops):
         seconds, error_s = slowest.seconds, slowest.error_s
+    if any(loop.group.waited for loop in loops):  # what has changed may change as much again
+        error_s = math.hypot(error_s, statistics.fmean(loop.skipped * loop.change_s for loop in loops))
     first = max(loops, key=lambda loop: loop.begin_s)
     last = min(loops, key=lambda loop: loop.end_s)
     if first.begin_s >= last.end_s:
@@ -195,5 +276,6 @@ def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
         skipped=max(loop.skipped for loop in loops),
         seconds=seconds,
         error_s=error_s,
+        settled=all(loop.group.settled for loop in loops),
         more=attrs.evolve(more, calls=calls),
     )
