@@ -50,4 +50,5 @@ class Tasks:
             if what not in self.strands.awaited:
                 made = self._made[task]
                 advice = "Nobody waits for this task before the program ends: a taskwait would."
-                self.mistakes.add("never awaited", f"a task of {made.where or made.who}", (made,), advice)
+                subject = f"a task of {made.where}" if made.where else f"a {made.who}"
+                self.mistakes.add("never awaited", subject, (made,), advice)

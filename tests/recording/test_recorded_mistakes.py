@@ -82,3 +82,11 @@ def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Pa
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:
     assert set(checked(case)) == set(expected)
+
+
+def test_what_the_host_reads_of_a_vector_before_it_ends_is_judged(tmp_path: Path) -> None:
+    """operator delete gets the vector's address, but stores nothing there for the program."""
+    program = built("vector.cpp", tmp_path)
+    record([str(program)], tmp_path / "raw", [1], Wishes(check=True))
+    convert(tmp_path / "raw", tmp_path / "vector.rec")
+    assert [(one.kind, one.subject) for one in said_of(tmp_path / "vector.rec")] == [("uninitialised data", "data")]

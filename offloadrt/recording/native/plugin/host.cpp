@@ -74,6 +74,12 @@ void reportRange(MemIntrinsic &range) {
     report(copy->getSource(), LOADS);
 }
 
+// free, or an operator delete: the block that it is given is none of the program's any more.
+bool frees(const Function &callee) {
+  StringRef name = callee.getName();
+  return name == "free" || name.starts_with("_Zdl") || name.starts_with("_Zda");
+}
+
 // Arguments by which a function may store into memory of the program, though this module does not see it do so.
 SmallVector<Value *, 4> givenBy(const CallBase &call) {
   SmallVector<Value *, 4> given;
@@ -81,7 +87,7 @@ SmallVector<Value *, 4> givenBy(const CallBase &call) {
   if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.onlyReadsMemory())
     return given;
   if (callee && (!callee->isDeclaration() || callee->getName().starts_with("__kmpc_") || callee->getName().starts_with("__tgt_") ||
-                 callee->getName().starts_with("omp_") || callee->getName() == "free"))
+                 callee->getName().starts_with("omp_") || frees(*callee)))
     return given;
   for (unsigned number = 0; number < call.arg_size(); number++) {
     Value *argument = call.getArgOperand(number);
