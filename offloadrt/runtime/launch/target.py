@@ -112,6 +112,8 @@ async def target(
     except DriverError as error:
         report_failure(device, error, *_AFTER)
         raise
+    if not private.blocks:
+        queue.private = None  # there is nothing to free, and without it the queue is in no cycle
     if private.blocks:
         queue.post_processing.append(private.free)
     if device.objects is not None:
