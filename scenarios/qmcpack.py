@@ -62,11 +62,11 @@ async def qmcpack(
     run.phantom = True
     experiment = QmcpackExperiment(run.openmp, setup, run.progress, run.steps)
     await experiment.initialise()
-    faults = run.device().fault_statistics()
+    before = run.counted.kernels
     async with run.measure():
         await experiment.advance()
     return {
-        **memory_overheads(run, faults),
-        "kernel_s": run.device().compute.statistics().wall_s,
+        **memory_overheads(run, before),
+        "kernel_s": run.counted.kernels["wall_s"],
         **experiment.assumed(),
     }

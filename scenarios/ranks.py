@@ -49,7 +49,7 @@ async def ranks(
     async def main(process: Process) -> None:
         async def body(t: omp.HostThread) -> None:
             a = t.array("a", n, fill=1.0)
-            for _ in range(steps):
+            for _ in run.steps(steps):
                 await t.target(scale, a, 2.0, teams=teams, iterations=n, maps=omp.map(tofrom=a))
                 await t.barrier()
                 if t.number == 0:

@@ -51,11 +51,11 @@ async def specaccel(
     def forget(array: omp.HostArray) -> None:
         run.device().pages.remove(array.address, array.address + array.nbytes)
 
-    ends = Ends(sizes, lengths, kernel_work, fraction)
+    ends = Ends(sizes, lengths, kernel_work, fraction, run.steps)
     program = code(benchmark, ends, forget if lose_translation else None)
     await run.parallel(program.run)
     return {
         **memory_overheads(run),
-        "kernel_s": run.device().compute.statistics().wall_s,
+        "kernel_s": run.counted.kernels["wall_s"],
         **program.assumed(),
     }

@@ -36,7 +36,7 @@ class Checker:
         self._races = Races(self._strands, self._found)
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
-        recorded = RecordedFaults(self._strands, self._found)
+        self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._memories = Memories()
@@ -69,6 +69,7 @@ class Checker:
             ev.KernelRaced: recorded.raced,
             ev.KernelStrayed: recorded.strayed,
             ev.MapStrayed: recorded.map_strayed,
+            ev.ConstantKnown: recorded.constant_known,
             ev.ProgramCut: self._program_cut,
         }
 
@@ -314,6 +315,8 @@ class Checker:
             self._wastes.device_used(block, entry, device, begin, end, reads=False, writes=True, exact=True)
             return
         to_device = event.op == "h2d"
+        if not to_device:
+            self._recorded.copied_back(told, host)
         copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
         host_known = array is not None and not array.phantom and self._has_lines
         self._wastes.copied(copy, entry, host if array is not None else None, host_known)

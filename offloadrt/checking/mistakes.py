@@ -9,15 +9,18 @@ import attrs
 
 Kind = Literal[
     "race", "stale data", "uninitialised data", "use after free", "outside of what is mapped", "map beyond the array",
-    "missing unmap",
+    "write to a constant", "missing unmap",
     "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
 ]  # fmt: skip
 
 ORDER: Final[tuple[str, ...]] = (
     "fatal error", "race", "use after free", "stale data", "uninitialised data", "outside of what is mapped",
-    "map beyond the array",
+    "map beyond the array", "write to a constant",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
+
+MOST_PLACES: Final = 3
+"""So many places of one kernel are told for each kind of mistake and array."""
 
 
 @attrs.frozen
@@ -45,11 +48,15 @@ class Mistake:
     advice: str
     times: int = 1
     """How often the same two places of the program did it."""
+    elsewhere: int = 0
+    """At how many further places the same kernel does the same with the same data; none of these is told by itself."""
 
     def lines(self) -> list[str]:
         """Return it as text."""
         often = f" ({self.times} times)" if self.times > 1 else ""
         told = [f"  {number}. {story}" for number, story in enumerate(self.stories, 1)]
+        if self.elsewhere:
+            told.append(f"  So does this kernel at {self.elsewhere} other place{'s' * (self.elsewhere > 1)}.")
         return [f"{self.kind}: {self.subject}{often}", *told, *([f"  {self.advice}"] if self.advice else [])]
 
 
@@ -96,16 +103,38 @@ class Mistakes:
     """The mistakes of a run, each pair of places of the program once."""
 
     _found: dict[tuple[object, ...], Mistake] = attrs.field(factory=dict)
+    _of_group: dict[tuple[object, ...], list[tuple[object, ...]]] = attrs.field(factory=dict)
+    """The keys of what is known of a group: those of mistakes that are told, then those that count as `elsewhere`."""
 
-    def add(self, kind: Kind, subject: str, stories: Iterable[Story], advice: str, key: object = "") -> None:
-        """Add one, unless the same places are known to do the same."""
+    def add(
+        self,
+        kind: Kind,
+        subject: str,
+        stories: Iterable[Story],
+        advice: str,
+        key: object = "",
+        group: object | None = None,
+    ) -> None:
+        """Add one, unless the same places are known to do the same.
+
+        group: a kernel and its data, of which only a few places are told. A kernel with one wrong index may have
+        hundreds of lines that use it.
+        """
         told = tuple(stories)
-        places = frozenset([(story.did, story.where) for story in told])
-        known = self._found.get((kind, places, key))
+        place = (kind, frozenset([(story.did, story.where) for story in told]), key)
+        known = self._found.get(place)
         if known is not None:
-            self._found[kind, places, key] = attrs.evolve(known, times=known.times + 1)
-        else:
-            self._found[kind, places, key] = Mistake(kind, subject, told, advice)
+            self._found[place] = attrs.evolve(known, times=known.times + 1)
+            return
+        if group is not None:
+            places = self._of_group.setdefault((kind, group), [])
+            if place not in places:
+                places.append(place)
+            if len(places) > MOST_PLACES:
+                last = places[MOST_PLACES - 1]
+                self._found[last] = attrs.evolve(self._found[last], elsewhere=len(places) - MOST_PLACES)
+                return
+        self._found[place] = Mistake(kind, subject, told, advice)
 
     def all(self) -> list[Mistake]:
         """Return them, the gravest kinds first, else as they were found."""

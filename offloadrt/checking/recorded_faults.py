@@ -1,4 +1,4 @@
-"""What the recorder has seen: races of a kernel's threads, and kernels and maps that leave their arrays."""
+"""What the recorder has seen: races of a kernel's threads, kernels and maps that leave their arrays, and constants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import attrs
 
 from offloadrt.checking.mistakes import Mistakes, Story
 from offloadrt.checking.strands import Strands
-from offloadrt.runtime.program_events import KernelAccess, KernelRaced, KernelStrayed, MapStrayed
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.runtime.program_events import ConstantKnown, KernelAccess, KernelRaced, KernelStrayed, MapStrayed
 
 
 @attrs.define(eq=False)
@@ -15,6 +16,7 @@ class RecordedFaults:
 
     strands: Strands
     mistakes: Mistakes
+    _constants: AddressMap[ConstantKnown] = attrs.field(factory=AddressMap)
 
     def raced(self, event: KernelRaced) -> None:
         """Report two accesses of threads that nothing orders."""
@@ -25,7 +27,7 @@ class RecordedFaults:
             advice = "Nothing orders threads of different teams: `atomic` on both would, or a critical section or lock."
         else:
             advice = "Nothing orders the two threads: `atomic` on both would, a critical section or lock, or a barrier."
-        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject)
+        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, (event.kernel, subject))
 
     def strayed(self, event: KernelStrayed) -> None:
         """Report an access outside of what the kernel may use."""
@@ -36,7 +38,7 @@ class RecordedFaults:
         advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
         if not event.name:
             advice = "Map what the kernel uses."
-        self.mistakes.add("outside of what is mapped", name, (told,), advice, name)
+        self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
 
     def map_strayed(self, event: MapStrayed) -> None:
         """Report a map of more than an array has."""
@@ -44,6 +46,23 @@ class RecordedFaults:
         did = f"maps {event.nbytes} bytes of {name}, which has {max(0, event.there)} there"
         told = Story(strand.name, did, strand.source, self.strands.sim.now)
         self.mistakes.add("map beyond the array", name, (told,), "The copy reads or writes what lies behind it.", name)
+
+    def constant_known(self, event: ConstantKnown) -> None:
+        """Remember a constant."""
+        if self._constants.get(event.address) is None:  # a library may have been loaded again
+            self._constants[event.address] = event
+
+    def copied_back(self, told: Story, begin: int) -> None:
+        """Report a copy from the device that writes a constant."""
+        found = self._constants.before(begin)
+        if found is None or begin >= found[0] + found[1].nbytes:
+            return
+        name = found[1].name
+        advice = (
+            f"Nothing can be written there, and the program may crash: map {name} `to`. Where no clause names "
+            "an array, it is mapped `tofrom`."
+        )
+        self.mistakes.add("write to a constant", name, (told,), advice, name)
 
 
 def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:

@@ -7,7 +7,7 @@ a DMA ring.  ``done`` is set at the completion; its value is (``copies`` or ``ke
 or None.  Page faults go to the page-fault handler; where the other messages go, their docstrings say.
 
 Nothing is made more often than a message: a frozen ``Struct`` of ten fields takes a thirtieth of the time of a frozen
-attrs class.
+attrs class.  Those of faults hold numbers only, so that the collector of cycles need not look at them (``gc=False``).
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class FaultServed(msgspec.Struct, frozen=True):
     service_s: float
 
 
-class ManagedFault(msgspec.Struct, frozen=True):
+class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     """Pages of managed memory that a kernel has met without translation at one time; to the fault buffer."""
 
     pages: PageSets
@@ -259,7 +259,7 @@ class AccessNotification(msgspec.Struct, frozen=True):
     """When it was raised, in virtual seconds."""
 
 
-class ReplayFaults(msgspec.Struct, frozen=True):
+class ReplayFaults(msgspec.Struct, frozen=True, gc=False):
     """A batch of faults has been served: kernels that wait for pages try again; to the compute units."""
 
     kernels: tuple[int, ...] | None
@@ -268,7 +268,7 @@ class ReplayFaults(msgspec.Struct, frozen=True):
     """Pages that the batch served, by block; other pages that the kernels asked for were dropped."""
 
 
-class Unmapped(msgspec.Struct, frozen=True):
+class Unmapped(msgspec.Struct, frozen=True, gc=False):
     """The GPU has lost its translations of some of the pages [low, high); to the compute units."""
 
     low: int

@@ -282,6 +282,15 @@ class MapStrayed:
 
 
 @attrs.frozen
+class ConstantKnown:
+    """The program has a constant, which lies where nothing can be written."""
+
+    name: str
+    address: int
+    nbytes: int
+
+
+@attrs.frozen
 class ProgramCut:
     """The program was ended before its end: what it has left over is none of its mistakes."""
 
@@ -290,7 +299,7 @@ ProgramEvent = (
     Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | DirectiveBegan | SourceNamed | DirectiveLeft
     | ArrayMade | ArrayFreed | HostUsed | BlockAllocated | BlockFreed | DataCopied | EntryEntered | EntryLeft
     | ItemEnded | UpdateMissed | KernelSubmitted | KernelRan | KernelRaced | KernelStrayed | MapStrayed
-    | ProgramCut
+    | ConstantKnown | ProgramCut
 )  # fmt: skip
 
 

@@ -98,9 +98,13 @@ class RWLock:
             return self._acquire_after_pause(me, write)
         sim.operations_left -= 1
         # Readers do not pass a waiting writer, even while others read: a stream of readers would starve it.
-        if self.waiters or not self._free_for(write):
+        if self.waiters or self.writer is not None or (write and self.readers):
             return self._wait(me, write)
-        self._take(me, write)
+        if write:
+            self._take(me, write)
+        else:  # as `_take` does
+            self.readers[me] = sim.now
+            self._read_acquired += 1
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
         return PASSED

@@ -76,6 +76,8 @@ def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Pa
         (13, [("race", "a on the host", "")]),
         (14, []),
         (15, [("uninitialised data", "second", "halves")]),
+        (16, [("write to a constant", "weights", "constant")]),
+        (17, []),
     ],
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:

@@ -131,6 +131,9 @@ class ComputeUnits:
                 if ends > sim.now + _NEAR:
                     self._start()
                     continue
+            elif isinstance(message, (ReplayFaults, Unmapped, RemoteDone)):
+                assert self.managed is not None
+                self.managed.understand(message)
             elif isinstance(message, KernelPacket):
                 self._arrivals += 1
                 self._contexts.arrived(message)
@@ -143,9 +146,6 @@ class ComputeUnits:
                 self._served(message)
             elif isinstance(message, TrafficChanged):
                 continue
-            elif isinstance(message, (ReplayFaults, Unmapped, RemoteDone)):
-                assert self.managed is not None
-                self.managed.understand(message)
             elif isinstance(message, ResumeKernels):
                 await self._resume(message)
             elif isinstance(message, Request) and isinstance(message.message, DrainKernels):

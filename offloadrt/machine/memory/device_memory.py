@@ -154,9 +154,10 @@ class DeviceMemory:
 
     def take_managed(self, nbytes: int) -> bool:
         """Give so many bytes to managed memory; return False, and do nothing, when there is no room."""
-        if not self.has_room(nbytes):
+        handed_out = self._handed_out
+        if handed_out.held + handed_out.managed + nbytes > self.capacity and not self.has_room(nbytes):
             return False
-        self._handed_out.managed += nbytes
+        handed_out.managed += nbytes
         return True
 
     def give_managed(self, nbytes: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
@@ -223,6 +223,10 @@ class OffloadProgram(ABC, Generic[T]):
 
     def algorithms(self) -> dict[str, int]:
         """Return what became of the program's algorithms, in numbers; nothing in a model that has none."""
+        return {}
+
+    def barriers(self) -> dict[Hashable, int]:
+        """Return how often each decision on a barrier was taken; nothing in a model that has none."""
         return {}
 
     # the end

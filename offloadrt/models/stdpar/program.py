@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import TypeVar
 
 import attrs
@@ -80,6 +80,10 @@ class StdPar(OffloadProgram[HostThread]):
             "decisions": len(decisions),
             "changes": sum(decision.changed for decision in decisions),
         }
+
+    def barriers(self) -> dict[Hashable, int]:
+        """Return how often each decision on a barrier was taken: elided, or kept for a reason."""
+        return dict(self.decisions.items())
 
     def elision_table(self) -> str:
         """Print where each barrier stood and what became of it, how often, and why."""

@@ -8,8 +8,8 @@ first time has no translation on the device.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from offloadrt.machine.compute.page_fault import FaultStatistics
 from offloadrt.study import Run
 
 MANAGEMENT_CALLS = (
@@ -27,17 +27,19 @@ MANAGEMENT_CALLS = (
 """Calls of the ROCm and CUDA driver libraries that manage memory."""
 
 
-def memory_overheads(run: Run, before: FaultStatistics | None = None) -> dict[str, float]:
+def memory_overheads(run: Run, before: Mapping[str, float] | None = None) -> dict[str, float]:
     """Return MM and MI in seconds, as figures of a scenario.
 
     MM is summed over the host threads: the management calls, and staging and waiting for copies. MI is summed over the
-    kernels, since `before` when that is given.
+    kernels, since `before` (an earlier `run.counted.kernels`) when that is given.
     """
-    measured, faults = run.measured, run.device().fault_statistics()
+    measured, kernels = run.measured, run.counted.kernels
     calls = measured.calls.table()
     spent = [calls[name].total_s for name in MANAGEMENT_CALLS if name in calls]
-    stalled = faults.service_s + faults.wait_s
+    stalled = kernels["fault_service_s"] + kernels["fault_wait_s"]
     return {
         "memory_management_s": math.fsum([*spent, measured.host_time.get("copies", 0.0)]),
-        "memory_initialization_s": stalled if before is None else stalled - before.service_s - before.wait_s,
+        "memory_initialization_s": (
+            stalled if before is None else stalled - before["fault_service_s"] - before["fault_wait_s"]
+        ),
     }

@@ -165,7 +165,7 @@ class RecordedArray(msgspec.Struct, frozen=True):
     address: int
     nbytes: int
     origin: str
-    """malloc (ALLOCATE and FREE say when), global, link, variable (of the host's code), or mapped: of unknown origin.
+    """malloc (ALLOCATE and FREE say when), global, link, variable or constant (of the host's code), or mapped: unknown.
 
     All but the first are there from the beginning.
     """

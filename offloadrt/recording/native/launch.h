@@ -66,6 +66,7 @@ typedef struct {
   array_t *arrays;         /* by device address */
   bool (*is_host)(uint64_t address); /* of a traced launch: whether it is memory of the host's own */
   /* set by the device runtime */
+  uint32_t entered;        /* the kernel is of an image of ours; it may have nothing to count */
   uint64_t counts[COUNTS];
   uint64_t warp_instructions, warp_sectors, warp_lanes;
   uint64_t other_load_bytes, other_store_bytes;

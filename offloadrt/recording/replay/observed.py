@@ -17,6 +17,7 @@ from offloadrt.recording.format.slots import ATOMICALLY, EXACT, MAYBE_STORED
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.program_events import (
     Awaited,
+    ConstantKnown,
     HostUsed,
     KernelAccess,
     KernelRaced,
@@ -49,6 +50,8 @@ class ObservedReplay:
         """By stretch: how many arrays begin or end there."""
         for array in recording.dictionaries.arrays:
             self._shared.update(_ends(array.address, array.address + array.nbytes))
+            if array.origin == "constant":
+                observer.handle(ConstantKnown(array.name, array.address, array.nbytes))
         observer.handle(SourceNamed("the beginning of the program"))
         if recording.meta.ended != "exit":
             observer.handle(ProgramCut())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
 from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.trace import Calls
 
+_Name = TypeVar("_Name", bound=Hashable)
 Figures = Mapping[str, Mapping[str, float]]
 """The figures of each lock, engine or object, by its name."""
 LOCK = ("acquired", "contended", "wait_s", "hold_s")
@@ -28,6 +29,8 @@ class Ledger:
     managed: Figures = attrs.field(factory=dict)
     """Figures of managed memory by the name of the object."""
     algorithms: Mapping[str, float] = attrs.field(factory=dict)
+    barriers: Mapping[Hashable, float] = attrs.field(factory=dict)
+    kernels: Mapping[str, float] = attrs.field(factory=dict)
     host_time: Mapping[str, float] = attrs.field(factory=dict)
     lived_s: float = 0.0
     """The lives of host threads that ended in this stretch."""
@@ -47,6 +50,8 @@ class Ledger:
             faults=dict(statistics.faults),
             managed={name: _figures(usage, MANAGED) for name, usage in statistics.managed_objects.items()},
             algorithms=dict(statistics.algorithms),
+            barriers=dict(statistics.barriers),
+            kernels=dict(statistics.kernels),
             host_time=dict(statistics.host_time.seconds),
             lived_s=statistics.host_time.lived_s,
             elapsed_s=now,
@@ -76,6 +81,8 @@ class Ledger:
             faults=_joined(self.faults, other.faults, operation),
             managed=_each(self.managed, other.managed, operation),
             algorithms=_joined(self.algorithms, other.algorithms, operation),
+            barriers=_joined(self.barriers, other.barriers, operation),
+            kernels=_joined(self.kernels, other.kernels, operation),
             host_time=_joined(self.host_time, other.host_time, operation),
             lived_s=operation(self.lived_s, other.lived_s),
             elapsed_s=operation(self.elapsed_s, other.elapsed_s),
@@ -95,8 +102,8 @@ def _figures(statistics: Any, names: Sequence[str]) -> dict[str, float]:
 
 
 def _joined(
-    a: Mapping[str, float], b: Mapping[str, float], operation: Callable[[float, float], float]
-) -> dict[str, float]:
+    a: Mapping[_Name, float], b: Mapping[_Name, float], operation: Callable[[float, float], float]
+) -> dict[_Name, float]:
     return {name: operation(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}
 
 

@@ -359,6 +359,11 @@ class Run:
         return self.windows.elapsed
 
     @property
+    def counted(self) -> Ledger:
+        """Return what was counted since the start, measured or not, without the calls."""
+        return self.windows.counted
+
+    @property
     def measured(self) -> Ledger:
         """Return what was counted in the measured windows so far; everything when none was opened."""
         return self.windows.measured

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -126,6 +127,28 @@ class RunStatistics:
             for name, count in program.algorithms().items():
                 algorithms[name] = algorithms.get(name, 0) + count
         return algorithms
+
+    @property
+    def barriers(self) -> Mapping[Hashable, int]:
+        """Return how often each decision on a barrier of a stdpar program was taken: elided, or kept for a reason."""
+        barriers: dict[Hashable, int] = {}
+        for program in self._built.programs if self._built is not None else ():
+            for barrier, count in program.barriers().items():
+                barriers[barrier] = barriers.get(barrier, 0) + count
+        return barriers
+
+    @property
+    def kernels(self) -> Mapping[str, float]:
+        """Return what kernels took, over all devices: `wall_s`, and at page faults `fault_service_s`, `fault_wait_s`.
+
+        The last two are those of an APU, whose kernels stand still at the first touch of a page.
+        """
+        faults = [device.fault_statistics() for device in self._devices]
+        return {
+            "wall_s": math.fsum(device.compute.statistics().wall_s for device in self._devices),
+            "fault_service_s": math.fsum(fault.service_s for fault in faults),
+            "fault_wait_s": math.fsum(fault.wait_s for fault in faults),
+        }
 
     @property
     def host_time(self) -> HostTime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 
 import attrs
 
@@ -86,8 +87,17 @@ class Windows:
     def measured(self) -> Ledger:
         """Return what was counted in the windows so far."""
         figures = self._closed if self._open is None else self._closed + self._counted_since(self._open)
-        calls = _together(self._inside, self._counting) if self._open is not None else _together(self._inside)
+        calls = _together(self._inside)
+        if self._open is not None:
+            left_out = self.phases.estimates(self._open, self._sim.now)
+            calls = _together(calls, self._counting, *(phase.more.calls for phase in left_out))
         return attrs.evolve(figures, calls=calls)
+
+    @property
+    def counted(self) -> Ledger:
+        """Return what has been counted since the start, measured or not, with what was left out of windows."""
+        phases = self.phases.estimates(0.0, self._sim.now)
+        return reduce(Ledger.__add__, (phase.more for phase in phases), self._ledger_now())
 
     @property
     def skipped(self) -> list[PhaseEstimate]:

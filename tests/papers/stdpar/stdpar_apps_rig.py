@@ -16,7 +16,7 @@ def play(
     """The run, what the application gave, and what was counted while it was timed."""
     run = Run(machine=machine)
     run.options = std.StdParOptions(implementation=implementation)
-    stopwatch = Stopwatch(run.stdpar, run.measure)
+    stopwatch = Stopwatch(run)
 
     async def body(t: std.HostThread) -> ApplicationOutcome:
         return await program.run(t, stopwatch.timed)

@@ -73,7 +73,7 @@ def test_an_array_of_the_host_is_shared_where_the_heap_is(implementation: str, m
 def test_a_stopwatch_that_timed_nothing_has_no_figures() -> None:
     run = made()
     with pytest.raises(ValueError, match="timed nothing"):
-        Stopwatch(run.stdpar, run.measure).figures()
+        Stopwatch(run).figures()
 
 
 @pytest.mark.parametrize("implementation", ["acpp", "sycl", "native"])

@@ -5,6 +5,7 @@
 
 enum { N = 300 };
 static int counter, table[N];
+static const int weights[] = {1, 2, 3};
 
 static void unordered(void) {
 #pragma omp target teams distribute parallel for map(tofrom : counter)
@@ -106,6 +107,13 @@ static void halves(int *a) {
   second[2] = second[1] + first[1];
 }
 
+/* Where no clause names an array it is mapped `tofrom`; one that is mapped already is not copied back. */
+static void weigh(int *a) {
+#pragma omp target teams distribute parallel for map(tofrom : a[0 : N]) /* constant */
+  for (int i = 0; i < N; i++)
+    a[i] = weights[i % 3];
+}
+
 int main(int argc, char **argv) {
   int *a = calloc(N, sizeof *a), sum = 0;
   switch (argc > 1 ? atoi(argv[1]) : 0) {
@@ -133,7 +141,11 @@ int main(int argc, char **argv) {
   case 12: kept_there(a); break;
   case 13: host_threads(a, 0); break;
   case 14: host_threads(a, 1); break;
-  case 15: halves(a);
+  case 15: halves(a); break;
+  case 16: weigh(a); break;
+  case 17:
+#pragma omp target data map(to : weights)
+    weigh(a);
   }
   printf("%d\n", sum + counter);
   free(a);

@@ -18,7 +18,7 @@ from offloadrt.papers.cloverleaf import halo
 from offloadrt.papers.cloverleaf import lagrangian as lag
 from offloadrt.papers.cloverleaf.advection import SWEEPS, AxisKernels
 from offloadrt.papers.stdpar.programs import cloverleaf_kernels as kernels
-from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, host_array, loads
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Steps, Timed, host_array, loads
 
 FIRST_TIME_STEP: Final = 0.04
 LONGEST_TIME_STEP: Final = 0.04
@@ -45,6 +45,7 @@ class CloverLeaf:
     rows: int | None = None
     edge: tuple[float, float] = EDGE
     phantom: bool = True
+    each: Steps = range
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Set the grid up, and step. The kinetic energy is what the benchmark checks."""
@@ -52,7 +53,7 @@ class CloverLeaf:
         await chunk.initialise(t)
         await t.wait()
         async with timed():
-            for step in range(self.steps):
+            for step in self.each(self.steps):
                 await chunk.step(t, along_x_first=step % 2 == 0)
             energy = await chunk.field_summary(t)
         density, internal = [await t.read(chunk.fields[name]) for name in ("density0", "energy0")]

@@ -8,19 +8,23 @@ rest.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Protocol
 
 import attrs
 
-from offloadrt.compilers.stdpar.elision import Decision, Kept, Reason
+from offloadrt.compilers.stdpar.elision import Kept, Reason
 from offloadrt.kernels import Kernel
 from offloadrt.models import stdpar as std
 from offloadrt.models.stdpar.implementations import HostPointer
+from offloadrt.study import Run
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]
 """``async with timed():`` around what the application's authors time."""
+
+Steps = Callable[[int], Iterable[int]]
+"""Gives the numbers of the steps that are run, of so many: ``range``, or fewer in a run with windows."""
 
 _REASONS = {
     Reason.ACCESS: "kept_access",
@@ -116,47 +120,33 @@ async def sequential_loop(t: std.HostThread, kernel: Kernel, array: std.UsmArray
     await t.program.machine.host_workers.execute(launch, parallel=False)
 
 
-@attrs.frozen
-class _Counted:
-    """The counters at one moment."""
-
-    algorithms: Mapping[str, int]
-    barriers: Mapping[Decision, int]
-
-    @classmethod
-    def of(cls, program: std.StdPar) -> _Counted:
-        return cls(program.algorithms(), dict(program.decisions))
-
-
 @attrs.define
 class Stopwatch:
-    """Times an application by `measure`, and counts what its program does in that time."""
+    """Times an application by `Run.measure`, and says what its program did in that time."""
 
-    program: std.StdPar
-    measure: Timed
-    _before: _Counted | None = None
-    _after: _Counted | None = None
+    run: Run
+    _timed: bool = False
 
     @asynccontextmanager
     async def timed(self) -> AsyncIterator[None]:
         """Time the body, once per run."""
-        self._before = _Counted.of(self.program)
-        async with self.measure():
+        async with self.run.measure():
             yield
-        self._after = _Counted.of(self.program)
+        self._timed = True
 
     def figures(self) -> dict[str, float | int]:
         """Return algorithms, waits, barriers and why they stay, prefetches and allocations of the timed part.
 
         Raises ValueError when nothing was timed.
         """
-        if self._before is None or self._after is None:
+        if not self._timed:
             raise ValueError("the application has timed nothing")
-        before, after = self._before, self._after
-        counts = {name: count - before.algorithms[name] for name, count in after.algorithms.items()}
-        reasons = dict.fromkeys(_REASONS.values(), 0)
-        for barrier, times in after.barriers.items():
+        measured = self.run.measured
+        counts = {name: round(count) for name, count in measured.algorithms.items()}
+        reasons = dict.fromkeys(_REASONS.values(), 0.0)
+        for barrier, times in measured.barriers.items():
             if isinstance(barrier, Kept) and barrier.reason in _REASONS:
-                reasons[_REASONS[barrier.reason]] += times - before.barriers.get(barrier, 0)
+                reasons[_REASONS[barrier.reason]] += times
         share = counts["elided"] / counts["offloaded"] if counts["offloaded"] else 0.0
-        return {"algorithms": counts.pop("calls"), **counts, "elided_share": share, **reasons}
+        kept = {name: round(times) for name, times in reasons.items()}
+        return {"algorithms": counts.pop("calls"), **counts, "elided_share": share, **kept}

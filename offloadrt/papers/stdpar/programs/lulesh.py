@@ -16,7 +16,13 @@ import attrs
 from offloadrt.models import stdpar as std
 from offloadrt.papers.stdpar.programs import lulesh_kernels as kernels
 from offloadrt.papers.stdpar.programs import lulesh_material as material
-from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, captured_by_reference, sequential_loop
+from offloadrt.papers.stdpar.programs.frame import (
+    ApplicationOutcome,
+    Steps,
+    Timed,
+    captured_by_reference,
+    sequential_loop,
+)
 from offloadrt.papers.stdpar.programs.lulesh_domain import LAST_TIME, REGIONS, Domain, Mesh
 from offloadrt.papers.stdpar.programs.lulesh_eos import evaluate
 
@@ -41,27 +47,30 @@ class Lulesh:
     steps: int = 100
     phantom: bool = True
     seed: int = 0
+    each: Steps = range
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Construct the domain on the host, and step. Raises VolumeError, and CompilationRefused under icpx."""
         captured_by_reference(t, "domain")
         domain = await Domain.create(t, Mesh(self.nx), self.phantom, self.seed)
         corner_forces: list[std.UsmArray] = []
-        cycle, begin = 0, 0.0
+        cycle, ran, begin = 0, 0, 0.0
         async with timed():
             begin = t.sim.now
-            while cycle < self.steps and (self.phantom or domain.time < LAST_TIME):
-                await time_increment(t, domain, cycle)
+            for step in self.each(self.steps):
+                if not self.phantom and domain.time >= LAST_TIME:
+                    break
+                await time_increment(t, domain, step)
                 await lagrange_nodal(t, domain, corner_forces)
                 await lagrange_elements(t, domain)
                 await time_constraints(t, domain)
-                cycle += 1
+                cycle, ran = step + 1, ran + 1
             seconds = t.sim.now - begin
         energy = await t.read(domain["e"])
         for array in corner_forces:
             await t.delete(array)
         await domain.release(t)
-        rate = self.nx**3 * cycle / seconds if cycle else 0.0
+        rate = self.nx**3 * ran / seconds if ran else 0.0
         return ApplicationOutcome(
             {"cycles": cycle, "zones_per_second": rate}, {"e": energy, "time": domain.time, "dt": domain.dt}
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import attrs
@@ -13,6 +13,7 @@ from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, MAX_TEAMS, THREAD
 from offloadrt.study.input_range import InputRange
 
 Assumed = dict[str, float | int]
+Steps = Callable[[int], Iterable[int]]
 Forget = Callable[[omp.HostArray], None]
 """Called with an array; drops the device's translation of its pages."""
 
@@ -26,6 +27,8 @@ class Ends:
     kernel_work: str = "mean"
     fraction: float = 1.0
     """The part of the run length that is run."""
+    each: Steps = range
+    """Gives the numbers of the iterations that are run, of so many."""
 
     def size(self, of: InputRange) -> int:
         """Return bytes, or another whole number, from a range."""

@@ -9,7 +9,7 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, Steps, array, sweep
 from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, STENCIL_GRID, STENCIL_ITERATIONS, THREADS
 
 INITIALISE = Kernel("initialise", bytes_per_iteration=DOUBLE, threads_per_team=THREADS)
@@ -25,11 +25,12 @@ class Stencil:
 
     grid: int
     iterations: int
+    each: Steps = range
 
     @classmethod
     def of(cls, ends: Ends) -> Stencil:
         """Take the ranges at these ends."""
-        return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS))
+        return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS), ends.each)
 
     async def run(self, t: omp.HostThread) -> None:
         """Run the whole code."""
@@ -39,7 +40,7 @@ class Stencil:
         sweeps = (sweep(t, JACOBI, points, old, new), sweep(t, JACOBI, points, new, old))
         async with t.target_data(omp.map(tofrom=old), omp.map(alloc=new)):
             await t.run(initialise)
-            for iteration in range(self.iterations):
+            for iteration in self.each(self.iterations):
                 await t.run(sweeps[iteration % 2])
 
     def assumed(self) -> Assumed:

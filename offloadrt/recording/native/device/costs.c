@@ -25,7 +25,7 @@ typedef struct {
   uint32_t array; /* that was met last */
 } site_t;
 
-DEVICE int32_t __offload_traced;
+DEVICE int32_t __offload_traced, __offload_entered;
 static module_t *modules;
 static uint32_t site_count = 1, site_room;
 static site_t *sites;
@@ -63,11 +63,13 @@ static void begin(launch_t *launch) {
   if (launch->traced)
     conflicts_begin();
   __offload_traced = (int32_t)launch->traced;
+  __offload_entered = 0;
 }
 
 static void end(void) {
   grid_t *grid = this_grid();
   launch_t *launch = grid->launch;
+  launch->entered |= (uint32_t)__offload_entered;
   for (module_t *module = modules; module; module = module->next)
     for (uint64_t block = 0; block < module->count; block++)
       for (int column = 0; module->counters[block] && column < COUNTS; column++)

@@ -72,6 +72,7 @@ typedef struct {
   uint32_t threads;    /* of a team where nothing else is said */
   bool shortened;      /* the combined loop is played as one thread */
   bool team_each;      /* each iteration of the teams' loop is a team of its own */
+  bool thread_each;    /* an iteration finds what the one before it in its thread has left */
 } grid_t;
 
 /* fibers.c */

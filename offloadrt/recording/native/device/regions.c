@@ -27,6 +27,9 @@ static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 DEVICE void __offload_team_each(void);
 DEVICE void __offload_team_each(void) { this_grid()->team_each = true; }
 
+DEVICE void __offload_thread_each(void);
+DEVICE void __offload_thread_each(void) { this_grid()->thread_each = true; }
+
 /* Where neither a clause nor a loop says how many teams there are, more than one shows what they do to one another. */
 enum { OPEN_TEAMS = 2 };
 
@@ -43,7 +46,7 @@ static void set_grid(grid_t *grid) {
                                     : (uint32_t)((launch->trip + grid->threads - 1) / grid->threads);
   launch->played_teams = grid->teams;
   launch->played_threads = most(launch->played_threads, launch->trip && !grid->team_each ? grid->threads : 1);
-  grid->shortened = launch->trip && launch->may_shorten && !launch->traced;
+  grid->shortened = launch->trip && launch->may_shorten && !launch->traced && !grid->thread_each;
   if (grid->shortened)
     grid->teams = 1;
 }
@@ -64,7 +67,7 @@ DEVICE void __kmpc_fork_teams(void *location, int32_t count, outlined_t body, ..
     wait_as(&grid->joining);
   know_all(&grid->single);
   grid->teams = grid->next_team = grid->asked_teams = grid->asked_limit = 0;
-  grid->team_each = false;
+  grid->team_each = grid->thread_each = false;
 }
 
 DEVICE void run_region(team_t *team, outlined_t body, void **arguments, int32_t count, uint32_t threads) {

@@ -14,7 +14,7 @@ using namespace llvm;
 namespace offload {
 namespace {
 
-constexpr const char *Traced = "__offload_traced";
+constexpr const char *Traced = "__offload_traced", *Entered = "__offload_entered";
 
 class Device {
 public:
@@ -27,6 +27,7 @@ public:
 private:
   void prepare(Function &);
   void makeTables();
+  void tellEntry(Function &kernel);
   void addCounter(BasicBlock &, size_t row);
   void separateCounters(Function &);
   void report(const Access &, size_t site);
@@ -70,6 +71,10 @@ bool maySpin(const Instruction &instruction) {
   if (auto *load = dyn_cast<LoadInst>(&instruction))
     return load->isVolatile() || load->isAtomic();
   return isa<AtomicRMWInst>(instruction) || isa<AtomicCmpXchgInst>(instruction) || isa<FenceInst>(instruction);
+}
+
+bool isKernel(const Function *function) {
+  return function->getName().starts_with("__omp_offloading_") && !function->hasLocalLinkage();
 }
 
 void Device::prepare(Function &function) {
@@ -121,6 +126,12 @@ void Device::makeTables() {
   MDBuilder metadata(context);
   countersScope = MDNode::get(context, metadata.createAnonymousAliasScope(metadata.createAnonymousAliasScopeDomain("offload"),
                                                                           "counters"));
+}
+
+// An empty kernel counts nothing. That it ran says that nothing is what it costs.
+void Device::tellEntry(Function &kernel) {
+  IRBuilder<> builder(&*kernel.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
+  builder.CreateStore(ConstantInt::get(i32, 1), hidden(i32, Entered));
 }
 
 void Device::addCounter(BasicBlock &block, size_t row) {
@@ -248,7 +259,9 @@ bool Device::run() {
       functions.push_back(&function);
   for (Function *function : functions)
     prepare(*function);
-  if (rows.empty())
+  std::vector<Function *> kernels;
+  copy_if(functions, std::back_inserter(kernels), isKernel);
+  if (rows.empty() && kernels.empty())
     return false;
   hidden(i32, Traced);
   makeTables();
@@ -269,7 +282,9 @@ bool Device::run() {
     mayYield(*instruction);
   for (auto &[plain, traced] : versions)
     dispatch(*plain, *traced, isTraced);
-  markTeamLoops(module);
+  markLeagues(module);
+  for (Function *kernel : kernels)
+    tellEntry(*kernel);
   addConstructor();
   return true;
 }

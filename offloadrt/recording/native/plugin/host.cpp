@@ -100,15 +100,20 @@ void reportGiven(CallBase &call) {
                        {builder.CreatePtrToInt(argument, builder.getInt64Ty())});
 }
 
+// A constant that the source names, and not a literal or a table of the compiler's.
+bool isNamedConstant(const GlobalVariable &variable) {
+  return variable.isConstant() && !variable.hasPrivateLinkage() && !variable.getName().starts_with("_ZT");
+}
+
 // Tells the recorder of the variables of a module: arrays that the program need not allocate.
-void tellVariables(Module &module, IRBuilder<> &builder, Value *tell) {
+void tellVariables(Module &module, IRBuilder<> &builder, Value *tell, Value *tellConstant) {
   PointerType *pointer = builder.getPtrTy();
   auto *type = FunctionType::get(builder.getVoidTy(), {pointer, builder.getInt64Ty(), pointer}, false);
   for (GlobalVariable &variable : module.globals())
-    if (!variable.isDeclaration() && !variable.isConstant() && !variable.isThreadLocal() &&
+    if (!variable.isDeclaration() && (!variable.isConstant() || isNamedConstant(variable)) && !variable.isThreadLocal() &&
         !variable.getName().starts_with("__offload_") && !variable.getName().starts_with("llvm.") &&
         !variable.getName().starts_with(".") && !variable.hasSection())
-      builder.CreateCall(type, tell,
+      builder.CreateCall(type, variable.isConstant() ? tellConstant : tell,
                          {&variable, builder.getInt64(module.getDataLayout().getTypeAllocSize(variable.getValueType())),
                           builder.CreateGlobalString(variable.getName(), "__offload_variable")});
 }
@@ -132,7 +137,7 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_range"), module.getNamedGlobal(Range));
   builder.CreateStore(found("offload_recorder_given"), module.getNamedGlobal(Given));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
-  tellVariables(module, builder, found("offload_recorder_variable"));
+  tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
   builder.CreateBr(end);
   builder.SetInsertPoint(end);
   builder.CreateRetVoid();

@@ -33,7 +33,7 @@ llvm::Function *cloneFor(llvm::Function &, llvm::ValueToValueMapTy &, const char
 void dispatch(llvm::Function &from, llvm::Function &to, llvm::Value *(*decide)(llvm::Instruction *before));
 
 // teams.cpp
-void markTeamLoops(llvm::Module &);
+void markLeagues(llvm::Module &);
 
 // device.cpp and host.cpp
 bool instrumentDevice(llvm::Module &);

@@ -1,8 +1,12 @@
-// Tells the device runtime which leagues run a `distribute` that is not combined with `parallel`.
+// Tells the device runtime what it must know of a league before it plays it.
 //
-// On a GPU such a loop gets a team for each iteration, a combined one a thread. The host's code for both begins the same league.
+// Which leagues run a `distribute` that is not combined with `parallel`: on a GPU such a loop gets a team for each iteration, a combined
+// one a thread; the host's code for both begins the same league. And of which combined loops an iteration finds what the one before it
+// in the same thread has left: on a GPU, where each is a thread's only one, there is none before it.
 #include "plugin.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 
 using namespace llvm;
@@ -51,17 +55,47 @@ bool isTeamLoop(const Function &league) {
          });
 }
 
+// Whether a loop changes its own copy of an argument, as a pointer that each iteration moves on.
+bool changesArguments(Function &body) {
+  if (body.isDeclaration())
+    return false;
+  DominatorTree dominators(body);
+  LoopInfo loops(dominators);
+  return any_of(loops, [](const Loop *loop) {
+    return any_of(loop->getHeader()->phis(), [&](const PHINode &phi) {
+      return any_of(phi.blocks(), [&](const BasicBlock *from) {
+        return !loop->contains(from) && isa<Argument>(phi.getIncomingValueForBlock(from)->stripPointerCasts());
+      });
+    });
+  });
+}
+
+// The body of the region that a league begins, if it is a combined loop's.
+Function *bodyOf(const Function &league) {
+  for (const BasicBlock &block : league)
+    for (const Instruction &instruction : block)
+      if (auto *call = dyn_cast<CallBase>(&instruction); call && calls(*call, "__kmpc_fork_call"))
+        return dyn_cast<Function>(call->getArgOperand(Body)->stripPointerCasts());
+  return nullptr;
+}
+
 } // namespace
 
-void markTeamLoops(Module &module) {
+void markLeagues(Module &module) {
   Function *fork = module.getFunction("__kmpc_fork_teams");
   if (!fork)
     return;
-  FunctionCallee mark = module.getOrInsertFunction("__offload_team_each", Type::getVoidTy(module.getContext()));
+  Type *none = Type::getVoidTy(module.getContext());
+  FunctionCallee teamEach = module.getOrInsertFunction("__offload_team_each", none);
+  FunctionCallee threadEach = module.getOrInsertFunction("__offload_thread_each", none);
   for (User *user : fork->users())
     if (auto *call = dyn_cast<CallBase>(user); call && call->getCalledFunction() == fork)
-      if (auto *league = dyn_cast<Function>(call->getArgOperand(Body)->stripPointerCasts()); league && isTeamLoop(*league))
-        IRBuilder<>(call).CreateCall(mark);
+      if (auto *league = dyn_cast<Function>(call->getArgOperand(Body)->stripPointerCasts())) {
+        if (isTeamLoop(*league))
+          IRBuilder<>(call).CreateCall(teamEach);
+        if (Function *body = bodyOf(*league); body && changesArguments(*body))
+          IRBuilder<>(call).CreateCall(threadEach);
+      }
 }
 
 } // namespace offload

@@ -230,13 +230,6 @@ static void plan_next(void) {
   pthread_mutex_unlock(&tables);
 }
 
-static bool was_counted(void) {
-  for (int i = 0; i < COUNTS; i++)
-    if (launch.counts[i])
-      return true;
-  return false;
-}
-
 void submit_end(void) {
   if (!submitted)
     return;
@@ -244,7 +237,7 @@ void submit_end(void) {
     images[i].end();
   bool was_inside = this_thread()->inside;
   this_thread()->inside = true;
-  if (was_counted()) /* else the kernel is of an image that the wrapper did not make */
+  if (launch.entered) /* else the kernel is of an image that the wrapper did not make */
     write_launch(&launch);
   plan_next();
   drop_arrays();

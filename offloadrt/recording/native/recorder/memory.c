@@ -79,20 +79,34 @@ host_block_t *host_memory(size_t *count) {
   return blocks;
 }
 
-/* Called by a constructor of a module of the program for each of its variables. */
-EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char *name);
-EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char *name) {
+static bool tell(const char *kind, void *address, uint64_t bytes, const char *name) {
   start_recording();
   if (!recording())
-    return;
+    return false;
   this_thread()->inside = true;
-  line_begin("variable");
+  line_begin(kind);
   line_number("at", (int64_t)(uint64_t)address);
   line_number("size", (int64_t)bytes);
   line_text("name", name);
   line_end();
+  this_thread()->inside = false;
+  return true;
+}
+
+/* Called by a constructor of a module of the program for each of its variables. */
+EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char *name);
+EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char *name) {
+  if (!tell("variable", address, bytes, name))
+    return;
+  this_thread()->inside = true;
   keep((uint64_t)address, bytes);
   this_thread()->inside = false;
+}
+
+/* The same for those that nobody may write. */
+EXPORT void offload_recorder_constant(void *address, uint64_t bytes, const char *name);
+EXPORT void offload_recorder_constant(void *address, uint64_t bytes, const char *name) {
+  tell("constant", address, bytes, name);
 }
 
 void heap_is_shared(void) { shared = true; }
