@@ -57,7 +57,7 @@ def of_threads(threads: int, steps: int, meet: bool) -> RawProgram:
 
 
 def repeats_of(recording: Recording) -> list[Repeat]:
-    finder = RepeatFinder(recording, TaskTree(recording.columns), 4)
+    finder = RepeatFinder(recording, TaskTree(recording.columns))
     return [repeat for task in range(len(recording.columns["task.kind"])) for repeat in finder.of_task(task)]
 
 

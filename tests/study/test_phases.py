@@ -183,3 +183,28 @@ def test_a_path_through_windows_is_as_long_as_the_whole() -> None:
     assert few.elapsed_ps == pytest.approx(whole.elapsed_ps, rel=0.03)
     assert few.resources[0].name == whole.resources[0].name
     assert few.resources[0].utilisation == pytest.approx(whole.resources[0].utilisation, rel=0.05)
+
+
+@scenario(machine="alex-a100")
+async def with_known_work(run: Run, told: bool = True) -> dict[str, int]:
+    """Steps whose own work differs from one to the next; `told`: whether the loop says so."""
+    run.phantom = True
+    work = [(10 + (7 * step) % 11) * 1e-5 for step in range(60)]
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 1 << 16, fill=1.0)
+        for step in run.windows.phases.steps(60, work=work if told else ()):
+            await t.target(scale, a, 1.5, maps=omp.map(tofrom=a), teams=8, iterations=1 << 16)
+            await t.compute(work[step])
+
+    await run.parallel(body)
+    return {}
+
+
+def test_work_that_is_known_leaves_no_doubt() -> None:
+    whole = execute(with_known_work, {})
+    told, untold = (execute(with_known_work, {"told": told}, windows=True) for told in (True, False))
+    (known,), (unknown,) = told.phases, untold.phases
+    assert known.error_s < unknown.error_s / 10
+    assert told.elapsed_s == pytest.approx(whole.elapsed_s, rel=1e-9)
+    assert abs(untold.elapsed_s - whole.elapsed_s) <= 4 * unknown.error_s

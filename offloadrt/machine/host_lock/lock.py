@@ -72,6 +72,8 @@ class HostLock:
 
         The other parameters tell the policy what for: see `LockRequest`. Await it at once. When it raises, a
         cancellation for instance, the caller does not hold the lock. RuntimeError if the caller holds it already.
+
+        `PASSED` when the caller holds it and the work is done: the loops over map items do not even await that.
         """
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:

@@ -217,12 +217,12 @@ class HostThread(ProgramThread):
         check_arguments(kernel, arguments)
         items = lower_compute(construct, data, arguments, default)
         launch = launch_of(kernel, arguments, teams, threads, iterations)
-        globals_of, records = self.program.globals.binding, self.library.records
+        records = self.library.records
         times = records.of_constructs.setdefault(records.name(kernel), KernelTimes())
 
         async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
             records.expect(where.number, queue.cause, InFlight(times, False, 1))
-            await target(where, launch, items, arguments, queue, construct, lambda array: globals_of(where, array))
+            await target(where, launch, items, arguments, queue, construct, self.program.globals.binding)
 
         return self.run(construct, region, async_, wait)
 

@@ -146,10 +146,7 @@ def target_construct(
     launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.default_teams)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        def globals_of(array: HostArray) -> Any:
-            return declarations.globals.binding(where, array)
-
-        return target(where, launch, items, arguments, queue, "target", globals_of)
+        return target(where, launch, items, arguments, queue, "target", declarations.globals.binding)
 
     own = (*_as_sequence(firstprivate), *_as_sequence(private))
     where = device if if_ else INITIAL_DEVICE

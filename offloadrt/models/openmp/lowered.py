@@ -229,10 +229,7 @@ class LoweredProgram:
             launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None, default_teams)
 
         def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            def globals_of(array: HostArray) -> Any:
-                return self._program.globals.binding(where, array)
-
-            return target(where, launch, items, arguments, queue, "target", globals_of)
+            return target(where, launch, items, arguments, queue, "target", self._program.globals.binding)
 
         return Construct("target", region, device, nowait, tuple(depend))
 

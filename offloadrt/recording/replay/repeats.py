@@ -36,8 +36,8 @@ class Repeat:
     first: int
     period: int
     instances: int
-    typical: int
-    """The first of some instances in a row whose host work is nearest to the mean of all."""
+    work: tuple[float, ...] = attrs.field(repr=False)
+    """Nanoseconds of host work in each instance, as recorded."""
     key: tuple[int, ...] | None = None
     """Names the repeats of a team's threads that meet at barriers within; None where they do not meet."""
 
@@ -48,11 +48,10 @@ class Repeat:
 
 @attrs.define(eq=False)
 class RepeatFinder:
-    """Finds the repeats of the tasks of a recording. in_a_row: instances whose host work is compared with the mean."""
+    """Finds the repeats of the tasks of a recording."""
 
     recording: Recording
     tree: TaskTree
-    in_a_row: int
     _signs: Signs = attrs.field(init=False)
     """What a record does, as a number that alike records share."""
     _cpu: npt.NDArray[np.float64] = attrs.field(init=False)
@@ -170,8 +169,7 @@ class RepeatFinder:
         if turn:
             first, count = first + turn, count - 1
         work = self._cpu[first : first + count * period].reshape(count, period).sum(axis=1)
-        means = np.convolve(work, np.ones(self.in_a_row) / self.in_a_row, mode="valid")
-        return Repeat(first, period, count, int(np.argmin(np.abs(means - work.mean()))))
+        return Repeat(first, period, count, tuple(work.tolist()))
 
     def _stays(self, operations: int) -> int:
         """Count the device blocks that a directive allocates and does not free."""
@@ -200,9 +198,9 @@ class RepeatFinder:
                 if alike or not barriers
             ]
         first = next(iter(kept.values()), [])
-        typical = {repeat.key: repeat.typical for repeat in first if repeat.key is not None}
+        work = {repeat.key: repeat.work for repeat in first if repeat.key is not None}
         return {
-            task: [attrs.evolve(repeat, typical=typical.get(repeat.key or (), repeat.typical)) for repeat in repeats]
+            task: [attrs.evolve(repeat, work=work.get(repeat.key or (), repeat.work)) for repeat in repeats]
             for task, repeats in kept.items()
         }
 

@@ -7,7 +7,7 @@ runs, and on which thread of its team, is up to the replay.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import attrs
@@ -48,9 +48,7 @@ class ChoosesInstances(Protocol):
 
     @property
     def wanted(self) -> bool: ...
-    @property
-    def sampled(self) -> int: ...
-    def steps(self, count: int, key: Hashable = None, typical: int = 0) -> Iterator[int]: ...
+    def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]: ...
 
 
 @attrs.define(eq=False)
@@ -81,7 +79,7 @@ class TaskWalk:
         self._repeats: RepeatFinder | None = None
         if phases is not None and phases.wanted:
             self._steps = phases.steps
-            self._repeats = RepeatFinder(self._recording, self._tree, phases.sampled)
+            self._repeats = RepeatFinder(self._recording, self._tree)
 
     def roots(self) -> list[int]:
         """Return the initial tasks that do something of the program's."""
@@ -112,7 +110,8 @@ class TaskWalk:
         if self._repeats is not None:
             for repeat in self._repeats.of_task(task):
                 yield first, repeat.first
-                for instance in self._steps(repeat.instances, repeat.key, repeat.typical):
+                work = [nanoseconds * self._program.host_time * 1e-9 for nanoseconds in repeat.work]
+                for instance in self._steps(repeat.instances, repeat.key, work):
                     begin = repeat.first + instance * repeat.period
                     yield begin, begin + repeat.period
                 first = repeat.end

@@ -15,6 +15,7 @@ from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, LAMBDA, LITERAL
 from offloadrt.runtime.mapping.present_table import ShadowPointer
 from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_lookup
 from offloadrt.runtime.mapping.unmapping import get_present_pointer
+from offloadrt.sim import PASSED
 
 
 async def bind_arguments(
@@ -41,7 +42,8 @@ async def bind_arguments(
                 await private.add(item, at_once=following >= FIRST_MEMBER)
             continue
         begin, size = section = item.section
-        await table.enter(lookup_s, begin, size, False)
+        if (entering := table.enter(lookup_s, begin, size, False)) is not PASSED:
+            await entering
         try:
             lookup = known.get(section) or present.lookup(begin, size)
             if not pass_visited(device, lookup):

@@ -52,7 +52,7 @@ async def target(
     arguments: Sequence[Any],
     queue: DirectiveQueue,
     call: str,
-    globals_of: Callable[[HostArray], Binding | None],
+    globals_of: Callable[[OffloadDevice, HostArray], Binding | None],
 ) -> None:
     """Run a region up to, and without, the synchronization of its queue.
 
@@ -77,7 +77,7 @@ async def target(
     for array in arrays:
         if array not in bindings:
             is_global = array.kind in ("global", "link")
-            bindings[array] = globals_of(array) or (NOWHERE if is_global else unmapped(device))
+            bindings[array] = globals_of(device, array) or (NOWHERE if is_global else unmapped(device))
     on_host = [bindings[array].is_host for array in arrays]
     """Of each array among the arguments, whether the device uses it in place."""
 
@@ -112,6 +112,8 @@ async def target(
     except DriverError as error:
         report_failure(device, error, *_AFTER)
         raise
+    if not private.blocks:
+        queue.private = None  # there is nothing to free, and without it the queue is in no cycle
     if private.blocks:
         queue.post_processing.append(private.free)
     if device.objects is not None:

@@ -35,6 +35,7 @@ from offloadrt.runtime.mapping.unmapping import (
 )
 from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.program_events import ItemEnded, UpdateMissed
+from offloadrt.sim import PASSED
 from offloadrt.trace import events
 
 
@@ -71,7 +72,8 @@ async def target_data_begin(
             pointer = await _begin_pointer_and_object(device, item, base, queue, new_blocks, call)
         else:
             begin, size = item.begin, item.size
-            await table.enter(lookup_s, begin, size)
+            if (entering := table.enter(lookup_s, begin, size)) is not PASSED:
+                await entering
             found = get_target_pointer(device, item, queue, begin, base, size, flags)
             pointer = found if isinstance(found, TargetPointer) else await found
             if pointer.is_locked:
@@ -223,7 +225,8 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         if flags.skipped:
             continue
         begin, size = section = item.section
-        await table.enter(lookup_s, begin, size)
+        if (entering := table.enter(lookup_s, begin, size)) is not PASSED:
+            await entering
         try:
             lookup = known.get(section) or present.lookup(begin, size)
             entry = lookup.pointer.entry if lookup.contained or flags.implicit else None

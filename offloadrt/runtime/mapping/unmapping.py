@@ -20,6 +20,7 @@ from offloadrt.runtime.mapping.table_visits import (
     remove_entry,
     trace_lookup,
 )
+from offloadrt.sim import PASSED
 
 
 async def get_present_pointer(
@@ -87,7 +88,9 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
                 await device.free(entry.block, item.array, entry.host_begin)
             del ending[0]
             continue
-        await table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
+        entering = table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
+        if entering is not PASSED:
+            await entering
         try:
             if entry.lock.owner is None:
                 entry_locks.passed += 1

@@ -50,6 +50,10 @@ class LeftOut:
     """Of the instances that were taken."""
     change_s: float
     """By how much they are longer, on average, than instances before."""
+    work_s: tuple[float, ...]
+    """Of these seconds, what is known to be the host's own work; of each instance that was taken."""
+    mean_work_s: float
+    """The same as the mean of the instances that were left out."""
     instances: int
     """Of the whole loop."""
     skipped: int
@@ -59,14 +63,24 @@ class LeftOut:
     @property
     def seconds(self) -> float:
         """Return what the instances that were left out take, by estimate."""
-        return self.skipped * statistics.fmean(self.durations_s)
+        times, known = self._differing
+        return self.skipped * (statistics.fmean(times) + known)
 
     @property
     def error_s(self) -> float:
         """Return the standard error of `seconds`."""
-        if len(self.durations_s) < 2:
-            return self.seconds
-        return self.skipped * statistics.stdev(self.durations_s) / math.sqrt(len(self.durations_s))
+        return self.skipped * _standard_error(self._differing[0])
+
+    @property
+    def _differing(self) -> tuple[Sequence[float], float]:
+        """Return what differs from instance to instance for unknown reasons, and what is known of those left out.
+
+        Where the host's own work explains how the instances that were taken differ, it is no reason for doubt.
+        """
+        rest = [taken - work for taken, work in zip(self.durations_s, self.work_s, strict=True)]
+        if _standard_error(rest) < _standard_error(self.durations_s):
+            return rest, self.mean_work_s
+        return self.durations_s, 0.0
 
 
 @attrs.frozen
@@ -146,7 +160,6 @@ class RepeatedPhases:
 
     def __init__(self, sim: Simulation, wanted: bool, counted: Callable[[], Ledger]) -> None:
         self.wanted = wanted
-        self.sampled = SAMPLED
         self._sim = sim
         self._counted = counted
         self._open: list[_Loop] = []
@@ -154,11 +167,12 @@ class RepeatedPhases:
         self._ordinals: dict[int, int] = {}
         self._skipped: list[LeftOut] = []
 
-    def steps(self, count: int, key: Hashable = None, typical: int = WARM) -> Iterator[int]:
+    def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]:
         """Yield the numbers of a loop's instances: all of them, or, where phases are wanted, those that stand for all.
 
         key: loops of one key, in several threads that meet in the loop, leave out the same instances; without it, loops
-        that are as long and come as the same in their threads. typical: the first instance whose time is taken.
+        that are as long and come as the same in their threads. work: seconds of the host's own work in each instance,
+        where these are known; instances are taken whose work is about the mean.
         """
         if not self.wanted or count < _LEAST or self._is_inner():
             yield from range(count)
@@ -171,7 +185,7 @@ class RepeatedPhases:
         group.running += 1
         self._open.append(loop)
         try:
-            yield from self._some(group, loop, typical)
+            yield from self._some(group, loop, work)
         finally:
             self._open.remove(loop)
             group.running -= 1
@@ -186,7 +200,7 @@ class RepeatedPhases:
         self._ordinals[actor] = number = self._ordinals.get(actor, 0) + 1
         return number
 
-    def _some(self, group: _LoopGroup, loop: _Loop, typical: int) -> Iterator[int]:
+    def _some(self, group: _LoopGroup, loop: _Loop, work: Sequence[float]) -> Iterator[int]:
         count, starts = group.count, loop.starts
         timers = self._sim.timers_set
         yield from self._run(loop, range(WARM))
@@ -197,7 +211,7 @@ class RepeatedPhases:
             yield from range(WARM, count)
             return
         last = count - SAMPLED - 1
-        first = begin = min(max(typical, WARM), last)
+        first = begin = _typical(work) if work else WARM
         while first < last and group.waits(first - begin):
             yield from self._run(loop, range(first, first + 1))
             first += 1
@@ -212,6 +226,8 @@ class RepeatedPhases:
             end_s=taken[-1],
             durations_s=tuple(end - begin for begin, end in pairwise(taken)),
             change_s=change(starts, SAMPLED),
+            work_s=tuple(work[first : first + SAMPLED]) if work else (0.0,) * SAMPLED,
+            mean_work_s=statistics.fmean([*work[WARM:begin], *work[first + SAMPLED : -1]]) if work else 0.0,
             instances=count,
             skipped=count - len(starts),
             at_begin=at_begin,
@@ -231,6 +247,17 @@ class RepeatedPhases:
         """Return what was left out between two times, phase by phase."""
         inside = [loop for loop in self._skipped if begin_s <= loop.begin_s and loop.end_s <= end_s]
         return [_estimate(loops) for loops in _together(inside)]
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _typical(work: Sequence[float]) -> int:
+    """Return the first of the instances in a row whose work is nearest to the mean, without the warm and the last."""
+    mean = statistics.fmean(work)
+    places = range(WARM, len(work) - SAMPLED)
+    return min(places, key=lambda place: abs(statistics.fmean(work[place : place + SAMPLED]) - mean))
 
 
 def _together(loops: Iterable[LeftOut]) -> list[list[LeftOut]]:

@@ -25,7 +25,7 @@ from offloadrt.runtime.mapping.present_arrays import device_pointers
 from offloadrt.sim import Simulation
 
 
-def _no_global(array: HostArray) -> None:
+def _no_global(device: OffloadDevice, array: HostArray) -> None:
     """Return nothing: pushed kernels use their arguments only."""
 
 
