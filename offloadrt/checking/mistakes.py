@@ -30,11 +30,12 @@ class Story:
     who: str
     did: str
     where: str
-    """The line of the program; empty where none is known."""
+    """The line of the program, or ``after`` the one that came before; empty where none is known."""
     time_s: float
 
     def __str__(self) -> str:
-        where = f" at {self.where}" if self.where else ""
+        at = "" if self.where.startswith("after ") else "at "
+        where = f" {at}{self.where}" if self.where else ""
         return f"{self.who} {self.did}{where} ({self.time_s * 1e6:.3f} us)"
 
 

@@ -31,3 +31,8 @@ def test_places_of_another_kernel_are_told_by_themselves() -> None:
         race(mistakes, "k", line)
     race(mistakes, "other", 0)
     assert [one.elsewhere for one in mistakes.all()] == [0] * (MOST_PLACES + 1)
+
+
+@pytest.mark.parametrize(("where", "told"), [("a.c:3", "reads a at a.c:3"), ("after a.c:3", "reads a after a.c:3")])
+def test_a_story_names_its_line_or_the_one_before(where: str, told: str) -> None:
+    assert str(Story("host thread 0", "reads a", where, 1e-6)) == f"host thread 0 {told} (1.000 us)"
