@@ -74,8 +74,10 @@ def recorded(
     assembler = Assembler(process)
     memory, calls = assembler.memory, assembler.calls
     for line in process.lines:
-        if line["k"] in ("variable", "constant"):
-            memory.arrays.allocate(int(line["at"]), int(line["size"]), line["k"], str(line["name"]))
+        if line["k"] == "variable":
+            memory.arrays.allocate(int(line["at"]), int(line["size"]), "variable", str(line["name"]))
+        elif line["k"] == "constant":  # items name it: the compiler makes one of constants that are equal
+            memory.arrays.allocate(int(line["at"]), int(line["size"]), "constant")
     for line in _globals(process):
         memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
     for event in events_of(process):
