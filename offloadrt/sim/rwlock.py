@@ -100,11 +100,7 @@ class RWLock:
         # Readers do not pass a waiting writer, even while others read: a stream of readers would starve it.
         if self.waiters or self.writer is not None or (write and self.readers):
             return self._wait(me, write)
-        if write:
-            self._take(me, write)
-        else:  # as `_take` does
-            self.readers[me] = sim.now
-            self._read_acquired += 1
+        self._take(me, write)
         if sim.observer is not None:
             sim.observer.lock_acquired(self, me)
         return PASSED

@@ -207,15 +207,18 @@ class UvmBlocks(BlockRecords):
         done: Signal | None = None,
     ) -> Signal:
         """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
-        pauses_s = nbytes / self.pages.page_size * self.costs.page_copy
         engines, number = self.device.engines[direction], self.machine.next_number()
-        return engines.send(number, cause, nbytes, "managed", ended, pauses_s, None, done)
+        return engines.send(number, cause, nbytes, "managed", ended, self._pauses(nbytes), None, done)
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""
         nbytes = self.note_moved(direction, block, pages)
-        pauses_s = nbytes / self.pages.page_size * self.costs.page_copy
-        return self.device.engines[direction].carry(self.machine.next_number(), cause, nbytes, "managed", pauses_s)
+        engines, number = self.device.engines[direction], self.machine.next_number()
+        return engines.carry(number, cause, nbytes, "managed", self._pauses(nbytes))
+
+    def _pauses(self, nbytes: int) -> float:
+        """Return the seconds that a copy engine spends between the pages of a migration."""
+        return nbytes / self.pages.page_size * self.costs.page_copy
 
     # Evictions
 

@@ -65,8 +65,7 @@ def in_routine(
 
 def is_host(t: Caller, device: int | None) -> bool:
     """Return whether it is the initial device, on which memory is the host's and everything is present."""
-    number = t.default_device if device is None else whole(device, "device", "its number")
-    return number == INITIAL_DEVICE or number == len(t.program.devices)
+    return chosen(t, device) == initial_device(t)
 
 
 def chosen(t: Caller, device: int | None) -> int:

@@ -70,17 +70,26 @@ def get_target_pointer(
     )
     if keeps or is_new or not pass_visited(device, lookup):
         return _await_pointer(device, item, queue, lookup, base, size, flags, keeps, owned, release_table)
-    if flags.counted:
-        entry.increment(flags.hold)
-    if device.trace is not None:
-        _trace_count_up(device, queue.cause, item, lookup, size, entry)
+    _count_up(device, item, queue, lookup, size, flags, entry)
     device.table_lock.release()
     return lookup.pointer
 
 
-def _trace_count_up(device: OffloadDevice, cause: int, item: MapItem, lookup: Lookup, size: int, entry: Entry) -> None:
-    trace_lookup(device, cause, item.array, lookup.begin, size, lookup.contained)
-    trace_counts(device, cause, entry)
+def _count_up(
+    device: OffloadDevice,
+    item: MapItem,
+    queue: DirectiveQueue,
+    lookup: Lookup,
+    size: int,
+    flags: MapFlags,
+    entry: Entry,
+) -> None:
+    """Count one more reference to an entry that a look-up has found, unless the item is a member."""
+    if flags.counted:
+        entry.increment(flags.hold)
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, lookup.begin, size, lookup.contained)
+        trace_counts(device, queue.cause, entry)
 
 
 async def _await_pointer(
@@ -104,10 +113,7 @@ async def _await_pointer(
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, keeps, owned)
             pointer = TargetPointer(lookup.pointer.address, entry, keeps and entry is not owned, is_new)
-            if flags.counted:
-                entry.increment(flags.hold)
-            if device.trace is not None:
-                _trace_count_up(device, queue.cause, item, lookup, size, entry)
+            _count_up(device, item, queue, lookup, size, flags, entry)
         else:
             present = flags.present
             placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)
