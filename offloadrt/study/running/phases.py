@@ -32,6 +32,8 @@ _LEAST = 2 * (WARM + SAMPLED + 1)
 """Loops of fewer instances are run as they are."""
 WORTH_TIMERS = 50_000
 """A loop is run as it is where all that could be left out sets fewer timers: that takes about a second."""
+_RESOLUTION_S = 1e-12
+"""Differences below a picosecond are those of rounding."""
 _APART = 3.0
 """Standard errors by which the slowest thread differs from the mean where the work is uneven."""
 
@@ -250,7 +252,8 @@ class RepeatedPhases:
 
 
 def _standard_error(values: Sequence[float]) -> float:
-    return statistics.stdev(values) / math.sqrt(len(values))
+    spread = statistics.stdev(values)
+    return spread / math.sqrt(len(values)) if spread > _RESOLUTION_S else 0.0
 
 
 def _typical(work: Sequence[float]) -> int:
