@@ -14,7 +14,7 @@ PROGRAMS: list[tuple[str, dict[str, Any], int]] = [
     ("stdpar", {"application": "minibude", "size": 1 << 10, "steps": 60}, 60),
     ("stdpar", {"application": "cloverleaf", "size": 64, "steps": 40}, 40),
     ("stdpar", {"application": "tealeaf", "size": 64, "steps": 60}, 60),
-    ("stdpar", {"application": "lulesh", "size": 6, "steps": 40, "implementation": "nvcpp"}, 40),
+    ("stdpar", {"application": "lulesh", "size": 6, "steps": 20, "implementation": "nvcpp"}, 20),
     ("specaccel", {"benchmark": "stencil", "fraction": 0.005}, 79),
     ("specaccel", {"benchmark": "lbm", "fraction": 0.02}, 49),
     ("specaccel", {"benchmark": "ep", "fraction": 0.02}, 38),
@@ -45,5 +45,5 @@ def test_a_few_steps_stand_for_all(name: str, parameters: dict[str, Any], steps:
 
 
 def test_real_numbers_are_computed_to_their_end() -> None:
-    asked = {"application": "cloverleaf", "size": 16, "steps": 30, "phantom": False}
+    asked = {"application": "cloverleaf", "size": 16, "steps": 15, "phantom": False}
     assert not execute(find_scenario("stdpar"), asked, windows=True).phases
