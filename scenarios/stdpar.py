@@ -17,12 +17,12 @@ from offloadrt.papers.stdpar.programs import (
     CloverLeaf,
     Lulesh,
     MiniBude,
-    Steps,
     Stopwatch,
     TeaLeaf,
     variant,
 )
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
+from offloadrt.study.running.phases import StepNumbers
 
 FIGURES = figures_of("stdpar")
 
@@ -39,11 +39,11 @@ APPLICATIONS: dict[str, tuple[Callable[..., Application], str]] = {
 """Each with what its size is."""
 
 
-def application_of(name: str, size: int, steps: int, phantom: bool, each: Steps = range) -> Application:
+def application_of(name: str, size: int, steps: int, phantom: bool, step_numbers: StepNumbers = range) -> Application:
     """An application, at the size and for the steps that the paper has where these are 0."""
     make, what = APPLICATIONS[name]
     given = {key: value for key, value in ((what, size), ("steps", steps)) if value}
-    return make(**given, phantom=phantom, each=each)
+    return make(**given, phantom=phantom, step_numbers=step_numbers)
 
 
 @scenario(

@@ -80,13 +80,11 @@ class Servers(Generic[M]):
 
     def submit(self, message: M) -> None:
         """Leave a message; the actor that has been waiting for the longest gets it."""
-        if self.idle > 0:
-            self.idle -= 1
-        elif not self.claim():
+        if self.claim():
+            self.mailbox.put(message)
+        else:
             self.queue.append(message)
             self.queued.rise()
-            return
-        self.mailbox.put(message)
 
     def claim(self) -> bool:
         """Claim an idle actor until ``done``; returns False when there is none."""

@@ -105,36 +105,36 @@ class FairShare:
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
-        if order is None:
-            self._arrivals = order = self._arrivals + 1
         if not self.users:
             self._now = now
-            if (group := self._spare) is not None and group.cap == cap:
-                # Its last user was the last of all, and left it the rate of a user alone, as this one is.
-                self._spare = None
-                self._classes.append(group)
-                group.users = self.users = 1
-                group.clock, self._used = 0.0, group.rate
-                ticket = Ticket(group, 0.0 + amount, order)
-                group.heap.append(ticket)
-                return ticket
         elif now > self._now:
             self.advance(now)
+        if order is None:
+            self._arrivals = order = self._arrivals + 1
+        divided = False
         for group in self._classes:
             if group.cap == cap:
                 break
         else:
-            if (group := self._spare) is None:
+            if (spare := self._spare) is None:
                 group = _Class(cap)
             else:
-                self._spare = None
+                group, self._spare = spare, None
+                # Its last user was the last of all, and left it the rate of a user alone, as this one is.
+                divided = group.cap == cap and not self._classes
                 group.cap, group.clock = cap, 0.0
-            bisect.insort(self._classes, group, key=_cap)
+            if self._classes:
+                bisect.insort(self._classes, group, key=_cap)
+            else:
+                self._classes.append(group)
         group.users += 1
         self.users += 1
         ticket = Ticket(group, group.clock + amount, order)
         heapq.heappush(group.heap, ticket)
-        self._divide()
+        if divided:
+            self._used = group.rate
+        else:
+            self._divide()
         return ticket
 
     def leave(self, now: float, ticket: Ticket) -> float:
@@ -202,18 +202,13 @@ class FairShare:
                     best, soonest = ticket, left
         return best, self._now + (soonest if soonest > 0.0 else 0.0)
 
-    def is_finished(self, ticket: Ticket) -> bool:
-        """Tell whether a user had got all it needed by the last call: up to the resolution of the clock."""
-        return not self.lack(ticket, self._now)
-
-    def lack(self, ticket: Ticket, now: float) -> float:
-        """Return the units that a user lacks by now; 0.0 when it is finished."""
+    def is_finished(self, ticket: Ticket, now: float = 0.0) -> bool:
+        """Tell whether a user has got all it needed by now, or by the last call: up to the resolution of the clock."""
         if now > self._now:
             self.advance(now)
-        group, mark = ticket.group, ticket.mark
-        left = mark - group.clock
         # What it lacks is nothing when times and marks cannot resolve it.
-        return 0.0 if left <= _RESOLUTION * (self._now * group.rate + mark) else left
+        group, mark = ticket.group, ticket.mark
+        return mark - group.clock <= _RESOLUTION * (self._now * group.rate + mark)
 
     def _divide(self) -> None:
         """Fill the users up: those with small caps are content first, the others share equally what is left."""
@@ -276,7 +271,7 @@ class SharedPool:
             raise _bad_request(amount, cap)
         if self._uncontended:
             return self._sim.sleep(amount / _fair_rate(self.share.capacity, 1, cap))
-        return self.finish(self.share.join(self._sim.now, amount, cap), True)
+        return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
         """Let somebody come who need not wait yet; it calls ``finish``, before it could be through, or ``leave``."""
@@ -288,15 +283,15 @@ class SharedPool:
         if self.share.users:
             self._wake_first()
 
-    async def finish(self, ticket: Ticket, came: bool = False) -> None:
+    async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
         """Wait until a user has got all it needs; ``came`` tells that it comes just now."""
         sim, share = self._sim, self.share
         try:
-            while lack := share.lack(ticket, now := sim.now):
+            while not share.is_finished(ticket, sim.now):
+                first, time = share.first()
                 if share.users == 1:  # whoever comes can only make it later: nobody needs to wake it
-                    await sim.sleep(now + lack / ticket.group.rate - now)
+                    await sim.sleep(time - sim.now)
                 else:
-                    first, time = share.first()
                     if (box := ticket.box) is None:
                         box = ticket.box = self._boxes.pop() if self._boxes else _Place(sim, self.name)
                     if first is ticket:

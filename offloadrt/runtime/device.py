@@ -248,11 +248,14 @@ class OffloadDevice:
             return PASSED
         return take(entry.lock, self.machine.host_time, "entry lock")
 
-    async def pass_locked(self, entry: Entry) -> None:
-        """Wait until the lock of an entry that somebody holds is free, without keeping it.
+    def pass_entry(self, entry: Entry) -> Awaitable[None]:
+        """Wait until an entry's lock is free, for a caller that would give it back at the same instant."""
+        if entry.lock.owner is not None:
+            return self._pass_locked(entry)
+        self.entry_locks.passed += 1
+        return PASSED
 
-        A free one need not be taken by a caller that would give it back at the same instant: it counts as `passed`.
-        """
+    async def _pass_locked(self, entry: Entry) -> None:
         await self.lock_entry(entry)
         self.unlock_entry(entry)
 

@@ -98,7 +98,7 @@ class RWLock:
             return self._acquire_after_pause(me, write)
         sim.operations_left -= 1
         # Readers do not pass a waiting writer, even while others read: a stream of readers would starve it.
-        if self.waiters or self.writer is not None or (write and self.readers):
+        if self.waiters or not self._free_for(write):
             return self._wait(me, write)
         self._take(me, write)
         if sim.observer is not None:

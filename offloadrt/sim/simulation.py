@@ -355,15 +355,15 @@ class Simulation(trio.abc.Clock):
         and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
         """
         self.timers_set = number = self.timers_set + 1
-        heap = self.heap
+        heap, order = self.heap, self._order
         # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
         # timers for one time the older comes first.
         if number <= self.last_advance and self.running is actor and actor.trap is None:
-            if (order := self._order) is not None:
-                if order.passes(actor, due, timer):
-                    self.now = due
-                    return True
-            elif not self.ready and (not heap or heap[0][0] > due):
+            if order is None:
+                passes = not self.ready and (not heap or heap[0][0] > due)
+            else:
+                passes = order.passes(actor, due, timer)
+            if passes:
                 self.now = due
                 return True
         heappush(heap, (due, number, timer or actor))

@@ -57,6 +57,7 @@ class Copies:
         self._next_number = context.machine.next_number
         self._memory = context.device.memory
         self._cost = context.costs.copy_submit
+        self._reaches_pageable = context.costs.copies_pageable
         self._staging: dict[int, tuple[Staging, Staging]] = {}
         self.buffer: HostLock | None = None
         """The device's pinned buffer, in which one copy at a time is staged; None: copies do not exclude others."""
@@ -95,10 +96,8 @@ class Copies:
         target, source = self.device_bytes(api, dst, nbytes), src.bytes
         if not (pinned or self.pinned.covers(src.address, nbytes)):
             self._check_capture(api, stream)
-            if self._context.costs.copies_pageable:
-                return self._direct(stream, "h2d", src.address, nbytes, source, target, cause)
-            if self.locking.takes(nbytes):
-                return self._locked(stream, "h2d", src.address, nbytes, source, target, cause)
+            if self._reaches_pageable or self.locking.takes(nbytes):
+                return self._in_place(stream, "h2d", src.address, nbytes, source, target, cause)
             steps = self._steps(src.address, to_device=True)
             return self._in_buffer(self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes))
         move = _moving("h2d", source, target, nbytes)
@@ -111,10 +110,8 @@ class Copies:
         source, target = self.device_bytes(api, src, nbytes), dst.bytes
         if not (pinned or self.pinned.covers(dst.address, nbytes)):
             self._check_capture(api, stream)
-            if self._context.costs.copies_pageable:
-                return self._direct(stream, "d2h", dst.address, nbytes, target, source, cause)
-            if self.locking.takes(nbytes):
-                return self._locked(stream, "d2h", dst.address, nbytes, target, source, cause)
+            if self._reaches_pageable or self.locking.takes(nbytes):
+                return self._in_place(stream, "d2h", dst.address, nbytes, target, source, cause)
             steps = self._steps(dst.address, to_device=False)
             download = self._staging[stream.index][1].download(steps, stream, cause, target, source, nbytes)
             return self._in_buffer(download)
@@ -138,7 +135,7 @@ class Copies:
         # so that a thread alone copies as it would without the buffer.
         return staging if self.buffer is None else _holding(self.buffer, staging)
 
-    async def _direct(
+    async def _in_place(
         self,
         stream: Stream,
         direction: str,
@@ -148,31 +145,22 @@ class Copies:
         device: DeviceBytes | None,
         cause: int,
     ) -> None:
-        """Copy from or to pageable memory without staging, and wait for it."""
-        # A call that copies pageable memory promises that the host may write it again when the call returns. A staged
-        # copy keeps that promise early; here nothing else holds the bytes.
-        move = _moving(direction, host, device, nbytes)
-        over = self._over(address, direction)
-        await self.wait(stream, await self.submit(stream, direction, nbytes, "pageable", move, cause, over))
+        """Copy from or to the program's own pages, piece by piece, and wait for each.
 
-    async def _locked(
-        self,
-        stream: Stream,
-        direction: str,
-        address: int,
-        nbytes: int,
-        host: Bytes | None,
-        device: DeviceBytes | None,
-        cause: int,
-    ) -> None:
-        """Copy piece by piece, each from or to pages that are locked for it."""
-        locking, over = self.locking, self._over(address, direction)
-        for offset in range(0, nbytes, locking.spec.piece):
-            size = min(locking.spec.piece, nbytes - offset)
+        The pages of a piece are locked for it, unless engines reach pageable memory. A call that copies pageable memory
+        promises that the host may use it again when it returns, and here nothing else holds the bytes.
+        """
+        locks, over = not self._reaches_pageable, self._over(address, direction)
+        most = self.locking.spec.piece if locks else max(1, nbytes)
+        for offset in range(0, nbytes, most):
+            size = min(most, nbytes - offset)
             move = _moving(direction, host, device, size, offset)
-            await locking.lock(size)
-            await self.wait(stream, await self.submit(stream, direction, size, "pinned", move, cause, over))
-            await locking.unlock()
+            if locks:
+                await self.locking.lock(size)
+            memory = "pinned" if locks else "pageable"
+            await self.wait(stream, await self.submit(stream, direction, size, memory, move, cause, over))
+            if locks:
+                await self.locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
         """Copy within the device."""

@@ -47,8 +47,7 @@ class DmaCalls:
             return
         queue = stream.queue.number
         with self._calls.call("memory_async_copy", queue) as call:
-            if self._machine.trace is not None:
-                call.takes(bytes=nbytes, direction=direction)
+            call.takes(bytes=nbytes, direction=direction)
             ring = self._device.next_ring()
             lock = self.locks[ring.number]
             await lock.enter(self._costs.copy_submit)

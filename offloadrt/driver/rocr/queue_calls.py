@@ -57,8 +57,7 @@ class QueueCalls:
         """
         if self._fits.get(id(launch)) is not launch:
             self._check(launch)
-        if (unfinished := stream.last) is not None and unfinished.is_set:
-            unfinished = None
+        unfinished = None if stream.idle else stream.last
         cost = self._costs.dispatch if unfinished is None else self._costs.dispatch + self._costs.barrier
         number, queue = self._machine.next_number(), stream.queue.number
         if queue not in self.locks:

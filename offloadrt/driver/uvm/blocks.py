@@ -42,8 +42,9 @@ class UvmBlocks(BlockRecords):
         may be had by evictions.
         """
         pages, written = self.pages, None
+        take = self.device.memory.take_managed
         while block.index not in pages.lru:  # others may bring it in while its lock is given up for room
-            if self.device.memory.take_managed(pages.block_size):
+            if take(pages.block_size):
                 # It can be evicted from now on, but nobody does so while its lock is held.
                 pages.lru[block.index] = block
                 break
@@ -61,6 +62,7 @@ class UvmBlocks(BlockRecords):
         if not moved and written is None:
             self._arrived(block, brought)
             return True
+
         if written is None:
             return self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought))
         return self._fetch_behind(written, block, brought, nbytes, cause)
@@ -207,17 +209,21 @@ class UvmBlocks(BlockRecords):
         done: Signal | None = None,
     ) -> Signal:
         """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
-        engines, number = self.device.engines[direction], self.machine.next_number()
-        return engines.send(number, cause, nbytes, "managed", ended, self._pauses(nbytes), None, done)
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
     def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""
         nbytes = self.note_moved(direction, block, pages)
-        engines, number = self.device.engines[direction], self.machine.next_number()
-        return engines.carry(number, cause, nbytes, "managed", self._pauses(nbytes))
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines[direction].carry(number, cause, nbytes, "managed", pauses_s)
 
     def _pauses(self, nbytes: int) -> float:
-        """Return the seconds that a copy engine spends between the pages of a migration."""
+        """Return the seconds that a copy engine spends between the pages of a migration.
+
+        Older drivers push one copy for each page unless both ends of the whole block are contiguous, which host memory
+        never is; later ones join pages whose chunks are contiguous (``block_copy_resident_pages_between``).
+        """
         return nbytes / self.pages.page_size * self.costs.page_copy
 
     # Evictions
@@ -233,7 +239,7 @@ class UvmBlocks(BlockRecords):
         """
         lru, locks = self.pages.lru, self.locks
         for block in lru.values():  # the block that is being fetched is not among them yet, or is taken
-            if block.index not in locks.taken:
+            if not locks.is_taken(block):
                 break
         else:
             if (first := next(iter(lru.values()), None)) is None:

@@ -68,11 +68,7 @@ class UvmCosts:
     dma_map: Annotated[float, "block.dma_map"]
     """Work on top, once, for a block all of which has memory on the host: the copy engines have to reach it."""
     page_copy: Annotated[float, "block.page_copy"]
-    """A copy engine's time for each page of a migration, besides its bytes, where the driver copies page by page.
-
-    Older drivers push one copy for each page unless both ends of the whole block are contiguous, which host memory
-    never is; later ones join pages whose chunks are contiguous (``block_copy_resident_pages_between``).
-    """
+    """A copy engine's time for each page of a migration, besides its bytes, where the driver copies page by page."""
     evict: Annotated[float, "evict.block"]
     """Work for the eviction of a block."""
     host_fault: Annotated[float, "fault.cpu_managed"]

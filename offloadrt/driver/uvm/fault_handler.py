@@ -19,9 +19,9 @@ in the ``FaultBuffer``; ``_batch`` serves each block by ``GpuFaults.serve``, whi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 
 import attrs
+import msgspec
 
 from offloadrt.driver.uvm.blocks import UvmBlocks
 from offloadrt.driver.uvm.costs import BatchCosts
@@ -51,15 +51,14 @@ class FaultHandlerStatistics:
     """Time that the service of these blocks took, without the copies."""
 
 
-@attrs.define(eq=False)
-class Service:
-    """What a worker has served since the last replay."""
+class Service(msgspec.Struct, eq=False):
+    """What the handler has served since the last replay, in one service of an interrupt."""
 
-    kernels: tuple[int, ...] | None = None
+    kernels: tuple[int, ...] | None
     """Whose faults these are; None: those of all kernels."""
-    served: dict[int, int] = attrs.field(factory=dict)
+    served: dict[int, int] = msgspec.field(default_factory=dict)
     """Pages, by block."""
-    copies: list[Signal] = attrs.field(factory=list)
+    copies: list[Signal] = msgspec.field(default_factory=list)
     """The copies that were submitted for them."""
 
     def note(self, served: dict[int, int]) -> None:
@@ -81,13 +80,10 @@ class UvmFaultHandler:
         self.costs = blocks.machine.spec.read(BatchCosts)
         self._blocks = blocks
         self._faults = faults
-        self._thrashing = blocks.thrashing
         self._sim = blocks.sim
         self._buffer = buffer
         self.mailbox = buffer.mailbox
         self._uncontended = uncontended
-        self._in_buffer: Callable[[], list[ManagedFault]] = list if uncontended else buffer.take_all
-        """Take what lies in the buffer now."""
         names = numbered_from_the_second(self.mailbox.name, "worker")
         self._workers: Servers[ManagedFault] = Servers(self._sim, self.mailbox, self._run, names, grow=uncontended)
         self.start = self._workers.start
@@ -103,15 +99,13 @@ class UvmFaultHandler:
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
         blocks, get, ends_once = self._blocks, self.mailbox.get, self._policy.after == "buffer"
-        service = Service()
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
             await blocks.pay(self.costs.interrupt)
             seen += self._in_buffer()
-            if self._uncontended:
-                service.kernels = (seen[0].kernel,)
+            service = Service((seen[0].kernel,) if self._uncontended else None)
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
             if ends_once:
@@ -119,6 +113,10 @@ class UvmFaultHandler:
                 self._push(service)
             self._busy.fall()
             self._workers.done()
+
+    def _in_buffer(self) -> list[ManagedFault]:
+        """Take what lies in the buffer now."""
+        return [] if self._uncontended else self._buffer.take_all()
 
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
@@ -138,8 +136,7 @@ class UvmFaultHandler:
         await blocks.locks.read()  # advice must not change the rules within a batch
         try:
             locked = sim.now
-            if self._thrashing.pins:
-                self._faults.unpin()
+            self._faults.unpin()
             counters.batches += 1
             counters.duplicates += entries - different
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
@@ -172,8 +169,8 @@ class UvmFaultHandler:
         self.batches.add(
             begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes
         )
-        for fault in fetched:  # the blocks of the only one are those that were served
-            self._note_wait(fault, took.values() if len(fetched) == 1 else map(took.__getitem__, dict(fault.pages)))
+        for fault in fetched:
+            self._note_wait(fault, took)
         if policy.flushes:
             for copy in service.copies:
                 if not copy.is_set:
@@ -189,13 +186,11 @@ class UvmFaultHandler:
         self._replays.push(service.copies, ReplayFaults(service.kernels, service.served))
         service.served, service.copies = {}, []
 
-    def _note_wait(self, fault: ManagedFault, took: Iterable[float]) -> None:
-        """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late.
-
-        ``took``: the seconds that the service of each of its blocks took.
-        """
+    def _note_wait(self, fault: ManagedFault, took: dict[int, float]) -> None:
+        """Add the time that a kernel was stalled besides what its faults take alone; nothing if they came too late."""
         costs = self.costs
-        if own_s := math.fsum(took):
+        own_s = math.fsum(map(took.__getitem__, dict(fault.pages)))
+        if own_s:
             own_s += costs.interrupt + costs.fetch + (costs.fetch_entry + costs.preprocess_entry) * fault.entries
             if (wait_s := self._sim.now - fault.time - own_s - costs.flush) > 0.0:
                 self._wait_s += wait_s

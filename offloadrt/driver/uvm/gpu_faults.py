@@ -161,9 +161,7 @@ class GpuFaults:
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
         """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""
         costs, in_place = self._costs, self._blocks.system_costs
-        cost = costs.block + costs.service_entry * entries
-        if block.populated & ~block.dma_mapped:  # what is on the host is among the populated pages
-            cost += self._blocks.map_for_copies(block, block.on_host)
+        cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
             cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)
         if block.system and in_place is not None:

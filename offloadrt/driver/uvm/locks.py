@@ -25,32 +25,32 @@ class UvmLocks:
         self.release: Callable[[], object] = self.space.release if contends else _pass
         """Give the space lock back."""
         self._sim = sim
-        self.taken: dict[int, Signal | None] = {}
+        self._taken: dict[int, Signal | None] = {}
         """Blocks that somebody works on, and what tells those who wait; None while nobody does."""
 
     def take(self, block: ManagedBlock) -> Awaitable[None]:
         """Become the one who works on a block; ``give`` ends it.  Await it at once."""
-        if block.index in self.taken:
+        if block.index in self._taken:
             return self._wait_for(block)
-        self.taken[block.index] = None
+        self._taken[block.index] = None
         return PASSED
 
     async def _wait_for(self, block: ManagedBlock) -> None:
-        while block.index in self.taken:
-            signal = self.taken[block.index]
+        while block.index in self._taken:
+            signal = self._taken[block.index]
             if signal is None:
-                signal = self.taken[block.index] = Signal(self._sim, f"block {block.index:#x}")
+                signal = self._taken[block.index] = Signal(self._sim, f"block {block.index:#x}")
             await signal.wait()
-        self.taken[block.index] = None
+        self._taken[block.index] = None
 
     def give(self, block: ManagedBlock) -> None:
         """Let somebody else work on a block."""
-        if (signal := self.taken.pop(block.index)) is not None:
+        if (signal := self._taken.pop(block.index)) is not None:
             signal.set()
 
     def is_taken(self, block: ManagedBlock) -> bool:
         """Tell whether somebody works on a block."""
-        return block.index in self.taken
+        return block.index in self._taken
 
 
 def _pass() -> Awaitable[None]:

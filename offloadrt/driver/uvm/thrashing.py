@@ -84,8 +84,7 @@ class Thrashing:
         self._per_block = per_block
         self._counters = counters
         self._blocks: dict[int, _Block] = {}
-        self.pins: deque[tuple[float, int, int]] = deque()
-        """Pages that were pinned, as (end of the pin, block, page)."""
+        self._pins: deque[tuple[float, int, int]] = deque()
 
     def migrated(self, index: int, pages: int, side: Side, now: float) -> None:
         """Note that faults had these pages of a block migrate to a side, prefetched neighbours included."""
@@ -174,15 +173,15 @@ class Thrashing:
         if page.pinned_to is None:
             page.throttlings = 0
             page.pinned_until = now + self.rules.pin
-            self.pins.append((page.pinned_until, index, place))
+            self._pins.append((page.pinned_until, index, place))
         page.pinned_to = to
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
         """Return (block, page) of those whose pin has ended since the last call; they are like new."""
         ended = []
-        while self.pins and self.pins[0][0] <= now:
-            until, index, place = self.pins.popleft()
+        while self._pins and self._pins[0][0] <= now:
+            until, index, place = self._pins.popleft()
             block = self._blocks[index]
             # a pin that was forgotten meanwhile is over, and a later one of the page is not
             if block.pages is not None and block.pages[place].pinned_until == until:

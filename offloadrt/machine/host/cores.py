@@ -97,8 +97,7 @@ class Cores:
     @uninterrupted
     def take(self) -> Awaitable[None]:
         """Wait for a core and keep it until ``give_back``."""
-        sim = self._sim
-        return PASSED if self.begin(sim.running or sim.current, None) else self._wait()
+        return PASSED if self.begin(self._sim.current, None) else self._wait()
 
     @uninterrupted
     @types.coroutine
@@ -112,8 +111,7 @@ class Cores:
 
     def give_back(self) -> None:
         """Leave the core; the thread that waits longest gets it."""
-        sim = self._sim
-        self.ended(sim.running or sim.current)
+        self.ended(self._sim.current)
 
     # ------------------------------------------------------------------ for a lock, which begins a thread's work
 

@@ -43,9 +43,8 @@ class HostLock:
         self.policy = policy
         self.waiting: deque[LockRequest] = deque() if mailbox is None else mailbox.items
         """The waiters in order of arrival, with those that were woken and have not tried again yet."""
-        self._holds: dict[Actor, tuple[float, int, int, bool] | None] = {}
-        """What the holders asked for, in order of the grants; None where the policy never has to know."""
-        self._shares = policy.shares
+        self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
+        """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
         self._woken: LockRequest | None = None
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
         self._ask: Callable[[LockRequest], None] = self.waiting.append if mailbox is None else mailbox.leave
@@ -72,8 +71,6 @@ class HostLock:
 
         The other parameters tell the policy what for: see `LockRequest`. Await it at once. When it raises, a
         cancellation for instance, the caller does not hold the lock. RuntimeError if the caller holds it already.
-
-        `PASSED` when the caller holds it and the work is done: the loops over map items do not even await that.
         """
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:
@@ -87,7 +84,7 @@ class HostLock:
             if not sim.operations_left:
                 return self._wait(me, (dt, begin, nbytes, changes))
             sim.operations_left -= 1
-        holds[me] = (dt, begin, nbytes, changes) if self._shares else None
+        holds[me] = dt, begin, nbytes, changes
         now = sim.now
         self._hold_s -= now
         self._acquired += 1
@@ -133,11 +130,11 @@ class HostLock:
     def admit(self) -> None:
         """Let those enter, or wake those, whom the policy chooses; each begins its work on a core."""
         holds, policy, waiting = self._holds, self.policy, self.waiting
-        if not waiting or self._woken is not None or (holds and not self._shares):
+        if not waiting or self._woken is not None or (holds and not policy.shares):
             return
         holders: Sequence[LockRequest] = ()
         if holds:
-            holders = [LockRequest(self, thread, asked) for thread, asked in holds.items() if asked is not None]
+            holders = [LockRequest(self, thread, asked) for thread, asked in holds.items()]
         for request in policy.admit(holders, list(waiting)):
             if request not in waiting:
                 raise RuntimeError(f"lock policy {policy.name!r} admits {request!r}, which does not wait")
@@ -199,7 +196,7 @@ class HostLock:
         me.waits_for = request
         me.waits_since = since
         self._ask(request)
-        if not self._holds or self._shares:  # otherwise nobody can enter before a holder leaves
+        if not self._holds or self.policy.shares:  # otherwise nobody can enter before a holder leaves
             self._decide()
         while True:
             sim.running = None  # it waits in virtual time, as in `sleep`

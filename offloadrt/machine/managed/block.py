@@ -22,8 +22,6 @@ class ManagedBlock:
     """Where its first page is in that stretch."""
     counts: list[int]
     """How many pages of that stretch are in each state; empty until somebody asks."""
-    watches: list[WatchedPages]
-    """Ranges with pages in that stretch of which is always known how many the GPU cannot translate."""
     valid: int = 0
     """Pages that belong to an allocation."""
     populated: int = 0

@@ -12,26 +12,13 @@ A block is some whole numbers, one bit a page.  What the GPU can translate is ke
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from offloadrt.machine.managed.block import ManagedBlock, Picks
 from offloadrt.machine.managed.page_sets import PageSets
 from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED, Translations
 from offloadrt.machine.managed.tree_prefetch import runs
 from offloadrt.machine.managed.usage import ManagedUsage
-
-
-class _Blocks(dict[int, ManagedBlock]):
-    """Blocks by index, each made when it is first asked for: in C where it is there, as nearly always."""
-
-    __slots__ = ("_pages",)
-
-    def __init__(self, pages: ManagedPages) -> None:
-        self._pages = pages
-
-    def __missing__(self, index: int) -> ManagedBlock:
-        block = self[index] = ManagedBlock(index, *self._pages.translations.place_of(index))
-        return block
 
 
 class ManagedPages:
@@ -48,9 +35,7 @@ class ManagedPages:
         self.reported = reported
         """Bytes that the GPU reports with one fault; a page may have several."""
         self.per_block = block_size // page_size
-        self.blocks = _Blocks(self)
-        self.block: Callable[[int], ManagedBlock] = self.blocks.__getitem__
-        """Return a block; it is made when it is first asked for."""
+        self.blocks: dict[int, ManagedBlock] = {}
         self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
@@ -68,6 +53,13 @@ class ManagedPages:
         self._fills = [bytearray((state,)) * self.per_block for state in (UNMAPPED, LOCAL, REMOTE)]
 
     # blocks
+
+    def block(self, index: int) -> ManagedBlock:
+        """Return a block; it is made when it is first asked for."""
+        block = self.blocks.get(index)
+        if block is None:
+            block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index))
+        return block
 
     def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
         """Yield (block, its pages) of a range of addresses, ascending: every page that the range has a byte of."""
@@ -176,8 +168,7 @@ class ManagedPages:
         else:
             for low, high in runs(pages):
                 table[offset + low : offset + high] = fill[low:high]
-        if block.watches:
-            self.translations.note(block.index, more)
+        self.translations.note(block.index, more)
         if self.for_stores is not None:
             block.read_only &= block.resident
             self.for_stores.follow(block, self.per_block)

@@ -40,17 +40,17 @@ class Translations:
         self._watches: dict[int, list[WatchedPages]] = {}
         """Ranges of which is always known how many pages the GPU cannot translate, in each span that they reach."""
 
-    def place_of(self, index: int) -> tuple[bytearray, int, list[int], list[WatchedPages]]:
-        """Return the span of a block, where in it the block's first page is, and the span's counts and watches."""
+    def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
+        """Return the span of a block, where in it the block's first page is, and the counts of the span."""
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
             self._table[span] = bytearray(self._span)
             self._counts[span] = []
-        return self._table[span], offset, self._counts[span], self._watches.setdefault(span, [])
+        return self._table[span], offset, self._counts[span]
 
     def follow(self, block: ManagedBlock, per_block: int) -> None:
         """Take over a block's translations from the table that it lies in, but for its pages that are read-only."""
-        table, offset, counts, _ = self.place_of(block.index)
+        table, offset, counts = self.place_of(block.index)
         new = bytearray(block.table[block.offset : block.offset + per_block])
         for low, high in runs(block.read_only):
             new[low:high] = bytes((UNMAPPED,)) * (high - low)

@@ -154,10 +154,9 @@ class DeviceMemory:
 
     def take_managed(self, nbytes: int) -> bool:
         """Give so many bytes to managed memory; return False, and do nothing, when there is no room."""
-        handed_out = self._handed_out
-        if handed_out.held + handed_out.managed + nbytes > self.capacity and not self.has_room(nbytes):
+        if not self.has_room(nbytes):
             return False
-        handed_out.managed += nbytes
+        self._handed_out.managed += nbytes
         return True
 
     def give_managed(self, nbytes: int) -> None:

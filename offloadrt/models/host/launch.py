@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ def launch_of(
     teams: int | None = None,
     threads: int | None = None,
     iterations: int | None = None,
-    default_teams: int | None = None,
+    default_teams: int = sys.maxsize,
 ) -> Launch:
     """Make a launch with these arguments, of which only shapes, types and numbers are looked at.
 
@@ -31,9 +32,13 @@ def launch_of(
     if kernel.analysis is not None and iterations is None:
         iterations = kernel.analysis.trip_count(*arguments)
     if teams is None:
-        teams = 1 if iterations is None else max(1, -(-iterations // max(1, per_team)))
-        teams = teams if default_teams is None else min(teams, default_teams)
+        teams = 1 if iterations is None else teams_left_open(iterations, per_team, default_teams)
     return kernel.launch(teams, per_team, iterations, known)
+
+
+def teams_left_open(iterations: int, per_team: int, default_teams: int) -> int:
+    """Return the teams of a launch that leaves them open: a thread for each iteration, up to the runtime's default."""
+    return min(max(1, -(-iterations // max(1, per_team))), default_teams)
 
 
 def check_sizes(construct: str, **sizes: object) -> None:

@@ -16,7 +16,7 @@ class Declarations:
     """The variables of ``declare target``."""
     strided_update: str
     """Which bytes an update of a section with a stride moves: those of `llvm`, or of the `specification`."""
-    default_teams: int | None = None
-    """How many teams a target region without ``num_teams`` has at most; None: as many as its iterations fill."""
+    default_teams: int
+    """How many teams a target region without ``num_teams`` has at most."""
     mappers: dict[type, Mapper] = attrs.field(factory=dict)
     """The mappers of ``declare mapper``, by the type of the objects that they map."""

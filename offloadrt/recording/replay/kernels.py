@@ -21,6 +21,7 @@ from offloadrt.kernels.costs.sectors import Moved, Moves
 from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.costs.waits import Waits
 from offloadrt.kernels.ranges.reach import ElementRuns, Reach
+from offloadrt.models.host.launch import teams_left_open
 from offloadrt.recording.format.launches import PAGE
 from offloadrt.recording.format.recording import NONE, Recording, Site
 from offloadrt.recording.format.slots import COUNTERS, LOADS, STORES
@@ -70,8 +71,8 @@ class RecordedKernels:
     recording: Recording
     most_threads: int
     """Of a team on this machine: like the runtime, it takes no more than these, whatever the program asks for."""
-    default_teams: int | None = None
-    """How many teams a region that leaves them open has at most; None: as many as its iterations fill."""
+    default_teams: int
+    """How many teams a region that leaves them open has at most."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
 
     def launch(
@@ -84,8 +85,8 @@ class RecordedKernels:
         limit = min(site.threads, self.most_threads)
         threads = limit if limit > 0 else self._threads(name, site, number)
         iterations = trip or max(1, played[0] * played[1])
-        open_teams = trip if self._is_team_loop(site, number) else max(1, -(-iterations // threads))
-        open_teams = open_teams if self.default_teams is None else min(open_teams, self.default_teams)
+        per_team = 1 if self._is_team_loop(site, number) else threads
+        open_teams = teams_left_open(iterations, per_team, self.default_teams)
         teams = site.teams if site.teams > 0 else 1 if site.teams < 0 else open_teams
         if not played[0]:
             kernel = self.declared.get(name, Kernel(name))

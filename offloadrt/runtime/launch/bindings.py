@@ -15,7 +15,6 @@ from offloadrt.runtime.mapping.map_type import FIRST_MEMBER, LAMBDA, LITERAL
 from offloadrt.runtime.mapping.present_table import ShadowPointer
 from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_lookup
 from offloadrt.runtime.mapping.unmapping import get_present_pointer
-from offloadrt.sim import PASSED
 
 
 async def bind_arguments(
@@ -42,8 +41,7 @@ async def bind_arguments(
                 await private.add(item, at_once=following >= FIRST_MEMBER)
             continue
         begin, size = section = item.section
-        if (entering := table.enter(lookup_s, begin, size, False)) is not PASSED:
-            await entering
+        await table.enter(lookup_s, begin, size, False)
         try:
             lookup = known.get(section) or present.lookup(begin, size)
             if not pass_visited(device, lookup):

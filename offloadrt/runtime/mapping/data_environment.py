@@ -35,7 +35,6 @@ from offloadrt.runtime.mapping.unmapping import (
 )
 from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.program_events import ItemEnded, UpdateMissed
-from offloadrt.sim import PASSED
 from offloadrt.trace import events
 
 
@@ -71,11 +70,8 @@ async def target_data_begin(
             base = item.pointee_base
             pointer = await _begin_pointer_and_object(device, item, base, queue, new_blocks, call)
         else:
-            begin, size = item.begin, item.size
-            if (entering := table.enter(lookup_s, begin, size)) is not PASSED:
-                await entering
-            found = get_target_pointer(device, item, queue, begin, base, size, flags)
-            pointer = found if isinstance(found, TargetPointer) else await found
+            await table.enter(lookup_s, item.begin, item.size)
+            pointer = await get_target_pointer(device, item, queue, item.begin, base, item.size, flags)
             if pointer.is_locked:
                 device.release(pointer)
             if pointer.is_new or pointer.address is None:
@@ -131,8 +127,9 @@ async def _begin_pointer_and_object(
     lookup_s = device.costs.lookup
     await device.table_lock.enter(lookup_s, item.base, POINTER_BYTES)
     flags = flags_of(item.type & ~(TO | ALWAYS))
-    found = get_target_pointer(device, item, queue, item.base, item.base, POINTER_BYTES, flags, release_table=False)
-    owner = found if isinstance(found, TargetPointer) else await found
+    owner = await get_target_pointer(
+        device, item, queue, item.base, item.base, POINTER_BYTES, flags, release_table=False
+    )
     try:
         try:
             if owner.address is None:
@@ -144,8 +141,7 @@ async def _begin_pointer_and_object(
             device.table_lock.release()
             raise
         flags = flags_of(item.type & ~MEMBER_OF)
-        found = get_target_pointer(device, item, queue, item.begin, base, item.size, flags, owned=owner.entry)
-        pointer = found if isinstance(found, TargetPointer) else await found
+        pointer = await get_target_pointer(device, item, queue, item.begin, base, item.size, flags, owned=owner.entry)
         try:
             _note_mapped(device, item, pointer, new_blocks, call)
             if pointer.entry is not None:
@@ -225,8 +221,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
         if flags.skipped:
             continue
         begin, size = section = item.section
-        if (entering := table.enter(lookup_s, begin, size)) is not PASSED:
-            await entering
+        await table.enter(lookup_s, begin, size)
         try:
             lookup = known.get(section) or present.lookup(begin, size)
             entry = lookup.pointer.entry if lookup.contained or flags.implicit else None

@@ -16,7 +16,7 @@ class EntryLocks:
         self._all: list[Lock] = []
         self._free: list[Lock] = []
         self.passed = 0
-        """How often a free lock would have been taken and given back at one instant (`OffloadDevice.pass_locked`)."""
+        """How often a free lock would have been taken and given back at one instant (`OffloadDevice.pass_entry`)."""
 
     def take(self, array: str) -> Lock:
         if self._free:

@@ -22,10 +22,8 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
             continue
         if keeps and entry is lookup.entry:
             await device.lock_entry(entry)
-        elif entry.lock.owner is None:
-            device.entry_locks.passed += 1
         else:
-            await device.pass_locked(entry)
+            await device.pass_entry(entry)
 
 
 def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:

@@ -11,7 +11,6 @@ Follows `MappingInfoTy` (offload/libomptarget/OpenMP/Mapping.cpp), step by step:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Final
 
 from offloadrt.driver import DriverError
@@ -36,7 +35,7 @@ _NULL: Final = "omptarget error: Call to getTargetPointer returned null pointer 
 DEVICE_COPY, HOST_POINTER = Placement.DEVICE_COPY, Placement.HOST_POINTER
 
 
-def get_target_pointer(
+async def get_target_pointer(
     device: OffloadDevice,
     item: MapItem,
     queue: DirectiveQueue,
@@ -46,74 +45,36 @@ def get_target_pointer(
     flags: MapFlags,
     owned: Entry | None = None,
     release_table: bool = True,
-) -> TargetPointer | Awaitable[TargetPointer]:
+) -> TargetPointer:
     """Find or create the counterpart of [begin, begin + size) and transfer to it if need be (`getTargetPointer`).
 
     The caller holds the table and has done the work of the look-up there. The table is released here, also when this
     raises; unless release_table is False, when it is kept and the pointer keeps the lock of its entry. owned: the
     entry whose lock the caller has already.
-
-    Returns the pointer itself where nothing is to be awaited, as for nearly all items, else what gives it when awaited.
     """
-    table = device.table
-    lookup = table.known.get((begin, size)) or table.lookup(begin, size)
-    entry = lookup.pointer.entry if lookup.contained or flags.implicit else None
-    if entry is None:
-        return _await_pointer(device, item, queue, lookup, base, size, flags, False, owned, release_table)
-    # A member is not counted; the block of its struct may be new in this directive.
-    is_new = not flags.counted and entry.total == 1
-    keeps = bool(
-        (flags.to and (flags.always or is_new) and size)
-        or entry.lock.owner is not None
-        or (entry.event is not None and device.is_pending(entry))
-        or not release_table
-    )
-    if keeps or is_new or not pass_visited(device, lookup):
-        return _await_pointer(device, item, queue, lookup, base, size, flags, keeps, owned, release_table)
-    _count_up(device, item, queue, lookup, size, flags, entry)
-    device.table_lock.release()
-    return lookup.pointer
-
-
-def _count_up(
-    device: OffloadDevice,
-    item: MapItem,
-    queue: DirectiveQueue,
-    lookup: Lookup,
-    size: int,
-    flags: MapFlags,
-    entry: Entry,
-) -> None:
-    """Count one more reference to an entry that a look-up has found, unless the item is a member."""
-    if flags.counted:
-        entry.increment(flags.hold)
-    if device.trace is not None:
-        trace_lookup(device, queue.cause, item.array, lookup.begin, size, lookup.contained)
-        trace_counts(device, queue.cause, entry)
-
-
-async def _await_pointer(
-    device: OffloadDevice,
-    item: MapItem,
-    queue: DirectiveQueue,
-    lookup: Lookup,
-    base: int,
-    size: int,
-    flags: MapFlags,
-    keeps: bool,
-    owned: Entry | None,
-    release_table: bool,
-) -> TargetPointer:
-    """Do the rest of `get_target_pointer` after its look-up. keeps: whether the entry that is found stays locked."""
-    pointer, begin = ABSENT, lookup.begin
+    table, pointer, keeps = device.table, ABSENT, False
     try:
+        lookup = table.known.get((begin, size)) or table.lookup(begin, size)
         entry = lookup.pointer.entry if lookup.contained or flags.implicit else None
         if entry is not None:
+            # A member is not counted; the block of its struct may be new in this directive.
             is_new = not flags.counted and entry.total == 1
+            keeps = bool(
+                (flags.to and (flags.always or is_new) and size)
+                or entry.lock.owner is not None
+                or (entry.event is not None and device.is_pending(entry))
+                or not release_table
+            )
             if keeps or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, keeps, owned)
-            pointer = TargetPointer(lookup.pointer.address, entry, keeps and entry is not owned, is_new)
-            _count_up(device, item, queue, lookup, size, flags, entry)
+            pointer = lookup.pointer
+            if keeps or is_new:
+                pointer = TargetPointer(pointer.address, entry, keeps and entry is not owned, is_new)
+            if flags.counted:
+                entry.increment(flags.hold)
+            if device.trace is not None:
+                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+                trace_counts(device, queue.cause, entry)
         else:
             present = flags.present
             placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)

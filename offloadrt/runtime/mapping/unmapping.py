@@ -20,7 +20,6 @@ from offloadrt.runtime.mapping.table_visits import (
     remove_entry,
     trace_lookup,
 )
-from offloadrt.sim import PASSED
 
 
 async def get_present_pointer(
@@ -80,7 +79,7 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
     Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
     left early it can be done again.
     """
-    table, entry_locks = device.table_lock, device.entry_locks
+    table = device.table_lock
     while ending:
         entry, item = ending[0]
         if entry.is_erased:  # it was left when the entry had been removed already
@@ -88,14 +87,9 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
                 await device.free(entry.block, item.array, entry.host_begin)
             del ending[0]
             continue
-        entering = table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
-        if entering is not PASSED:
-            await entering
+        await table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
         try:
-            if entry.lock.owner is None:
-                entry_locks.passed += 1
-            else:
-                await device.pass_locked(entry)
+            await device.pass_entry(entry)
             entry.data_end_users = users = entry.data_end_users - 1
             if entry.shadow_pointers and item.type & FROM:
                 restore_host_pointers(item.array, entry)
@@ -110,7 +104,7 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
         finally:
             table.release()
         if removes:
-            entry_locks.give_back(entry.lock)
+            device.entry_locks.give_back(entry.lock)
             await device.free(entry.block, item.array, entry.host_begin)
         del ending[0]
 

@@ -18,7 +18,6 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, PRIVATE, RETURN_PARAM, TARGET_PARAM, flags_of
-from offloadrt.runtime.mapping.present_table import TargetPointer
 from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
 from offloadrt.runtime.objects.object_table import ManagedObject, ObjectTable
 from offloadrt.runtime.objects.placement import Candidate
@@ -208,8 +207,8 @@ async def _carry_out(
             except BaseException:
                 device.table_lock.release()
                 raise
-            found = get_target_pointer(device, item, queue, item.begin, item.base, item.size, flags_of(bits))
-            pointer = found if isinstance(found, TargetPointer) else await found
+            flags = flags_of(bits)
+            pointer = await get_target_pointer(device, item, queue, item.begin, item.base, item.size, flags)
         except BaseException:
             table.put_back(item)
             raise

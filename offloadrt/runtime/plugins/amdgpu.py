@@ -16,7 +16,7 @@ from offloadrt.machine import InvalidDeviceAddress, Machine
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
-from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes
+from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes, PluginBlock
 from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import LockStatistics, Signal
 
@@ -47,7 +47,7 @@ class AmdgpuPlugin:
         node = f"GPU node-{number + 1}"
         self.illegal_access = f"Memory access fault by {node}. Reason: Page not present or supervisor privilege"
         self.limit = spec.count("copy.async_limit")
-        self.default_teams: int | None = spec.count("teams.per_cu") * machine.devices[number].compute.spec.sms
+        self.default_teams = spec.count("teams.per_cu") * machine.devices[number].compute.spec.sms
         self.image_pending = True
         self._sim = machine.sim
         self._memory = machine.devices[number].memory
@@ -143,9 +143,8 @@ class AmdgpuPlugin:
             move = None if data is None or target is None else _moving(target, lambda: data)
             await self._copy_synchronously(queue, "h2d", nbytes, source.address, move)
         else:
-            await self._resources.ready(queue, 2)
-            stream: AmdgpuStream = queue.stream
-            await self._resources.take_block(stream, ("staging", nbytes))
+            stream = await self._resources.ready(queue, 2)
+            await self._resources.take_block(stream, PluginBlock("staging", nbytes))
             await stream.copy_to_device(queue.cause, source, target)
 
     async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
@@ -157,9 +156,8 @@ class AmdgpuPlugin:
             move = None if data is None or source is None else _moving(lambda: data, source)
             await self._copy_synchronously(queue, "d2h", nbytes, destination.address, move)
         else:
-            await self._resources.ready(queue, 2)
-            stream: AmdgpuStream = queue.stream
-            await self._resources.take_block(stream, ("staging", nbytes))
+            stream = await self._resources.ready(queue, 2)
+            await self._resources.take_block(stream, PluginBlock("staging", nbytes))
             await stream.copy_to_host(queue.cause, destination, source)
 
     def exchanges_with(self, device: int) -> bool:
@@ -181,8 +179,7 @@ class AmdgpuPlugin:
         if nbytes >= self.limit:
             await self._copy_synchronously(queue, "d2d", nbytes, None, move)
             return
-        await self._resources.ready(queue, 1)
-        stream: AmdgpuStream = queue.stream
+        stream = await self._resources.ready(queue, 1)
         await stream.copy_within(queue.cause, nbytes, move)
 
     async def _copy_synchronously(
@@ -229,10 +226,9 @@ class AmdgpuPlugin:
         arguments: int = 0,
     ) -> None:
         """Launch a kernel; `run` computes its result at its end."""
-        await self._resources.ready(queue, 1)
-        stream: AmdgpuStream = queue.stream
+        stream = await self._resources.ready(queue, 1)
         nbytes = arguments * _ARGUMENT + _HIDDEN_ARGUMENTS
-        await self._resources.take_block(stream, ("arguments", nbytes))
+        await self._resources.take_block(stream, PluginBlock("arguments", nbytes))
         await stream.launch(queue.cause, launch, run, touching)
 
     # events
@@ -240,7 +236,7 @@ class AmdgpuPlugin:
     async def record_event(self, queue: QueueLike) -> HsaSignal | None:
         """Put a mark behind everything in the queue; None when that has completed."""
         stream: AmdgpuStream | None = queue.stream
-        return None if stream is None else stream.unfinished()
+        return None if stream is None else stream.unfinished
 
     def needs_wait(self, event: HsaSignal | None) -> bool:
         """Tell whether `wait_event` has anything to do."""
@@ -253,8 +249,7 @@ class AmdgpuPlugin:
     async def wait_event(self, queue: QueueLike, event: HsaSignal | None) -> None:
         """Make the queue's stream wait; the host does not."""
         if event is not None and not event.is_set:
-            await self._resources.ready(queue, 1)
-            stream: AmdgpuStream = queue.stream
+            stream = await self._resources.ready(queue, 1)
             await stream.wait_for(queue.cause, event)
 
     # host memory

@@ -6,14 +6,13 @@ Streams and signals are LLVM's `AMDGPUResourceManager`s. Host blocks are those o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable
 
 from offloadrt.driver import Rocr
 from offloadrt.machine import Machine
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, PluginBlock
 from offloadrt.runtime.plugins.plugin import QueueLike
-from offloadrt.sim import PASSED, Lock, LockStatistics
+from offloadrt.sim import Lock, LockStatistics
 
 
 class AmdgpuResources:
@@ -49,22 +48,18 @@ class AmdgpuResources:
         await self._rocr.host_pool_allocate(nbytes)
         self._allocated += 1
 
-    def take_block(self, stream: AmdgpuStream, block: PluginBlock) -> Awaitable[None]:
+    async def take_block(self, stream: AmdgpuStream, block: PluginBlock) -> None:
         """Give a stream a block of the host's pool until what is in the stream now has been waited for.
 
         LLVM takes the arguments of kernels and staging memory from two `MemoryManagerTy`s, which hand a free block out
         again for a request of exactly its size, and otherwise allocate (`ArgsMemoryManager`, `PinnedMemoryManager`).
         Their threshold is 1 GiB, so that all requests are pooled. The search itself is free here: it is part of
-        `runtime.kernel_args` and `dma.submit`. Await it at once.
+        `runtime.kernel_args` and `dma.submit`.
         """
-        if not self._free_blocks[block]:
-            return self._allocate_block(stream, block)
-        self._free_blocks[block] -= 1
-        stream.blocks.append(block)
-        return PASSED
-
-    async def _allocate_block(self, stream: AmdgpuStream, block: PluginBlock) -> None:
-        await self.allocate(block[1])
+        if self._free_blocks[block]:
+            self._free_blocks[block] -= 1
+        else:
+            await self.allocate(block.nbytes)
         stream.blocks.append(block)
 
     def _give_back_blocks(self, stream: AmdgpuStream, done: int) -> None:
@@ -79,21 +74,16 @@ class AmdgpuResources:
             self._allocated -= 1
         self._free_blocks.clear()
 
-    def ready(self, queue: QueueLike, signals: int) -> Awaitable[None]:
-        """Give the queue a stream if it has none, and that many signals for what comes next in it. Await it at once."""
+    async def ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
+        """Give the queue a stream if it has none, and that many signals for what comes next in it."""
         stream: AmdgpuStream | None = queue.stream
-        if stream is None or self._free_signals < signals:
-            return self._make_ready(queue, signals)
-        self._free_signals -= signals
-        stream.signals += signals
-        return PASSED
-
-    async def _make_ready(self, queue: QueueLike, signals: int) -> None:
-        if queue.stream is None:
-            queue.stream = await self._take_stream()
+        if stream is None:
+            stream = queue.stream = await self._take_stream()
         while self._free_signals < signals:
             await self._grow_signals(signals)
-        await self.ready(queue, signals)  # there is nothing to wait for any more
+        self._free_signals -= signals  # nothing has been awaited since they were found
+        stream.signals += signals
+        return stream
 
     async def _take_stream(self) -> AmdgpuStream:
         await take(self._stream_lock, self._host_time)

@@ -9,6 +9,7 @@ Staging memory and the arguments of kernels are host blocks, which `amdgpu_resou
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,13 @@ from offloadrt.runtime.host_array import HostSpan
 DeviceBytes = Callable[[], Bytes]
 """Gives the bytes of a range of the device."""
 Move = Callable[[], None]
-PluginBlock = tuple[str, int]
-"""A block of the host's pool that the device reaches: the memory manager that it comes from, and its bytes."""
+
+
+class PluginBlock(NamedTuple):
+    """A block of the host's pool that the device reaches; `pool` is the memory manager that it comes from."""
+
+    pool: str
+    nbytes: int
 
 
 class AmdgpuStream:
@@ -38,6 +44,7 @@ class AmdgpuStream:
         self.signals = 0
         self.blocks: list[PluginBlock] = []
 
+    @property
     def unfinished(self) -> HsaSignal | None:
         """Return the last signal, if it is not set."""
         last = self.stream.last
@@ -45,7 +52,7 @@ class AmdgpuStream:
 
     async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
         """`pushMemoryCopyH2DAsync`."""
-        nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished()
+        nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
         if depends is None:
             if upload is not None:
@@ -67,7 +74,7 @@ class AmdgpuStream:
         download = None if target.bytes is None or source is None else _Download(target.bytes, source)
         there = HsaSignal(self._sim, "copy from the device", self)
         fetch = None if download is None else download.fetch
-        await rocr.memory_async_copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished())
+        await rocr.memory_async_copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
         done = HsaSignal(self._sim, "copy out of the staging memory", self)
         finish = None if download is None else download.arrive
         await rocr.signal_async_handler(there, RunHandler(nbytes, finish, done, target.address))
@@ -76,7 +83,7 @@ class AmdgpuStream:
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
         """`pushMemoryCopyD2DAsync`."""
         done = HsaSignal(self._sim, "copy within the device", self)
-        await self._rocr.memory_async_copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished())
+        await self._rocr.memory_async_copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
     def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
         """`pushKernelLaunch`."""

@@ -66,7 +66,8 @@ class CudaPlugin:
     global_indirection = 0.0
     illegal_access = "CUDA error: an illegal memory access was encountered"
     shared_streams = True
-    default_teams: int | None = None
+    default_teams = (1 << 31) - 1
+    """As many as a grid may have blocks."""
 
     def __init__(
         self, machine: Machine, driver: Driver, number: int, migrates: bool = False, system: bool = False

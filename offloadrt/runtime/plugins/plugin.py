@@ -45,8 +45,8 @@ class DevicePlugin(Protocol):
     """Whether a kernel dies that meets a page without translation (XNACK off)."""
     global_indirection: float
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
-    default_teams: int | None
-    """How many teams a region without ``num_teams`` gets at most; None: as many as its iterations fill."""
+    default_teams: int
+    """How many teams a region without ``num_teams`` gets at most."""
     illegal_access: str
     """What the driver says when a kernel reaches memory that the device does not have."""
     shared_streams: bool

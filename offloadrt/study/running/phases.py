@@ -20,6 +20,9 @@ from offloadrt.study.running.in_step import change, has_settled
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.trace import Calls
 
+StepNumbers = Callable[[int], Iterable[int]]
+"""Gives the numbers of the steps that are run, of so many: `range`, or `run.steps`, which leaves some out."""
+
 WARM = 2
 """Instances that are run first."""
 _PART = 4

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from offloadrt.papers.stdpar.programs.babelstream import BabelStream
 from offloadrt.papers.stdpar.programs.cloverleaf import CloverLeaf
-from offloadrt.papers.stdpar.programs.frame import KEPT, Application, ApplicationOutcome, Steps, Stopwatch, variant
+from offloadrt.papers.stdpar.programs.frame import KEPT, Application, ApplicationOutcome, Stopwatch, variant
 from offloadrt.papers.stdpar.programs.lulesh import Lulesh
 from offloadrt.papers.stdpar.programs.minibude import MiniBude
 from offloadrt.papers.stdpar.programs.tealeaf import TeaLeaf
@@ -28,7 +28,6 @@ __all__ = [
     "CloverLeaf",
     "Lulesh",
     "MiniBude",
-    "Steps",
     "Stopwatch",
     "TeaLeaf",
     "variant",

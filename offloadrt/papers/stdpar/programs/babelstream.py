@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Steps, Timed
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed
+from offloadrt.study.running.phases import StepNumbers
 
 Doubles = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ class BabelStream:
     n: int = 1 << 25
     steps: int = 100
     phantom: bool = True
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Allocate, initialise on the device, iterate, and read the arrays. Rates are in bytes per second."""
@@ -85,7 +86,7 @@ class BabelStream:
         seconds: dict[str, list[float]] = {name: [] for name in calls}
         await t.wait()
         async with timed():
-            for _ in self.each(self.steps):
+            for _ in self.step_numbers(self.steps):
                 for name, call in calls.items():
                     begin = t.sim.now
                     async with t.function():

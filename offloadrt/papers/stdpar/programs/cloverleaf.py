@@ -18,7 +18,8 @@ from offloadrt.papers.cloverleaf import halo
 from offloadrt.papers.cloverleaf import lagrangian as lag
 from offloadrt.papers.cloverleaf.advection import SWEEPS, AxisKernels
 from offloadrt.papers.stdpar.programs import cloverleaf_kernels as kernels
-from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Steps, Timed, host_array, loads
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, host_array, loads
+from offloadrt.study.running.phases import StepNumbers
 
 FIRST_TIME_STEP: Final = 0.04
 LONGEST_TIME_STEP: Final = 0.04
@@ -45,7 +46,7 @@ class CloverLeaf:
     rows: int | None = None
     edge: tuple[float, float] = EDGE
     phantom: bool = True
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Set the grid up, and step. The kinetic energy is what the benchmark checks."""
@@ -53,7 +54,7 @@ class CloverLeaf:
         await chunk.initialise(t)
         await t.wait()
         async with timed():
-            for step in self.each(self.steps):
+            for step in self.step_numbers(self.steps):
                 await chunk.step(t, along_x_first=step % 2 == 0)
             energy = await chunk.field_summary(t)
         density, internal = [await t.read(chunk.fields[name]) for name in ("density0", "energy0")]

@@ -8,7 +8,7 @@ rest.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Protocol
 
@@ -22,9 +22,6 @@ from offloadrt.study import Run
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]
 """``async with timed():`` around what the application's authors time."""
-
-Steps = Callable[[int], Iterable[int]]
-"""Gives the numbers of the steps that are run, of so many: ``range``, or fewer in a run with windows."""
 
 _REASONS = {
     Reason.ACCESS: "kept_access",

@@ -18,13 +18,13 @@ from offloadrt.papers.stdpar.programs import lulesh_kernels as kernels
 from offloadrt.papers.stdpar.programs import lulesh_material as material
 from offloadrt.papers.stdpar.programs.frame import (
     ApplicationOutcome,
-    Steps,
     Timed,
     captured_by_reference,
     sequential_loop,
 )
 from offloadrt.papers.stdpar.programs.lulesh_domain import LAST_TIME, REGIONS, Domain, Mesh
 from offloadrt.papers.stdpar.programs.lulesh_eos import evaluate
+from offloadrt.study.running.phases import StepNumbers
 
 p: Final = std.par_unseq
 U_CUT: Final = 1e-7
@@ -47,7 +47,7 @@ class Lulesh:
     steps: int = 100
     phantom: bool = True
     seed: int = 0
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Construct the domain on the host, and step. Raises VolumeError, and CompilationRefused under icpx."""
@@ -57,7 +57,7 @@ class Lulesh:
         cycle, ran, begin = 0, 0, 0.0
         async with timed():
             begin = t.sim.now
-            for step in self.each(self.steps):
+            for step in self.step_numbers(self.steps):
                 if not self.phantom and domain.time >= LAST_TIME:
                     break
                 await time_increment(t, domain, step)

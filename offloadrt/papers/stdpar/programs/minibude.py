@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Steps, Timed
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed
+from offloadrt.study.running.phases import StepNumbers
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -110,7 +111,7 @@ class MiniBude:
     protein: int = PROTEIN
     ligand: int = LIGAND
     seed: int = 0
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Copy the input to the heap, iterate, and read the energies."""
@@ -124,7 +125,7 @@ class MiniBude:
         for _ in range(WARM_UP):
             await self.iterate(t, *arrays, energies)
         async with timed():
-            for _ in self.each(self.steps):
+            for _ in self.step_numbers(self.steps):
                 await self.iterate(t, *arrays, energies)
         computed = await t.read(energies)
         for array in (*arrays, energies):

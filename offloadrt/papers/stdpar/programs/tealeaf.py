@@ -14,7 +14,8 @@ import attrs
 
 from offloadrt.models import stdpar as std
 from offloadrt.papers.stdpar.programs import tealeaf_kernels as kernels
-from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Steps, Timed, host_array, loads, stores
+from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, host_array, loads, stores
+from offloadrt.study.running.phases import StepNumbers
 
 HALO: Final = 2
 LENGTH: Final = 10.0
@@ -45,7 +46,7 @@ class TeaLeaf:
     cells: int = 4000
     steps: int = 200
     phantom: bool = True
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     async def run(self, t: std.HostThread, timed: Timed) -> ApplicationOutcome:
         """Set the grid up, and solve. The total temperature is what the benchmark checks."""
@@ -129,7 +130,7 @@ class _State:
         async with t.function():
             await t.for_each(p, kernels.copy_interior, f["u"], f["u0"], n, HALO)
         iterations = 0
-        for number in self.program.each(self.program.steps):
+        for number in self.program.step_numbers(self.program.steps):
             rro = await self.cg_iteration(t, number, rro)
             await self.halos(t, 1, "u", "p")
             iterations = number + 1

@@ -82,7 +82,7 @@ class Inputs:
             map_items,
         )
 
-    def accesses_of(self, kind: KernelKind, size: Size, walkers: int, default_teams: int | None) -> float:
+    def accesses_of(self, kind: KernelKind, size: Size, walkers: int, default_teams: int) -> float:
         """Return a team's accesses that wait for one another: the serial part, two per round of its inner loop.
 
         It makes all of them as often as it takes an iteration of `distribute`.

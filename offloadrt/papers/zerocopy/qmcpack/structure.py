@@ -71,20 +71,20 @@ class KernelKind:
         elements = self.loop(size) * (size.orbitals if self.square else 1) * self.points
         return self.flops * elements, self.bytes * elements
 
-    def teams(self, size: Size, walkers: int, default_teams: int | None) -> int:
+    def teams(self, size: Size, walkers: int, default_teams: int) -> int:
         """Return the teams of a launch over `walkers` walkers.
 
-        default_teams: how many the runtime starts at most where the directive does not say; None: no limit.
+        default_teams: how many the runtime starts at most where the directive does not say.
         """
         wanted = self._distributed(size, walkers)
-        return max(1, wanted if self.num_teams or default_teams is None else min(wanted, default_teams))
+        return max(1, wanted if self.num_teams else min(wanted, default_teams))
 
     def rounds(self, size: Size) -> int:
         """Return the rounds that a team's threads make over its part of the inner loop."""
         part = {"chunks": min(self.loop(size), TEAM_CHUNK), "elements": 1}.get(self.distribute, self.loop(size))
         return -(-part // THREADS_PER_TEAM)
 
-    def turns(self, size: Size, walkers: int, default_teams: int | None) -> int:
+    def turns(self, size: Size, walkers: int, default_teams: int) -> int:
         """Return how many iterations of `distribute` a team does one after the other, each from the beginning.
 
         Threads that take single elements go on to their next ones without the others: to begin once is enough.

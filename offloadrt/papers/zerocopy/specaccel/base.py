@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -11,9 +11,9 @@ from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, MAX_TEAMS, THREADS
 from offloadrt.study.input_range import InputRange
+from offloadrt.study.running.phases import StepNumbers
 
 Assumed = dict[str, float | int]
-Steps = Callable[[int], Iterable[int]]
 Forget = Callable[[omp.HostArray], None]
 """Called with an array; drops the device's translation of its pages."""
 
@@ -27,7 +27,7 @@ class Ends:
     kernel_work: str = "mean"
     fraction: float = 1.0
     """The part of the run length that is run."""
-    each: Steps = range
+    step_numbers: StepNumbers = range
     """Gives the numbers of the iterations that are run, of so many."""
 
     def size(self, of: InputRange) -> int:

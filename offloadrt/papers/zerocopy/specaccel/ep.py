@@ -6,8 +6,9 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, Steps, array, sweep
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
 from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, EP_ARRAY, EP_EFFICIENCY, EP_FLOPS, EP_PAIRS, THREADS
+from offloadrt.study.running.phases import StepNumbers
 
 PAIR_BYTES = 2 * DOUBLE
 
@@ -21,14 +22,14 @@ class Ep:
     flops: float
     """Flops for each pair."""
     efficiency: float
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     @classmethod
     def of(cls, ends: Ends) -> Ep:
         """Take the ranges at these ends."""
         nbytes = ends.size(EP_ARRAY)
         chunks = max(1, ends.length(EP_PAIRS) // (nbytes // PAIR_BYTES))
-        return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY), ends.each)
+        return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
         """Run the whole code."""
@@ -46,7 +47,7 @@ class Ep:
         make, tally = sweep(t, kernel("make numbers"), pairs, numbers), sweep(t, kernel("tally"), pairs, numbers)
         async with t.target_data(omp.map(alloc=numbers)):
             await t.run(initialise)
-            for _ in self.each(self.chunks):
+            for _ in self.step_numbers(self.chunks):
                 await t.run(make)
                 await t.run(tally)
 

@@ -11,8 +11,9 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, Steps, array, sweep
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
 from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, LBM_LATTICE, LBM_STEPS, LBM_TRAFFIC, THREADS
+from offloadrt.study.running.phases import StepNumbers
 
 CELL_BYTES = 20 * DOUBLE
 """The bytes of a cell: 19 densities and a flag."""
@@ -28,12 +29,12 @@ class Lbm:
     steps: int
     traffic: float
     """Bytes that a step moves for each cell."""
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     @classmethod
     def of(cls, ends: Ends) -> Lbm:
         """Take the ranges at these ends."""
-        return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC), ends.each)
+        return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
         """Run the whole code."""
@@ -45,7 +46,7 @@ class Lbm:
         cells = self.lattice // CELL_BYTES
         steps = (sweep(t, kernel, cells, source, target), sweep(t, kernel, cells, target, source))
         async with t.target_data(omp.map(to=[source, target])):
-            for step in self.each(self.steps):
+            for step in self.step_numbers(self.steps):
                 await t.run(steps[step % 2])
 
     def assumed(self) -> Assumed:

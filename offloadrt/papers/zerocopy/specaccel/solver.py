@@ -12,7 +12,7 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, Forget, Steps, array, sweep
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, Forget, array, sweep
 from offloadrt.papers.zerocopy.specaccel.inputs import (
     BT_CALLS,
     BT_CELLS,
@@ -22,6 +22,7 @@ from offloadrt.papers.zerocopy.specaccel.inputs import (
     SP_CALLS,
     THREADS,
 )
+from offloadrt.study.running.phases import StepNumbers
 
 UNKNOWNS = 5
 FIELD_BYTES = UNKNOWNS * DOUBLE
@@ -51,7 +52,7 @@ class Solver:
     sweeps: tuple[CellSweep, ...]
     forget: Forget | None = None
     """What happens to each stack array when the function returns; nothing, unless an ablation asks for it."""
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     async def run(self, t: omp.HostThread) -> None:
         """Run the whole code: the fields are mapped around all calls."""
@@ -64,7 +65,7 @@ class Solver:
         kernels = [self._kernel(t, part, stack, (state, right)) for part in self.sweeps]
         frame = t.target_data(omp.map(alloc=list(stack.values())))
         async with t.target_data(omp.map(tofrom=state), omp.map(alloc=right)):
-            for _ in self.each(self.calls):
+            for _ in self.step_numbers(self.calls):
                 async with frame:
                     for kernel in kernels:
                         await t.run(kernel)
@@ -116,7 +117,7 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
     # Each array costs 10 flops and 80 bytes per cell. At an eighth of a flop per byte memory bounds these kernels by a
     # wide margin, so that the number of flops needs no better estimate.
     sweeps = tuple(CellSweep(name, uses, 10.0 * len(uses), 2.0 * FIELD_BYTES * len(uses)) for name, uses in used)
-    return Solver("spC", cells, ends.length(SP_CALLS), stack, sweeps, forget, ends.each)
+    return Solver("spC", cells, ends.length(SP_CALLS), stack, sweeps, forget, ends.step_numbers)
 
 
 def bt(ends: Ends, forget: Forget | None = None) -> Solver:
@@ -143,4 +144,4 @@ def bt(ends: Ends, forget: Forget | None = None) -> Solver:
         CellSweep("invert last blocks", ("blocks",), inversion / 2, 2 * block + 2 * FIELD_BYTES, lines=True),
         CellSweep("substitute", ("blocks",), row, stride * block + 2 * FIELD_BYTES),
     )
-    return Solver("bt", ends.size(BT_CELLS), ends.length(BT_CALLS), stack, sweeps, forget, ends.each)
+    return Solver("bt", ends.size(BT_CELLS), ends.length(BT_CALLS), stack, sweeps, forget, ends.step_numbers)

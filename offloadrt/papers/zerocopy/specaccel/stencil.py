@@ -9,8 +9,9 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, Steps, array, sweep
+from offloadrt.papers.zerocopy.specaccel.base import Assumed, Ends, array, sweep
 from offloadrt.papers.zerocopy.specaccel.inputs import DOUBLE, STENCIL_GRID, STENCIL_ITERATIONS, THREADS
+from offloadrt.study.running.phases import StepNumbers
 
 INITIALISE = Kernel("initialise", bytes_per_iteration=DOUBLE, threads_per_team=THREADS)
 # A point's neighbours are taken to come from caches, so that one load and one store go to memory. That holds while
@@ -25,12 +26,12 @@ class Stencil:
 
     grid: int
     iterations: int
-    each: Steps = range
+    step_numbers: StepNumbers = range
 
     @classmethod
     def of(cls, ends: Ends) -> Stencil:
         """Take the ranges at these ends."""
-        return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS), ends.each)
+        return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
         """Run the whole code."""
@@ -40,7 +41,7 @@ class Stencil:
         sweeps = (sweep(t, JACOBI, points, old, new), sweep(t, JACOBI, points, new, old))
         async with t.target_data(omp.map(tofrom=old), omp.map(alloc=new)):
             await t.run(initialise)
-            for iteration in self.each(self.iterations):
+            for iteration in self.step_numbers(self.iterations):
                 await t.run(sweeps[iteration % 2])
 
     def assumed(self) -> Assumed:
