@@ -4,7 +4,7 @@ Threads that begin together do the same things at the same time, and wait more f
 differences between their instances grow until each thread is somewhere else in its instance. How long that takes does
 not show in the instances' times, which stay the same at first; it shows in how far apart the threads are. The measure
 is the order parameter of coupled oscillators (Kuramoto, 1975): 1 for threads in step, near 0 for threads anywhere.
-Once they are out of step, the instances' times must have stopped to change.
+Once they are out of step, the instances' times must have stopped changing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MIXED: Final = 0.7
 _TOGETHER: Final = 0.1
 """Instances by which threads may be apart at a loop's end and count as in step all the time."""
 _UNEVEN: Final = 0.75
-"""A thread whose instances are uneven with another's does less than this part of what the other does."""
+"""Threads are uneven when one has done less than this part of the instances that another has done."""
 _STEADY: Final = 0.01
 """Part by which instances may differ from those just before and count as steady."""
 
