@@ -93,6 +93,11 @@ class FairShare:
         self._halts = 0
         self._arrivals = 0
 
+    @property
+    def serves(self) -> bool:
+        """Return whether some user gets anything now."""
+        return self._used > 0.0
+
     def rate(self, ticket: Ticket) -> float:
         """Return the units per second that a user gets now."""
         return ticket.group.rate

@@ -102,6 +102,15 @@ def test_a_context_without_work_gives_its_slice_up():
     assert ends == pytest.approx([LATENCY + 0.1e-3, LATENCY + 0.1e-3 + SWITCH + 0.1e-3], rel=1e-9)
 
 
+def test_the_device_is_not_busy_while_the_slice_is_of_a_context_whose_kernel_has_not_begun():
+    shared = Shared(2)
+    # The last kernel is launched when the one before it ends, and begins 5 us later, in the slice that this one has.
+    shared.run((0, 1e-3), (1, 1e-4), (1, 1e-4, 1.2e-3))
+    statistics = shared.device.compute.statistics()
+    assert statistics.busy_s == pytest.approx(1.2e-3, rel=1e-9)
+    assert statistics.halted_s == pytest.approx(2 * SWITCH + LATENCY, rel=1e-9)
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=8))
 @examples(20)
 def test_no_work_is_lost_and_contexts_get_equal_slices(jobs):

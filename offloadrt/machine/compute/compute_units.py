@@ -382,10 +382,10 @@ class ComputeUnits:
         if self._resident:
             self._share.advance(now)
         # A device that is suspended without a kernel is idle, not halted: nothing is held up.
-        if (self._suspends or self._contexts.none_runs) and (self._resident or self._stalled):
-            self._tally.halted_s += dt
-        elif self._resident:
+        if self._share.serves:
             self._tally.busy_s += dt
+        elif self._resident or (self._stalled and (self._suspends or self._contexts.none_runs)):
+            self._tally.halted_s += dt
         elif self._stalled:
             self._tally.stalled_s += dt
         if self._drains:
