@@ -43,8 +43,7 @@ class Checker:
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
         self._finished = False
-        self._cut = False
-        """Whether the program was ended before its end (`ProgramCut`)."""
+        self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
         """Whether the program is Python; a recording names its lines (`SourceNamed`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
