@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Device, Machine, MachineSpec
+from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.machine.injection.fault import BadFault
 from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.injection.plan import FaultPlan
@@ -242,6 +243,8 @@ class Run:
     """The option of that name of an OpenMP program: what a map means."""
     allocator = _Option[str | MakeAllocator]()
     """The option of that name of an OpenMP program: how device blocks are obtained."""
+    table_policy = _Option[str | LockPolicy | None]()
+    """The option of that name of an OpenMP program: who enters the device table next."""
 
     @property
     def program(self) -> OffloadProgram[Any]:
