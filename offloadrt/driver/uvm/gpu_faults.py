@@ -163,7 +163,9 @@ class GpuFaults:
         costs, in_place = self._costs, self._blocks.system_costs
         cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
+            stretches = (host_mapped & ~(host_mapped << 1)).bit_count()
             cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)
+            cost += costs.unmap_range * (stretches - 1)
         if block.system and in_place is not None:
             cost += in_place.first_touch * (brought & block.system & ~block.populated).bit_count()
         return cost

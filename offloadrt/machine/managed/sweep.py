@@ -22,7 +22,7 @@ import numpy as np
 
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.block import Picks
-from offloadrt.machine.managed.page_sets import PageSets, how_many, joined, merged
+from offloadrt.machine.managed.page_sets import PageSets, how_many, in_turns, joined, merged
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.random_hits import RandomHits
 from offloadrt.machine.managed.translations import LOCAL, REMOTE, Translations
@@ -60,6 +60,8 @@ class ManagedSweep:
     """Where the present step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
     """Pages that it has raised faults for, by block."""
+    side_by_side: PageSets = ()
+    """The same in the order in which SMs report them, where these are in different parts of an array."""
     stored: dict[int, int] = attrs.field(factory=dict)
     """Those of them that stores have met, by block; noted only where stores are told apart from loads."""
     entries: int = 0
@@ -137,7 +139,7 @@ class ManagedSweep:
             if (hits := self.hits[place]) is not None:
                 more = hits.met(self.at, self.end, pages, rng) if access.level == level else ()
             elif self.order is not None:
-                more = self._missing_of(pages, place, self._ranges(pages, place, self.order, self.at, level))
+                more = self._missing_of(pages, place, self.order, level)
             else:
                 low, high = self._pages(pages, access, self.at, self.end)
                 more = pages.unmapped(low, high, self.picks[place], stores=access.stores)
@@ -287,7 +289,7 @@ class ManagedSweep:
             return []
         if access.level and access.reads == ():
             if level == 0:
-                cells = [] if order.begins(window) else order.cells(window - 1)
+                cells = [] if order.begins(window) else order.cells(order.before(window))
             else:
                 cells = order.cells(window) if order.ends(window) and level == access.level else []
         else:
@@ -298,13 +300,19 @@ class ManagedSweep:
             for low, high in cells
         ]
 
-    def _missing_of(self, pages: ManagedPages, place: int, ranges: list[tuple[int, int]]) -> PageSets:
-        """Return the pages of some ranges, ascending, that have no translation."""
-        found: dict[int, int] = {}
-        for low, high in ranges:
-            for index, those in pages.unmapped(low, high, self.picks[place], stores=self.accesses[place].stores):
-                found[index] = found.get(index, 0) | those
-        return [*found.items()]
+    def _missing_of(self, pages: ManagedPages, place: int, order: WindowOrder, level: int) -> PageSets:
+        """Return the pages that an access of the window needs at a level and that have no translation."""
+        picks, stores = self.picks[place], self.accesses[place].stores
+        parts = [
+            pages.unmapped(low, high, picks, stores=stores)
+            for low, high in self._ranges(pages, place, order, self.at, level)
+        ]
+        if order.sms is None:
+            return [*merged([one for part in parts for one in part]).items()]
+        missing: PageSets = ()
+        for first in range(0, len(parts), order.sms):  # each SM comes to its next block when it has been through one
+            missing = joined(missing, in_turns(parts[first : first + order.sms]))
+        return missing
 
     def _ordered_up_to(self, pages: ManagedPages, place: int, order: WindowOrder, first: int, last: int) -> int:
         """Find the first window of [first, last) in which an access misses a page; ``last``: there is none."""
