@@ -21,8 +21,6 @@ class GpuFaults:
         self._costs = blocks.costs
         self._counters = blocks.counters
         self._thrashing = thrashing
-        self._big = max(self._costs.big_page // self._pages.page_size, 1)
-        """Pages that a fault brings at least."""
 
     async def serve(
         self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
@@ -149,7 +147,7 @@ class GpuFaults:
         if not costs.prefetch_tree:
             return wanted
         per_block, threshold = self._pages.per_block, costs.threshold
-        brought = with_prefetched(resident, wanted, block.valid, per_block, self._big, threshold, thrashes)
+        brought = with_prefetched(resident, wanted, block.valid, per_block, self._blocks.big_pages, threshold, thrashes)
         stays = resident | block.remote
         # A page that is to stay on the host comes only for a fault of its own.
         if block.prefers_host:

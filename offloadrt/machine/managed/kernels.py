@@ -100,18 +100,18 @@ class ManagedKernels:
         windows = windows if order is None else order.windows
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(later, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
+        used = -(-min(compute.sms, teams) // self.spec.sharers)
         resident.sweep = ManagedSweep.of(
             resident.packet.accesses,
             windows,
             longest,
             1 if order is not None else max(1, int(ahead)),
+            self.spec.outstanding * used,
+            [self._reports(access, launch) for access in resident.packet.accesses],
             self.pages,
             self.sim.rng,
             order,
         )
-        used = -(-min(compute.sms, teams) // self.spec.sharers)
-        resident.sweep.outstanding = self.spec.outstanding * used
-        resident.sweep.reports = [self._reports(access, launch) for access in resident.packet.accesses]
         self._step(resident, resident.sweep)
 
     def _reports(self, access: ManagedAccess, launch: Launch) -> float:
@@ -119,8 +119,8 @@ class ManagedKernels:
         if access.scattered or not access.nbytes:
             return 1.0
         width = launch.threads if launch.tile is None else launch.tile.width
-        blocks = self.spec.reported * launch.iterations // max(access.nbytes * width, 1)
-        return min(max(blocks, 1), launch.teams, self.spec.reports)
+        thread_blocks = self.spec.reported * launch.iterations // max(access.nbytes * width, 1)
+        return min(max(thread_blocks, 1), launch.teams, self.spec.reports)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
         """Let a kernel go on that has done a step; returns False when it was its last."""
@@ -241,14 +241,14 @@ class ManagedKernels:
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """Send over the link what a step reads and writes in host memory meanwhile."""
         moved: dict[int, list[float]] = {}
-        for access, device, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
+        for place, device, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
             over = moved.setdefault(device, [0.0, 0.0])
             over[0] += read
             over[1] += written
             if self.access_counters is not None and device == HOST:
-                reached = sweep.host_pages(self.pages, access)
+                reached = sweep.host_pages(self.pages, place)
                 self.access_counters.begin(resident.packet.number, reached, read + written)
-            self.pages.usage_at(access.begin).remote_bytes += read + written
+            self.pages.usage_at(sweep.accesses[place].begin).remote_bytes += read + written
         for device, both in moved.items():
             for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
                 if nbytes:

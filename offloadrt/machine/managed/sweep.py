@@ -48,6 +48,10 @@ class ManagedSweep:
     """The levels of its accesses, ascending; 0 (the first accesses) is always one of them."""
     at_level: dict[int, list[int]]
     """The places of the accesses of each level."""
+    outstanding: int
+    """The most entries that the uTLBs of its SMs hold back at a time."""
+    reports: list[float]
+    """For each access how often the GPU reports each place that it misses."""
     ahead: int = 1
     """How many windows have as many teams that go beyond their first accesses as are resident."""
     at: int = 0
@@ -72,10 +76,6 @@ class ManagedSweep:
     """For each access at random when it next meets a page that is missing; None for one that is swept."""
     picks: list[Picks | None] = attrs.field(factory=list)
     """For each access the pages that it picks; None for all of them."""
-    outstanding: int = 0
-    """The most entries that the uTLBs of its SMs hold back at a time."""
-    reports: list[float] = attrs.field(factory=list)
-    """For each access how often the GPU reports each place that it misses."""
     order: WindowOrder | None = None
     """The order in which thread blocks come to the iterations; None: that of the iterations."""
 
@@ -86,6 +86,8 @@ class ManagedSweep:
         windows: int,
         step_windows: int,
         ahead: int,
+        outstanding: int,
+        reports: list[float],
         pages: ManagedPages,
         rng: np.random.Generator,
         order: WindowOrder | None = None,
@@ -96,7 +98,7 @@ class ManagedSweep:
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
             for level in levels
         }
-        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, order=order)
+        sweep = cls(accesses, windows, step_windows, levels, at_level, outstanding, reports, ahead, order=order)
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.hits = [
             _hits(access, windows, pages.table_for(access.stores), sweep._all(pages, access))
@@ -219,21 +221,25 @@ class ManagedSweep:
                 return True
         return False
 
-    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[ManagedAccess, int, float, float]]:
-        """Yield (access, device, bytes read, bytes written) of the present step over each link, in whole sectors.
+    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[int, int, float, float]]:
+        """Yield (place of an access, device, bytes read, bytes written) of the present step, in whole sectors.
 
-        The device is the one whose memory it is; ``HOST`` for the host's.
+        The device is the one whose memory the access reaches over a link; ``HOST`` for the host's.
         """
-        for access, picks in zip(self.accesses, self.picks, strict=True):
-            for device, part in self._remote_parts(pages, access, picks) if access.nbytes else ():
+        for place, access in enumerate(self.accesses):
+            for device, part in self._remote_parts(pages, access, self.picks[place]) if access.nbytes else ():
                 reads, writes = (access.moved(places, sector) for places in (access.reads, access.writes))
-                yield access, device, part * reads, part * writes
+                yield place, device, part * reads, part * writes
 
-    def host_pages(self, pages: ManagedPages, access: ManagedAccess) -> PageSets:
-        """Return the pages of system-allocated memory that the present step may reach over the link to the host."""
+    def host_pages(self, pages: ManagedPages, place: int) -> PageSets:
+        """Return the pages of system-allocated memory that an access may reach over the link to the host in this step.
+
+        place: of the access among the kernel's
+        """
+        access, picks = self.accesses[place], self.picks[place]
         everywhere = access.scattered or self.order is not None
         low, high = self._all(pages, access) if everywhere else self._pages(pages, access, self.at, self.until)
-        picks, first = self.picks[self.accesses.index(access)], low // pages.per_block
+        first = low // pages.per_block
         found: list[tuple[int, int]] = []
         for index in range(first, -(-high // pages.per_block)):
             block, base = pages.block(index), index * pages.per_block
