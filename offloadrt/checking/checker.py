@@ -43,6 +43,7 @@ class Checker:
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
         self._finished = False
+        self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
         """Whether the program is Python; a recording names its lines (`SourceNamed`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -82,14 +83,14 @@ class Checker:
 
         ended: the program came to its end; of one that an error ended nothing is left over.
         """
-        if ended and not self._finished:
+        if ended and not self._finished and not self._cut:
             self._finished = True
             self._mappings.finish(self._memories.leaked)
             self._tasks.finish()
         return self._found.all()
 
     def _program_cut(self, event: ev.ProgramCut) -> None:
-        self._finished = True
+        self._cut = True
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
         """Return what was done for nothing, once, after `finish`, the most time first.
@@ -97,7 +98,7 @@ class Checker:
         Of data that a mistake is about nothing is certain, so nothing is returned.
         """
         doubtful = {mistake.subject.partition(" on ")[0] for mistake in self._found.all()}
-        return [waste for waste in self._wastes.finish(costs, ended) if waste.subject not in doubtful]
+        return [waste for waste in self._wastes.finish(costs, ended and not self._cut) if waste.subject not in doubtful]
 
     @property
     def unknown_kernels(self) -> list[str]:

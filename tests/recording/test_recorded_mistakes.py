@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from raw_program import KERNEL, PARAM, TO, RawProgram
+from raw_program import BEGIN, END, KERNEL, PARAM, TO, RawProgram
 from recorded_programs import PROGRAMS, built
 
 from offloadrt.checking.mistakes import Mistake
 from offloadrt.recording.format import convert
 from offloadrt.recording.recorder import Wishes, record
 from offloadrt.study.points import Options
-from offloadrt.study.running.checked import check
+from offloadrt.study.running.checked import CheckReport, check
 from offloadrt.study.scripts import registry
 
 LINES = (PROGRAMS / "mistakes.c").read_text(encoding="utf-8").splitlines()
@@ -40,10 +40,15 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     return run
 
 
-def said_of(recording: Path) -> list[Mistake]:
+def said_of(recording: Path) -> tuple[Mistake, ...]:
     """Return what a check says of a recording."""
+    return report_of(recording).mistakes
+
+
+def report_of(recording: Path) -> CheckReport:
+    """Return all that a check says of a recording."""
     scenario = registry.find(str(recording))
-    return check(scenario, scenario.bind({}), Options()).mistakes
+    return check(scenario, scenario.bind({}), Options())
 
 
 def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Path) -> None:
@@ -55,6 +60,20 @@ def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Pa
         program.directive(KERNEL, (block, 4, TO | PARAM), cost=cost)
     program.directive(KERNEL, (block, 16, TO | PARAM), cost={})
     assert not said_of(program.recorded(tmp_path))
+
+
+@pytest.mark.parametrize(("crashes", "left"), [(False, ["missing unmap"]), (True, [])])
+def test_what_a_program_has_left_over_counts_only_at_its_end(tmp_path: Path, crashes: bool, left: list[str]) -> None:
+    """Nobody knows what a program that crashed would have unmapped or used; what it had unmapped was for nothing."""
+    program = RawProgram()
+    for line, block in enumerate((0x10000, 0x20000), 1):
+        program.directive(BEGIN, (block, 4096, TO), line=line)
+    program.directive(END, (0x20000, 4096, 0), line=3)
+    if crashes:
+        program.rare = [line for line in program.rare if line["k"] != "end"]
+    report = report_of(program.recorded(tmp_path))
+    assert [one.kind for one in report.mistakes] == left
+    assert {one.subject for one in report.wastes} == {"a20000"}
 
 
 @pytest.mark.parametrize(
