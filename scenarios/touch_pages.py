@@ -16,13 +16,16 @@ LISTED_AS = "single mechanisms"
 async def touch_pages(
     run: Run,
     nbytes: Annotated[int, Range(1, 1 << 40)] = 1 << 26,
+    block: Annotated[int, Range(1, 1024)] = 64,
     rules: FaultRules = AS_PROFILED,
 ) -> dict[str, Value]:
     """One kernel that touches each 4 KiB page of an array that the host has written.
 
     Parameters:
         nbytes: of the array
+        block: threads of a thread block; 64 is what the program of the UVM measurements on a Titan V has unless it is
+            built otherwise (tallendev/uvm-eval, linear/page.cu)
     """
     loop = rules.loop(run)
-    await run.parallel(lambda t: sweeps.touch_pages(t, loop, nbytes))
+    await run.parallel(lambda t: sweeps.touch_pages(t, loop, nbytes, block))
     return loop.figures()

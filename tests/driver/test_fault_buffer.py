@@ -179,3 +179,35 @@ def test_a_block_leaves_as_many_entries_as_its_utlb_holds_back_and_the_rest_afte
     address = rig.array(BLOCK, touched=True)
     batches = batches_of(rig, (Kernel("warp").launch(1, 32), ManagedAccess(address, 64 * 4096)))
     assert [batch.faults for batch in batches] == [56, 8]
+
+
+def test_blocks_on_different_sms_report_their_pages_side_by_side(uvm):
+    """A page a thread, two blocks of 512 threads on two SMs, each in a block of managed memory of its own."""
+    rig = uvm(ONCE | {"utlb.outstanding_faults": 64, "utlb.sms": 1, "fault.batch_max": 32})
+    address = rig.array(2 * BLOCK, touched=True)
+    launch = Kernel("touch").launch(2, 512, 1024)
+    batches = batches_of(rig, (launch, ManagedAccess(address, 2 * BLOCK)))
+    assert {(batch.pages, batch.blocks) for batch in batches} == {(32, 2)}
+    assert len(batches) == 1024 // 32
+
+
+def test_threads_that_fill_pages_together_report_them_in_order(uvm):
+    """A thread for each 4 bytes: all blocks are in one part of the array at a time."""
+    rig = uvm(ONCE | {"fault.batch_max": 32})
+    address = rig.array(2 * BLOCK, touched=True)
+    launch = Kernel("fill").launch(1024, 1024, 1 << 20)
+    batches = batches_of(rig, (launch, ManagedAccess(address, 2 * BLOCK)))
+    assert {batch.blocks for batch in batches} == {1}
+
+
+def test_what_the_cpu_has_mapped_is_unmapped_stretch_by_stretch(uvm):
+    """Eight pages in a row, or every other page: seven calls of unmap_mapping_range more."""
+
+    def service_s(step):
+        rig = uvm(ONCE | {"block.unmap_range": "2 us"})
+        address = rig.array(BLOCK, touched=True)
+        rig.run(lambda: rig.kernel(ONE, *[ManagedAccess(address + k * step * 4096, 4096) for k in range(8)]))
+        (batch,) = rig.driver.fault_batches()
+        return batch.served - batch.locked
+
+    assert service_s(2) - service_s(1) == pytest.approx(7 * 2e-6)

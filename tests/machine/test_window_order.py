@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel, Launch, Tile
-from offloadrt.machine.managed.window_order import GridStride, Tiled, order_of
+from offloadrt.machine.managed.window_order import GridStride, Residence, Tiled, order_of
 
 FEW = st.integers(1, 12)
 
@@ -28,24 +28,46 @@ def test_blocks_of_two_dimensions_have_each_thread_of_the_grid_once(
         assert order.cells(window) == sorted(order.cells(window))
 
 
-@given(FEW, FEW, FEW, st.integers(1, 600))
-def test_a_grid_stride_has_each_iteration_once(blocks: int, threads: int, resident: int, iterations: int) -> None:
+@given(FEW, FEW, FEW, st.integers(1, 600), FEW, st.one_of(st.none(), FEW))
+def test_a_grid_stride_has_each_iteration_once(
+    blocks: int, threads: int, resident: int, iterations: int, at_a_time: int, sms: int | None
+) -> None:
     rounds = -(-iterations // (blocks * threads))
-    order = GridStride(blocks, threads, -(-blocks // resident), rounds, iterations)
+    order = GridStride(blocks, threads, -(-blocks // resident), rounds, iterations, at_a_time, sms)
     assert cells(order) == list(range(iterations))
-    firsts = [window for window in range(order.windows) if order.begins(window)]
-    assert len(firsts) == order.groups == sum(order.ends(window) for window in range(order.windows))
+    begin, end = ([window for window in range(order.windows) if ask(window)] for ask in (order.begins, order.ends))
+    assert len(begin) == len(end) == order.groups * order.lots
+    for window in set(range(order.windows)) - {*begin}:
+        grid = blocks * threads
+        assert order.cells(window) == [
+            (low + grid, min(high + grid, iterations))
+            for low, high in order.cells(order.before(window))
+            if low + grid < iterations
+        ]
+
+
+@pytest.mark.parametrize(("pages", "lots"), [(4.0, 4), (8.0, 4), (16.0, 2), (1000.0, 1)])
+def test_an_sm_waits_for_the_pages_of_its_oldest_blocks_first(pages: float, lots: int) -> None:
+    """Each of two SMs has four blocks, of which each needs 8 pages."""
+    launch = Launch(Kernel("k"), 8, 16, 128)
+    order = order_of(launch, Residence(sms=2, blocks=4, pages=pages), 0.5, 0.5)
+    assert order is not None
+    firsts = [[low for low, _ in order.cells(window)] for window in range(order.windows)]
+    assert len(firsts) == lots
+    assert [first for window in firsts for first in window] == [*range(0, 128, 16)]
 
 
 @pytest.mark.parametrize(
-    ("strided", "iterations", "tile", "kind"),
+    ("strided", "iterations", "tile", "pages", "kind"),
     [
-        (True, 4096, None, GridStride),
-        (True, 2048, None, type(None)),
-        (False, 4096, None, type(None)),
-        (True, 2048, Tile(16, 16, 4), Tiled),
+        (True, 4096, None, 0.001, GridStride),
+        (True, 2048, None, 0.001, type(None)),
+        (True, 2048, None, 1.0, GridStride),
+        (True, 2048, None, 1.5, type(None)),  # a thread goes from page to page
+        (False, 4096, None, 1.0, type(None)),
+        (True, 2048, Tile(16, 16, 4), 1.0, Tiled),
     ],
 )
-def test_the_order_is_the_launchs(strided: bool, iterations: int, tile: Tile | None, kind: type) -> None:
+def test_the_order_is_the_launchs(strided: bool, iterations: int, tile: Tile | None, pages: float, kind: type) -> None:
     launch = Launch(Kernel("k"), 8, 256, iterations, strided=strided, tile=tile)
-    assert isinstance(order_of(launch, 4), kind)
+    assert isinstance(order_of(launch, Residence(2, 2, 28.0), pages, pages), kind)

@@ -61,6 +61,31 @@ def test_a_stored_report_is_of_the_present_emulator(report: Path) -> None:
     assert stored[1] == digest_of(paper, Options(runtime=paper.runtime), run), anew
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('locks["device table"]', 'locks["driver context"]'),
+        ('busy("device 0 copy engine")', 'busy("device 1 copy engine")'),
+        ('lock == "device table"', 'lock == "driver context"'),
+        ('f"{count + 1} calls of it"', 'f"{count + 2} calls of it"'),
+    ],
+)
+def test_what_a_text_chooses_and_what_is_written_into_it_is_code(one: str, other: str) -> None:
+    assert freshness._of_code(one) != freshness._of_code(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('f"{count} calls of it"', 'f"in {count} calls"'),
+        ('Reading(holds, "it is less")', 'Reading(holds, "it has less")'),
+        ('why = "it is less"', 'why = "it has less"'),
+    ],
+)
+def test_how_a_sentence_is_worded_is_not(one: str, other: str) -> None:
+    assert freshness._of_code(one) == freshness._of_code(other)
+
+
 def small(paper: Paper) -> Paper:
     """The paper with its shortest runs only."""
     return attrs.evolve(paper, sensitivity=paper.sensitivity[:1])

@@ -37,6 +37,8 @@ class BlockRecords:
         self.costs = machine.spec.read(UvmCosts)
         self.system_costs: SystemMemoryCosts | None = None
         """What system-allocated memory costs; None unless the device uses it in place."""
+        self.big_pages = max(self.costs.big_page // self.pages.page_size, 1)
+        """Pages that a fault brings at least, where the driver prefetches."""
         self.counters = UvmCounters()
         self.space = space
         self.locks = space.locks

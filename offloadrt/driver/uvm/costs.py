@@ -65,6 +65,8 @@ class UvmCosts:
     """Work for an entry of a block."""
     unmap: Annotated[float, "block.unmap"]
     """Work on top, at each migration, for a block all of which the CPU has mapped; a part of a block costs its part."""
+    unmap_range: Annotated[float, "block.unmap_range"]
+    """Work on top for each stretch of those pages after the first."""
     dma_map: Annotated[float, "block.dma_map"]
     """Work on top, once, for a block all of which has memory on the host: the copy engines have to reach it."""
     page_copy: Annotated[float, "block.page_copy"]

@@ -161,9 +161,7 @@ class UvmFaultHandler:
             if policy.flushes:
                 if entries - different > costs.duplicates * entries:
                     left += self._in_buffer()
-                dropped -= begun
-                for fault in left:
-                    dropped += fault.entries
+                dropped = sum([fault.entries for fault in left]) - begun  # ``begun`` of them were fetched
                 left, begun = [], 0
             await pay(costs.flush + costs.flush_entry * dropped)
         self.batches.add(

@@ -21,8 +21,6 @@ class GpuFaults:
         self._costs = blocks.costs
         self._counters = blocks.counters
         self._thrashing = thrashing
-        self._big = max(self._costs.big_page // self._pages.page_size, 1)
-        """Pages that a fault brings at least."""
 
     async def serve(
         self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
@@ -149,7 +147,7 @@ class GpuFaults:
         if not costs.prefetch_tree:
             return wanted
         per_block, threshold = self._pages.per_block, costs.threshold
-        brought = with_prefetched(resident, wanted, block.valid, per_block, self._big, threshold, thrashes)
+        brought = with_prefetched(resident, wanted, block.valid, per_block, self._blocks.big_pages, threshold, thrashes)
         stays = resident | block.remote
         # A page that is to stay on the host comes only for a fault of its own.
         if block.prefers_host:
@@ -163,7 +161,9 @@ class GpuFaults:
         costs, in_place = self._costs, self._blocks.system_costs
         cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
+            stretches = (host_mapped & ~(host_mapped << 1)).bit_count()
             cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)
+            cost += costs.unmap_range * (stretches - 1)
         if block.system and in_place is not None:
             cost += in_place.first_touch * (brought & block.system & ~block.populated).bit_count()
         return cost

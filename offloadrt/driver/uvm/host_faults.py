@@ -98,9 +98,9 @@ class HostFaults:
         blocks, thrashing = self._blocks, self._thrashing
         costs, sim, wanted = blocks.costs, blocks.sim, page
         if costs.prefetch_tree:
-            per_block, big = blocks.pages.per_block, max(costs.big_page // blocks.pages.page_size, 1)
+            per_block, big, threshold = blocks.pages.per_block, blocks.big_pages, costs.threshold
             thrashes = thrashing.thrashing(block.index)
-            wanted = with_prefetched(block.on_host, page, block.valid, per_block, big, costs.threshold, thrashes)
+            wanted = with_prefetched(block.on_host, page, block.valid, per_block, big, threshold, thrashes)
         wanted &= block.resident
         await blocks.machine.work(costs.host_fault, "driver")
         await blocks.stop_queues(block, wanted, cause)

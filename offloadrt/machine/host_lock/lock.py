@@ -116,9 +116,6 @@ class HostLock:
         if self.waiting and self._woken is None:
             self.admit()
 
-    def held_by_me(self) -> bool:
-        return self.sim.current in self._holds
-
     # ------------------------------------------------------------------ for whoever decides on the lock
 
     def withdraw(self, request: LockRequest) -> None:

@@ -28,7 +28,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def begin(self) -> int:
-        """First host address that the thread looks up in what the lock guards; 0 where there are no addresses."""
+        """Return the first host address that the thread looks up in what the lock guards; 0 where there is none."""
         return self.asked[1]
 
     @property

@@ -1,6 +1,7 @@
 """Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
 
 A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each).
+SMs report the pages of their blocks side by side.
 A page that many blocks touch has an entry of the fault buffer for each TLB in which the miss is not under way yet
 (``fault.reports``).  While a kernel waits it leaves the SMs to others.  It is replayed when the handler has served a
 batch, whoever asked for that; what it still lacks it reports again, so that the buffer holds duplicates of what the
@@ -22,10 +23,10 @@ from offloadrt.machine.links.remote_port import RemotePort
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.access_counters import AccessCounters
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
-from offloadrt.machine.managed.page_sets import PageSets, begun, how_many, merged, without
+from offloadrt.machine.managed.page_sets import PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import HOST, ManagedSweep
-from offloadrt.machine.managed.window_order import order_of
+from offloadrt.machine.managed.window_order import Residence, order_of
 from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
 from offloadrt.machine.share import Ticket
 from offloadrt.trace import events
@@ -79,35 +80,38 @@ class ManagedKernels:
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
-        compute, launch, total, swept, later = self._kernels.spec, resident.packet.launch, 0, 0, 0
+        compute, launch, total, later = self._kernels.spec, resident.packet.launch, 0, 0
+        swept: list[int] = []
         for access in resident.packet.accesses:
             total += access.nbytes
-            reported = 0 if access.scattered else round(access.nbytes * access.part_of_pages(self.spec.reported))
-            swept += reported
-            later += reported if access.level else 0
+            swept.append(0 if access.scattered else round(access.nbytes * access.part_of_pages(self.spec.reported)))
+            later += swept[-1] if access.level else 0
         # A window has as many threads as are resident at a time, unless these sweep over more pages than the SMs can
         # hold faults back for: then it has fewer.
-        teams = min(launch.teams, compute.sms * compute.limits.resident_teams(launch))
+        on_sm = compute.limits.resident_teams(launch)
+        teams = min(launch.teams, compute.sms * on_sm)
         held_back = self.spec.outstanding * max(1, compute.sms // self.spec.sharers) * self.spec.reported
-        windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-swept // held_back))
-        order = order_of(launch, teams)
-        if order is not None and order.windows * held_back < swept:
+        windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-sum(swept) // held_back))
+        each = self.spec.reported * max(launch.iterations, 1)
+        residence = Residence(compute.sms, on_sm, held_back / self.spec.reported / compute.sms)
+        order = order_of(launch, residence, sum(swept) / each, max(swept, default=0) / each)
+        if order is not None and order.sms is None and order.windows * held_back < sum(swept):
             order = None  # fewer blocks than are resident have pages to wait for: as if in the order of the iterations
         windows = windows if order is None else order.windows
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(later, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)
+        used = -(-min(compute.sms, teams) // self.spec.sharers)
         resident.sweep = ManagedSweep.of(
             resident.packet.accesses,
             windows,
             longest,
             1 if order is not None else max(1, int(ahead)),
+            self.spec.outstanding * used,
+            [self._reports(access, launch) for access in resident.packet.accesses],
             self.pages,
             self.sim.rng,
             order,
         )
-        used = -(-min(compute.sms, teams) // self.spec.sharers)
-        resident.sweep.outstanding = self.spec.outstanding * used
-        resident.sweep.reports = [self._reports(access, launch) for access in resident.packet.accesses]
         self._step(resident, resident.sweep)
 
     def _reports(self, access: ManagedAccess, launch: Launch) -> float:
@@ -115,8 +119,8 @@ class ManagedKernels:
         if access.scattered or not access.nbytes:
             return 1.0
         width = launch.threads if launch.tile is None else launch.tile.width
-        blocks = self.spec.reported * launch.iterations // max(access.nbytes * width, 1)
-        return min(max(blocks, 1), launch.teams, self.spec.reports)
+        thread_blocks = self.spec.reported * launch.iterations // max(access.nbytes * width, 1)
+        return min(max(thread_blocks, 1), launch.teams, self.spec.reports)
 
     def goes_on(self, resident: ResidentKernel) -> bool:
         """Let a kernel go on that has done a step; returns False when it was its last."""
@@ -204,6 +208,10 @@ class ManagedKernels:
         if sweep.needed:
             before = how_many(sweep.needed.items())
             sweep.entries = -(-sweep.entries * how_many(missing) // before)
+            if sweep.side_by_side:
+                missing = among(sweep.side_by_side, dict(missing))
+        elif sweep.order is not None and sweep.order.sms is not None:
+            sweep.side_by_side = missing
         sweep.needed = merged(missing)
         entries = sweep.entries
         if entries > sweep.outstanding:
@@ -233,14 +241,14 @@ class ManagedKernels:
     def _reach(self, resident: ResidentKernel, sweep: ManagedSweep) -> None:
         """Send over the link what a step reads and writes in host memory meanwhile."""
         moved: dict[int, list[float]] = {}
-        for access, device, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
+        for place, device, read, written in sweep.remote_bytes(self.pages, self.spec.sector):
             over = moved.setdefault(device, [0.0, 0.0])
             over[0] += read
             over[1] += written
             if self.access_counters is not None and device == HOST:
-                reached = sweep.host_pages(self.pages, access)
+                reached = sweep.host_pages(self.pages, place)
                 self.access_counters.begin(resident.packet.number, reached, read + written)
-            self.pages.usage_at(access.begin).remote_bytes += read + written
+            self.pages.usage_at(sweep.accesses[place].begin).remote_bytes += read + written
         for device, both in moved.items():
             for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
                 if nbytes:

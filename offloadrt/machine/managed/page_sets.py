@@ -63,6 +63,35 @@ def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[i
     return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
 
 
+def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Return the pages that are among those, in the order of the sets."""
+    return [(index, left) for index, pages in sets if (left := pages & those.get(index, 0))]
+
+
+def in_turns(parts: Iterable[PageSets]) -> list[tuple[int, int]]:
+    """Return the first page of each part, then the second of each, and so on; no page twice.
+
+    >>> in_turns([[(7, 0b1101)], [(7, 0b100000), (8, 1)]])
+    [(7, 33), (7, 4), (8, 1), (7, 8)]
+    """
+    ordered: list[tuple[int, int]] = []
+    seen: dict[int, int] = {}
+    left = [[*reversed(sets)] for sets in parts if sets]
+    while left:
+        turn: dict[int, int] = {}
+        for sets in left:
+            index, pages = sets.pop()
+            first = pages & -pages
+            if pages != first:
+                sets.append((index, pages ^ first))
+            if not seen.get(index, 0) & first:
+                seen[index] = seen.get(index, 0) | first
+                turn[index] = turn.get(index, 0) | first
+        ordered += turn.items()
+        left = [sets for sets in left if sets]
+    return ordered
+
+
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
     """Return the first of some pages, those that ``few`` of their ``entries`` reports have begun with.
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.block import Picks
-from offloadrt.machine.managed.page_sets import PageSets, how_many, joined, merged
+from offloadrt.machine.managed.page_sets import PageSets, how_many, in_turns, joined, merged
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.random_hits import RandomHits
 from offloadrt.machine.managed.translations import LOCAL, REMOTE, Translations
@@ -48,6 +48,10 @@ class ManagedSweep:
     """The levels of its accesses, ascending; 0 (the first accesses) is always one of them."""
     at_level: dict[int, list[int]]
     """The places of the accesses of each level."""
+    outstanding: int
+    """The most entries that the uTLBs of its SMs hold back at a time."""
+    reports: list[float]
+    """For each access how often the GPU reports each place that it misses."""
     ahead: int = 1
     """How many windows have as many teams that go beyond their first accesses as are resident."""
     at: int = 0
@@ -60,6 +64,8 @@ class ManagedSweep:
     """Where the present step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
     """Pages that it has raised faults for, by block."""
+    side_by_side: PageSets = ()
+    """The same in the order in which SMs report them, where these are in different parts of an array."""
     stored: dict[int, int] = attrs.field(factory=dict)
     """Those of them that stores have met, by block; noted only where stores are told apart from loads."""
     entries: int = 0
@@ -70,10 +76,6 @@ class ManagedSweep:
     """For each access at random when it next meets a page that is missing; None for one that is swept."""
     picks: list[Picks | None] = attrs.field(factory=list)
     """For each access the pages that it picks; None for all of them."""
-    outstanding: int = 0
-    """The most entries that the uTLBs of its SMs hold back at a time."""
-    reports: list[float] = attrs.field(factory=list)
-    """For each access how often the GPU reports each place that it misses."""
     order: WindowOrder | None = None
     """The order in which thread blocks come to the iterations; None: that of the iterations."""
 
@@ -84,6 +86,8 @@ class ManagedSweep:
         windows: int,
         step_windows: int,
         ahead: int,
+        outstanding: int,
+        reports: list[float],
         pages: ManagedPages,
         rng: np.random.Generator,
         order: WindowOrder | None = None,
@@ -94,7 +98,7 @@ class ManagedSweep:
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
             for level in levels
         }
-        sweep = cls(accesses, windows, step_windows, levels, at_level, ahead, order=order)
+        sweep = cls(accesses, windows, step_windows, levels, at_level, outstanding, reports, ahead, order=order)
         sweep.picks = [_picks(access, pages, rng) for access in accesses]
         sweep.hits = [
             _hits(access, windows, pages.table_for(access.stores), sweep._all(pages, access))
@@ -137,7 +141,7 @@ class ManagedSweep:
             if (hits := self.hits[place]) is not None:
                 more = hits.met(self.at, self.end, pages, rng) if access.level == level else ()
             elif self.order is not None:
-                more = self._missing_of(pages, place, self._ranges(pages, place, self.order, self.at, level))
+                more = self._missing_of(pages, place, self.order, level)
             else:
                 low, high = self._pages(pages, access, self.at, self.end)
                 more = pages.unmapped(low, high, self.picks[place], stores=access.stores)
@@ -217,21 +221,25 @@ class ManagedSweep:
                 return True
         return False
 
-    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[ManagedAccess, int, float, float]]:
-        """Yield (access, device, bytes read, bytes written) of the present step over each link, in whole sectors.
+    def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[int, int, float, float]]:
+        """Yield (place of an access, device, bytes read, bytes written) of the present step, in whole sectors.
 
-        The device is the one whose memory it is; ``HOST`` for the host's.
+        The device is the one whose memory the access reaches over a link; ``HOST`` for the host's.
         """
-        for access, picks in zip(self.accesses, self.picks, strict=True):
-            for device, part in self._remote_parts(pages, access, picks) if access.nbytes else ():
+        for place, access in enumerate(self.accesses):
+            for device, part in self._remote_parts(pages, access, self.picks[place]) if access.nbytes else ():
                 reads, writes = (access.moved(places, sector) for places in (access.reads, access.writes))
-                yield access, device, part * reads, part * writes
+                yield place, device, part * reads, part * writes
 
-    def host_pages(self, pages: ManagedPages, access: ManagedAccess) -> PageSets:
-        """Return the pages of system-allocated memory that the present step may reach over the link to the host."""
+    def host_pages(self, pages: ManagedPages, place: int) -> PageSets:
+        """Return the pages of system-allocated memory that an access may reach over the link to the host in this step.
+
+        place: of the access among the kernel's
+        """
+        access, picks = self.accesses[place], self.picks[place]
         everywhere = access.scattered or self.order is not None
         low, high = self._all(pages, access) if everywhere else self._pages(pages, access, self.at, self.until)
-        picks, first = self.picks[self.accesses.index(access)], low // pages.per_block
+        first = low // pages.per_block
         found: list[tuple[int, int]] = []
         for index in range(first, -(-high // pages.per_block)):
             block, base = pages.block(index), index * pages.per_block
@@ -287,7 +295,7 @@ class ManagedSweep:
             return []
         if access.level and access.reads == ():
             if level == 0:
-                cells = [] if order.begins(window) else order.cells(window - 1)
+                cells = [] if order.begins(window) else order.cells(order.before(window))
             else:
                 cells = order.cells(window) if order.ends(window) and level == access.level else []
         else:
@@ -298,13 +306,19 @@ class ManagedSweep:
             for low, high in cells
         ]
 
-    def _missing_of(self, pages: ManagedPages, place: int, ranges: list[tuple[int, int]]) -> PageSets:
-        """Return the pages of some ranges, ascending, that have no translation."""
-        found: dict[int, int] = {}
-        for low, high in ranges:
-            for index, those in pages.unmapped(low, high, self.picks[place], stores=self.accesses[place].stores):
-                found[index] = found.get(index, 0) | those
-        return [*found.items()]
+    def _missing_of(self, pages: ManagedPages, place: int, order: WindowOrder, level: int) -> PageSets:
+        """Return the pages that an access of the window needs at a level and that have no translation."""
+        picks, stores = self.picks[place], self.accesses[place].stores
+        parts = [
+            pages.unmapped(low, high, picks, stores=stores)
+            for low, high in self._ranges(pages, place, order, self.at, level)
+        ]
+        if order.sms is None:
+            return [*merged([one for part in parts for one in part]).items()]
+        missing: PageSets = ()
+        for first in range(0, len(parts), order.sms):  # each SM comes to its next block when it has been through one
+            missing = joined(missing, in_turns(parts[first : first + order.sms]))
+        return missing
 
     def _ordered_up_to(self, pages: ManagedPages, place: int, order: WindowOrder, first: int, last: int) -> int:
         """Find the first window of [first, last) in which an access misses a page; ``last``: there is none."""

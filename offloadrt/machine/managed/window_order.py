@@ -1,10 +1,14 @@
 """The order in which a kernel's thread blocks come to its iterations, where it is not that of the iterations.
 
-The blocks that are resident at a time are a *window*.  Each order divides the cells of a kernel (its iterations, or the
-threads of its grid) into windows: ``cells`` gives those of a window as ranges, ascending.
+The blocks that are resident at a time are a *window*, or a part of one where they come to more pages than their SMs can
+wait for.  Each order divides the cells of a kernel (its iterations, or the threads of its grid) into windows: ``cells``
+gives those of a window as ranges, ascending.
 """
 
 from __future__ import annotations
+
+import itertools
+from typing import ClassVar
 
 import attrs
 
@@ -13,7 +17,11 @@ from offloadrt.kernels import Launch
 
 @attrs.frozen
 class GridStride:
-    """Threads that take one iteration of each stretch that the grid covers: blocks stay resident for all ``rounds``."""
+    """Threads that take one iteration of each stretch that the grid covers: blocks stay resident for all ``rounds``.
+
+    The window of a group of resident blocks is divided into ``lots`` where they come to more pages than their SMs can
+    wait for: each SM gets what its oldest blocks ask for first.
+    """
 
     blocks: int
     threads: int
@@ -23,28 +31,46 @@ class GridStride:
     """Iterations of a thread."""
     total: int
     """Cells."""
+    at_a_time: int
+    """Blocks of a lot."""
+    sms: int | None = None
+    """SMs that report their blocks' pages side by side; None where the blocks lie side by side in a page."""
+
+    @property
+    def lots(self) -> int:
+        """Return into how many lots of blocks a group is divided."""
+        return -(-self.blocks // (self.groups * self.at_a_time))
 
     @property
     def windows(self) -> int:
-        """Return how many windows there are: each group has one in each round."""
-        return self.groups * self.rounds
+        """Return how many windows there are: each lot has one in each round."""
+        return self.groups * self.rounds * self.lots
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return the cells of a window."""
-        group, turn = divmod(window, self.rounds)
-        first = turn * self.blocks
-        low, high = (
-            min((first + self.blocks * one // self.groups) * self.threads, self.total) for one in (group, group + 1)
-        )
-        return [(low, high)] if low < high else []
+        """Return the cells of a window; those of each block are a range of their own where SMs report side by side."""
+        rest, lot = divmod(window, self.lots)
+        group, turn = divmod(rest, self.rounds)
+        first, last = (self.blocks * one // self.groups for one in (group, group + 1))
+        first += lot * self.at_a_time
+        blocks = range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
+        edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
+        places = [min(edge * self.threads, self.total) for edge in edges]
+        return [(low, high) for low, high in itertools.pairwise(places) if low < high]
 
     def begins(self, window: int) -> bool:
         """Tell whether the threads of a window begin."""
-        return window % self.rounds == 0
+        return self._turn(window) == 0
 
     def ends(self, window: int) -> bool:
         """Tell whether the threads of a window end."""
-        return (window + 1) % self.rounds == 0
+        return self._turn(window) == self.rounds - 1
+
+    def before(self, window: int) -> int:
+        """Return the window in which the threads of a window were one iteration before."""
+        return window - self.lots
+
+    def _turn(self, window: int) -> int:
+        return window // self.lots % self.rounds
 
 
 @attrs.frozen
@@ -56,6 +82,8 @@ class Tiled:
     height: int
     columns: int
     windows: int
+    sms: ClassVar[None] = None
+    """Its blocks lie side by side in a page."""
 
     @property
     def total(self) -> int:
@@ -82,16 +110,40 @@ class Tiled:
 
     ends = begins
 
+    def before(self, window: int) -> int:
+        """Return the window before; no thread has an iteration there that goes on in this one."""
+        return window - 1
+
 
 WindowOrder = GridStride | Tiled
 
 
-def order_of(launch: Launch, resident: int) -> WindowOrder | None:
-    """Return the order of a launch of which so many blocks are resident; None for that of the iterations."""
-    groups = -(-launch.teams // resident)
+@attrs.frozen
+class Residence:
+    """What the SMs of a device can do for a launch at a time."""
+
+    sms: int
+    blocks: int
+    """Blocks that are resident on an SM."""
+    pages: float
+    """Pages that an SM can wait for."""
+
+
+def order_of(launch: Launch, on: Residence, pages: float, of_one: float) -> WindowOrder | None:
+    """Return the order in which a launch comes to its cells; None for that of the iterations.
+
+    pages: those that an iteration adds of all arrays that are swept
+    of_one: those of the array of which it adds most
+    """
+    groups = -(-launch.teams // (on.sms * on.blocks))
     if launch.tile is not None:
         return Tiled(launch.teams, launch.tile.width, launch.tile.height, launch.tile.columns, groups)
     rounds = -(-launch.iterations // (launch.teams * launch.threads))
-    if launch.strided and rounds > 1:
-        return GridStride(launch.teams, launch.threads, groups, rounds, launch.iterations)
-    return None
+    if rounds > 1 and not launch.strided:
+        return None
+    shape = launch.teams, launch.threads, groups, rounds, launch.iterations
+    if launch.teams > 1 and of_one <= 1.0 < of_one * launch.threads:
+        # Each block comes to several pages of an array: the blocks that run at one time wait for pages far apart.
+        per_sm = min(max(int(on.pages / (pages * launch.threads)), 1), on.blocks)
+        return GridStride(*shape, per_sm * on.sms, on.sms)
+    return GridStride(*shape, -(-launch.teams // groups)) if rounds > 1 else None

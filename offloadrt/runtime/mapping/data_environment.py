@@ -298,7 +298,7 @@ async def target_data_update(
 
 
 def strided_pieces(item: MapItem, specification: bool) -> list[tuple[int, int]]:
-    """Address and size of each contiguous piece of a section with gaps (`targetDataNonContiguous`).
+    """Return address and size of each contiguous piece of a section with gaps (`targetDataNonContiguous`).
 
     LLVM 22 multiplies each lower bound by the stride; of the innermost dimension that is not merged with the next it
     moves the first element only; and it counts from the begin of the array, without leading subscripts.

@@ -48,9 +48,10 @@ def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -
 
 
 def is_based_on(machine: str, base: str) -> bool:
-    """Return whether `machine` is the profile `base`, a copy that kept its name, or a file built on it.
+    """Return whether `machine` is the profile `base`, a copy that kept its name, or a user's file built on it.
 
-    `machine` is a name or a file. Raises UserError when it cannot be read.
+    `machine` is a name or a file. A profile of this package that only takes entries over from `base` is another
+    machine. Raises UserError when it cannot be read.
     """
     load(machine)  # it and all that it is built on can be read
     parent: str | None = machine
@@ -58,7 +59,7 @@ def is_based_on(machine: str, base: str) -> bool:
         header = tomllib.loads(_text(parent))["machine"]
         if base in (parent, header["name"]):
             return True
-        parent = header.get("base")
+        parent = None if parent in machines.available() else header.get("base")
     return False
 
 

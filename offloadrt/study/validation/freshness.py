@@ -59,11 +59,12 @@ def _of_claim(claim: Claim) -> Any:
 def _judging(paper: Paper) -> list[Path]:
     """List the files of the judges, with those that lie beside them: probes, and where the judges look.
 
-    Of what several papers share, in this package, it is the file of the judge alone.
+    Of what several papers share, in this package, it is the file of the judge, and what all judges judge by.
     """
     functions = (judge.function for judge in paper.bench.judges.values())
     of_judges = {Path(inspect.getfile(one.func if isinstance(one, partial) else one)) for one in functions}
-    shared = {file for file in of_judges if file.parent == Path(__file__).parent}
+    here = Path(__file__).parent
+    shared = {file for file in of_judges if file.parent == here} | {here / "measured.py", here / "judging.py"}
     return sorted(shared | {beside for file in of_judges - shared for beside in file.parent.glob("*.py")})
 
 
@@ -71,14 +72,44 @@ def _of_code(source: str) -> str:
     return ast.unparse(_WithoutWords().visit(ast.parse(source)))
 
 
+_TAKES_WORDS = ("Reading", "Judgement", "unless", "append", "join")
+"""Functions whose arguments are sentences."""
+
+
 class _WithoutWords(ast.NodeTransformer):
-    """Leaves out texts with a blank, which are sentences, and those with figures in them."""
+    """Leaves out sentences: texts with a blank, but for those that choose something.
+
+    Such are keys, what is matched or compared, and arguments of functions that take no sentence. Of a text with values
+    in it the values stay.
+    """
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         return ast.Constant("") if isinstance(node.value, str) and " " in node.value else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        return ast.Constant("")
+        values = [value.value for value in node.values if isinstance(value, ast.FormattedValue)]
+        return ast.Tuple([self.visit(value) for value in values])
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        node.value = self.visit(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Attribute | ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            if name not in _TAKES_WORDS:
+                node.func = self.visit(node.func)
+                node.args = [one if isinstance(one, ast.Constant) else self.visit(one) for one in node.args]
+                node.keywords = [self.visit(one) for one in node.keywords]
+                return node
+        self.generic_visit(node)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        return node
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.pattern:
+        return node
 
 
 def _of_run(result: Result) -> Any:

@@ -92,7 +92,8 @@ Hearing: TypeAlias = Asking[Judgement | Reading]
 """What the function of a judge returns when it is called: it asks for runs and says what came out."""
 
 Extent: TypeAlias = Literal["full", "quick", "ends"]
-"""How much a judge runs: everything, enough for a verdict in less time, or what both ends of every range can afford."""
+"""How much a judge runs: everything, enough for a verdict in less time, or so little that each
+end of every range can be judged by it."""
 
 
 @attrs.frozen

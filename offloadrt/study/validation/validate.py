@@ -158,10 +158,9 @@ def validate(
 
     `quick` makes fewer runs; `ranges` does as well, and judges again with each entry that matters changed, and at
     `draws` places of all ranges together. `file` keeps finished runs: the same validation takes them from there.
-    `machine` is
-    the machine that the claims are about (the default), or a file of the user's that is based on it; `runtime` is the
-    one that the paper's programs were built for, or another; `overrides`
-    replaces entries of it, which then stay as they are when `ranges` tries the others.
+    `machine` is the machine that the claims are about (the default), or a file of the user's that is based on it;
+    `runtime` is the one that the paper's programs were built for, or another. `overrides` replaces entries of the
+    machine, which then stay as they are when `ranges` tries the others.
 
     Raises UserError for a machine that the claims say nothing about, and for an override that does not fit; RunFailed
     when a run that a judge asks for fails, unless that is at a place that was drawn: there its claims are not judged.

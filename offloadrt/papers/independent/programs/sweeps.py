@@ -68,10 +68,10 @@ async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int,
     return [source, target]
 
 
-async def touch_pages(t: cuda.HostThread, loop: KernelLoop, nbytes: int) -> None:
-    """Touch every page of an array in order, which this thread has written."""
+async def touch_pages(t: cuda.HostThread, loop: KernelLoop, nbytes: int, block: int) -> None:
+    """Touch every page of an array in order, which this thread has written; a block has so many threads."""
     pages = -(-nbytes // 4096)
     data = await t.malloc_managed("data", pages * PAGE_WORDS, written=True)
     async with loop.timed():
-        await t.launch(touch, data, pages, PAGE_WORDS, grid=-(-pages // BLOCK), block=BLOCK)
+        await t.launch(touch, data, pages, PAGE_WORDS, grid=-(-pages // block), block=block)
         await t.device_synchronize()
