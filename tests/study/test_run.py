@@ -99,3 +99,11 @@ def test_the_machine_is_fixed_once_it_runs() -> None:
 
     with pytest.raises(UserError, match=r"set alloc\.cudaFree: the machine runs already"):
         execute(late)
+
+
+def test_locks_of_entries_are_named_by_device_and_process() -> None:
+    run = Run(machine="a100-node4")
+    run.configure(num_devices=2, num_processes=2)
+    first, second = ({name for name in process.program.locks() if "entry" in name} for process in run.processes)
+    assert first == {"entry locks", "entry locks 1"}
+    assert second == {"entry locks of process 1", "entry locks 1 of process 1"}
