@@ -53,7 +53,7 @@ def judged(program: Program, work: Path, limit: float) -> Answer:
     """Build, record and check a program."""
     made = built(program, work, limit)
     if made.error:
-        return {"error": f"not built: {made.error.replace(f'{made.folder}/', '')}"}
+        return {"error": f"not built: {made.error}"}
     return in_child(4 * limit + 60, made.log, recorded_and_checked, program, made.folder, made.target, limit)
 
 

@@ -225,7 +225,8 @@ def in_child(limit: float, log: Path, work: Any, *arguments: Any) -> Answer:
         except BaseException as error:
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
-            there.send({"error": f"{type(error).__name__}: {error}"})
+            # The log lies in the work folder, whose name says nothing.
+            there.send({"error": f"{type(error).__name__}: {error}".replace(f"{log.parents[1]}/", "")})
             raise
 
     process = context.Process(target=call)
@@ -264,7 +265,8 @@ def built(program: Program, work: Path, limit: float) -> Built:
         path.unlink(missing_ok=True)
     folder = work / "recorded" / program.folder
     code, _ = shell(program.build.format(**compilers(work, "recorded")), folder, log, 10 * limit)
-    return Built(folder, log, target, (last_error(log) or f"exit code {code}") if code else "")
+    error = last_error(log).replace(f"{folder}/", "") or f"exit code {code}"
+    return Built(folder, log, target, error if code else "")
 
 
 def judged(program: Program, work: Path, limit: float, plain: bool) -> Answer:

@@ -148,6 +148,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
 
     It is alex-a100 in gear native, unless the mark says otherwise.
     """
+    from offloadrt.machine.injection.fault import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
     from offloadrt.study.running.clock import ClockedRun
@@ -162,7 +163,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     if unknown := [name for name in options if name not in known]:
         raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
 
-    everywhere = options.get("faults") == "everywhere"
+    everywhere = options.get("faults") == EVERYWHERE
     by_plan = () if everywhere else tuple(options.get("faults", ()))
 
     def make(**changes: Any) -> ClockedRun:

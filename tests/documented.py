@@ -1,4 +1,4 @@
-"""Reads what README.md and the pages of docs/ print: programs to be saved, commands, and what these print."""
+"""Reads what README.md and pages of docs/ print: programs to be saved, commands, and what these print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from pathlib import Path
 import attrs
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    DOCS / "tutorial.md",
+    *sorted((DOCS / "how-to").glob("*.md")),
+    DOCS / "explanation" / "papers.md",
+]
 
 
 @attrs.frozen

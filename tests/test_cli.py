@@ -268,6 +268,13 @@ def test_a_sweep_writes_tables_and_a_figure_and_resumes(tmp_path: Path, capsys: 
     assert "4 of 4 runs (4 from earlier)" in capsys.readouterr().out
 
 
+def test_a_figure_of_an_earlier_sweep_does_not_stay_beside_another_table(tmp_path: Path) -> None:
+    assert main(["sweep", QUEUEING, "threads=1,2", "policy=fair", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "figure.png").is_file() and (tmp_path / "figure.svg").is_file()
+    assert main(["sweep", QUEUEING, "threads=2", "policy=fair,rude", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"points.jsonl", "results.parquet", "results.csv"}
+
+
 def test_a_sweep_with_failing_points_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", PICKY, "left=1,2", "--jobs", "1", "--out", str(tmp_path)]) == 2
     shown = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The commands of README.md, the tutorial and each how-to page work as printed, and print what is shown below them.
+"""The commands of README.md and of pages of docs/ work as printed, and print what is shown below them.
 
 The quick ones are called in this process. The slow study types all of them into a shell, page by page, as a reader
 would.
@@ -25,8 +25,11 @@ from offloadrt.recording.toolchain import find_compiler
 NOT_RUN = {
     "python3 -m pip install uv": ".ci/run runs these lines as they stand, on a bare machine",
     "nsys profile --cuda-memory-usage=true -o mine ./app": "it needs an NVIDIA GPU; the test makes its file",
+    "rocprofv3 --sys-trace": "it needs an AMD GPU",
+    "jupyter lab": "it serves a notebook until it is stopped",
     "apt-get install clang-22": "it installs packages of the system, as the Dockerfile does",
-    "validate --paper exahype": "tests/papers judges its claims one by one",
+    "validate --paper ": "tests/papers judges its claims one by one",
+    "sweep exahype_fig2": "it takes long; tests/scenarios runs one point of it",
     "validate --independent": "tests/papers predicts its measurements one by one",
     "DASK_SCHEDULER_ADDRESS=tcp://head:8786 ": "it needs a cluster; tests/study/test_clusters.py has a small one",
     "mpiexec -n 64 python -m mpi4py.futures": "it needs MPI; tests/study/test_clusters.py runs it where it is",

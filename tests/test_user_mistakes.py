@@ -285,7 +285,8 @@ def test_a_deadlock_at_a_barrier_names_who_is_missing(tmp_path: Path, capsys: py
     script.write_text(HEAD + BODY.format("await (t.sim.sleep(1.0) if t.number == 1 else t.barrier())"))
     assert main(["run", str(script)]) == 3
     told = capsys.readouterr().err
-    assert told.count("waits on barrier since t=0, to which host thread 1 has not come") == 2
+    assert told.count("waits on barrier (script.py:15) since t=0, to which host thread 1 has not come") == 2
+    assert "main waits in run.parallel (script.py:16)" in told
 
 
 def test_different_errors_of_many_threads_are_shown_once_each(

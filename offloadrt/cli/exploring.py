@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from offloadrt.study.exploring.program import ScenarioProgram
 
 _TOLD_EVERY_S = 10.0
-EVERYWHERE = "everywhere"
-"""The text of `--faults` that asks for a fault at each await."""
 
 
 @app.command
@@ -90,6 +88,7 @@ def explore(
         Of the runs' random generator, and of the first schedule.
     """
     from offloadrt.cli.exploring_records import ExplorationRecord
+    from offloadrt.machine.injection.fault import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.exploring.explore import explore as search

@@ -57,6 +57,8 @@ def report(
     from offloadrt.study.scripts.parameters import sweep_axes
     from offloadrt.study.why.explain import explain
 
+    if out.suffix != ".html":
+        raise UserError(f"{out}: a report is a file that ends with .html")
     if not out.parent.is_dir():
         raise UserError(f"{out}: there is no folder {out.parent}")
     chosen = registry.find(scenario)

@@ -128,10 +128,13 @@ def sweep(
         print(f"{chosen.name}: {len(points)} runs: {varied(points)}", file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
     warn(outcome.finished)
-    written = table.write(outcome.finished, out) if outcome.finished else []
-    figure = figures.figure_for(chosen.figure, swept, outcome.finished, chosen.machine)
-    if figure is not None:
-        written += figures.draw(figure, outcome.finished, out)
+    written = []
+    if outcome.finished:
+        written = table.write(outcome.finished, out)
+        figures.delete(out)  # an earlier sweep's does not belong to this table
+        figure = figures.figure_for(chosen.figure, swept, outcome.finished, chosen.machine)
+        if figure is not None:
+            written += figures.draw(figure, outcome.finished, out)
     if json:
         from offloadrt.cli.records import SweepRecord
 

@@ -17,7 +17,9 @@ are in ``README.md``.  To follow one call from top to bottom, open ``cuda/driver
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from offloadrt.driver.cuda import call_names as of_cuda
 from offloadrt.driver.cuda.built_graph import BuiltGraph
 from offloadrt.driver.cuda.call_names import call_name
 from offloadrt.driver.cuda.capture import CapturedGraph, CaptureMode
@@ -36,6 +38,7 @@ from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
+from offloadrt.driver.rocr import call_names as of_rocr
 from offloadrt.driver.rocr.async_handler import AsyncHandler, RunHandler
 from offloadrt.driver.rocr.blit import blit
 from offloadrt.driver.rocr.hsa_signal import HsaSignal
@@ -48,6 +51,7 @@ from offloadrt.machine import Machine
 
 __all__ = [
     "ADVICE",
+    "CALLS",
     "NOTHING",
     "Advice",
     "AsyncHandler",
@@ -89,6 +93,9 @@ __all__ = [
     "share_process",
 ]
 
+CALLS: Final = of_cuda.CALLS | of_rocr.CALLS
+"""The names of all calls of all driver libraries, as faults name them."""
+
 
 def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None = None) -> Driver | Rocr:
     """Return the driver library of a machine's device ``number``, as the profile's ``driver.api`` says.
@@ -102,6 +109,6 @@ def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None 
 
 def share_process(drivers: Sequence[Driver | Rocr]) -> None:
     """Let the drivers of one process share what it has once; call it before any of them manages memory."""
-    of_cuda = [driver for driver in drivers if isinstance(driver, Driver)]
-    if len(of_cuda) > 1:
-        of_cuda[0].share_process(of_cuda[1:])
+    of_process = [driver for driver in drivers if isinstance(driver, Driver)]
+    if len(of_process) > 1:
+        of_process[0].share_process(of_process[1:])

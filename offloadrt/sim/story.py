@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from offloadrt.sim import place
 from offloadrt.sim.actor import Actor, Scheduler
 from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock
 
@@ -33,9 +34,14 @@ def waiting(actor: Actor) -> str:
             return f"{actor.name} sleeps until t={time:g}"
     if actor in sim.ready or actor is sim.running:
         return f"{actor.name} runs"
+    site, called = place.call(place.awaited(getattr(actor.task, "coro", None)))
+    at = f" ({site})" if site else ""
     if (target := actor.waits_for) is not None:
-        return f"{actor.name} waits on {target.name} since t={actor.waits_since:g}{holder(target)}{missing(target)}"
-    return f"{actor.name} waits in Trio, outside the primitives of the run"
+        since = f"since t={actor.waits_since:g}"
+        return f"{actor.name} waits on {target.name}{at} {since}{holder(target)}{missing(target)}"
+    if called.startswith("trio."):
+        return f"{actor.name} waits in {called}{at}, outside the primitives of the run"
+    return f"{actor.name} waits in {called or 'a nursery'}{at}"
 
 
 def held(sim: Scheduler, actor: Actor) -> list[str]:
@@ -81,17 +87,22 @@ def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
     return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
 
 
-def detached_call(sim: Scheduler, actor: Actor) -> str:
-    return (
-        f"t={sim.now:g}: {actor.name} made a plain Trio call while detached (gear turbo); "
-        "put it inside 'async with run.sim.attached():' (sim.attached()), or use the run's own primitives"
+def detached_call(sim: Scheduler, actor: Actor, frames: place.Frames) -> DetachedTrioCall:
+    """Make the error for a call of Trio's; `frames` are the actor's, down to the call."""
+    site, called = place.call(frames)
+    instead = "use the run's own primitives"
+    if called.startswith("trio.sleep"):
+        instead = "write 'await t.compute(seconds)' for work, 'await run.sim.sleep(seconds)' for a pause"
+    return DetachedTrioCall(
+        f"{site and f'{site}: '}t={sim.now:g}: {actor.name} calls {called or 'Trio'}, which works only inside "
+        f"'async with run.sim.attached():'; {instead}"
     )
 
 
 def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseException:
     """Return the error itself, or DetachedTrioCall if it is Trio's complaint of a call out of a detached actor."""
     if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
-        explained = DetachedTrioCall(detached_call(sim, actor))
+        explained = detached_call(sim, actor, place.raised(error.__traceback__))
         explained.__cause__ = error
         return explained
     return error

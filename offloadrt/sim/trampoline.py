@@ -15,9 +15,9 @@ from itertools import repeat
 from operator import length_hint
 from typing import Any
 
-from offloadrt.sim import story
+from offloadrt.sim import place, story
 from offloadrt.sim.actor import GO, Actor, LateCancel, Scheduler, return_to_trio
-from offloadrt.sim.errors import DetachedTrioCall, ReturnToTrio
+from offloadrt.sim.errors import ReturnToTrio
 
 SLICE = 2000
 """Steps between two looks at Trio. Ctrl-C, cancellation and other threads wait for a look, so slices must be bounded;
@@ -116,6 +116,7 @@ class Trampoline:
         if not isinstance(actor, Actor) or isinstance(message, _OUR_STEPS):
             raise
         coroutine: Any = actor.task.coro
-        step = actor.task.context.run(coroutine.throw, DetachedTrioCall(story.detached_call(self._sim, actor)))
+        error = story.detached_call(self._sim, actor, place.awaited(coroutine))
+        step = actor.task.context.run(coroutine.throw, error)
         if step is not None:
             self._end_slice(step)

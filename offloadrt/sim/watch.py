@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from math import inf
 from typing import Any
 
 import trio
 from trio.lowlevel import Task, current_root_task, current_statistics, current_task
 
-from offloadrt.sim import story
+from offloadrt.sim import place, story
 from offloadrt.sim.actor import SELF, Scheduler
-from offloadrt.sim.errors import DetachedTrioCall, RealInputOutput, SimulationError, UncontrolledNondeterminism
+from offloadrt.sim.errors import RealInputOutput, SimulationError, UncontrolledNondeterminism
 from offloadrt.sim.watchdog import Watchdog
 
 OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wakeup", "subprocess", "signals", "socket"))
@@ -96,7 +97,7 @@ class TrioWatch(trio.abc.Instrument):
             return
         waker = task_in_a_step()
         if waker is None and sim.running is not None and sim.running.is_actor:
-            sim.violation = DetachedTrioCall(story.detached_call(sim, sim.running))
+            sim.violation = story.detached_call(sim, sim.running, place.running(sys._getframe()))
             return
         # Neither a task of the run nor a deadline has woken it: then it was the world outside, as a thread that is
         # done.

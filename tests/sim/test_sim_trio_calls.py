@@ -91,7 +91,7 @@ def test_a_raw_call_of_a_detached_actor_gets_an_error_that_says_how(raw, slice):
         await sim.sleep(1)
         await raw()
 
-    with pytest.raises(DetachedTrioCall, match=r"t=1: main made a plain Trio call .*sim\.attached\(\)"):
+    with pytest.raises(DetachedTrioCall, match=r"test_sim_trio_calls.py:\d+: t=1: main calls .*sim\.attached\(\)"):
         sim.run(main)
 
 
@@ -104,8 +104,27 @@ def test_a_raw_call_in_the_body_of_a_nursery_gets_an_error_that_says_how(raw):
             nursery.spawn(sim.sleep, 9)
             await raw()
 
-    with pytest.raises(DetachedTrioCall, match="main made a plain Trio call"):
+    with pytest.raises(DetachedTrioCall, match=r"^test_sim_trio_calls.py:\d+: t=0: main calls"):
         sim.run(main)
+
+
+def test_the_error_of_a_sleep_says_where_it_is_and_what_to_write_instead():
+    with pytest.raises(DetachedTrioCall) as caught:
+        Simulation(gear="turbo").run(sleeps)
+    assert str(caught.value) == (
+        f"test_sim_trio_calls.py:{sleeps.__code__.co_firstlineno + 1}: t=0: main calls trio.sleep, which works only "
+        "inside 'async with run.sim.attached():'; write 'await t.compute(seconds)' for work, "
+        "'await run.sim.sleep(seconds)' for a pause"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [(checkpoints, "trio.lowlevel.checkpoint"), (waits_for_an_event, "trio.Event.wait"), (opens_a_nursery, "Trio")],
+)
+def test_the_error_names_the_call(raw, name):
+    with pytest.raises(DetachedTrioCall, match=f"main calls {name}, .*; use the run's own primitives"):
+        Simulation(gear="turbo").run(raw)
 
 
 def test_a_detached_actor_that_wakes_a_plain_task_gets_an_error():
@@ -122,7 +141,7 @@ def test_a_detached_actor_that_wakes_a_plain_task_gets_an_error():
         event.set()
         await sim.sleep(1)
 
-    with pytest.raises(DetachedTrioCall, match="t=1: main"):
+    with pytest.raises(DetachedTrioCall, match=r"test_sim_trio_calls.py:\d+: t=1: main calls trio.Event.set"):
         sim.run(main)
 
 

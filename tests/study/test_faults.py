@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from offloadrt import Run, kernel
+from offloadrt import Run, driver, kernel
 from offloadrt import cuda as cu
 from offloadrt import openmp as omp
 from offloadrt.driver import DeviceLost, DriverError, OutOfDeviceMemory
@@ -319,6 +321,13 @@ def test_faults_change_nothing_before_they_strike_in_either_gear() -> None:
     assert history("turbo", "cuMemAlloc:2") == history("native", "cuMemAlloc:2") != history("turbo")
 
 
+def test_every_call_of_a_driver_library_is_known_by_name() -> None:
+    """A name that is missing in `CALLS` could not be made to fail."""
+    sources = [path.read_text() for path in Path(driver.__file__).parent.rglob("*.py")]
+    made = {name for source in sources for name in re.findall(r'(?:context|_calls)\.call\(\s*"(\w+)"', source)}
+    assert len(made) > 40 and made <= driver.CALLS
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -333,6 +342,10 @@ def test_faults_change_nothing_before_they_strike_in_either_gear() -> None:
         ("doorbell:1=CUDA_ERROR_UNKNOWN", "only calls take"),
         ("random:x", "it is written random:SEED"),
         ("", "a fault is written CALL"),
+        ("everywhere", "is an option of `offloadrt explore` only"),
+        ("foo", "no driver library has a call foo; a fault is written CALL"),
+        ("cuMemAloc:3", "no driver library has a call cuMemAloc; did you mean cuMemAlloc"),
+        ("hsa_amd_memory_pool_alocate", "a call memory_pool_alocate; did you mean memory_pool_allocate"),
     ],
 )
 def test_a_fault_that_is_written_wrongly_is_refused_in_one_line(text: str, words: str) -> None:

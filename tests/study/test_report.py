@@ -156,6 +156,14 @@ def test_a_page_for_nowhere_names_the_folder(tmp_path: Path, capsys: pytest.Capt
     assert "there is no folder" in capsys.readouterr().err
 
 
+def test_a_report_does_not_overwrite_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("x = 1\n")
+    assert main(["report", str(script), "exahype", "threads=1", "patches=1"]) == 2
+    assert f"{script}: a report is a file that ends with .html" in capsys.readouterr().err
+    assert script.read_text() == "x = 1\n"
+
+
 def test_without_its_libraries_the_command_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from offloadrt.cli import main
 from offloadrt.machine import ProfileError, available, load, load_runtime
 from offloadrt.machine.profile.difference import differences
+from offloadrt.models.host.options import has_devices
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -26,7 +27,7 @@ def scenario(name: str) -> Scenario:
     return registry.find(name)
 
 
-@pytest.mark.parametrize("machine", available())
+@pytest.mark.parametrize("machine", [name for name in available() if has_devices(load(name))])
 def test_an_openmp_scenario_runs_and_takes_time(machine: str) -> None:
     result = execute(scenario("overlap"), {"threads": 2, "n": 1 << 12}, machine=machine)
     assert result.machine == machine and 0 < result.elapsed_s < 1

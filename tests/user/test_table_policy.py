@@ -105,6 +105,12 @@ def test_threads_with_memory_of_their_own_do_not_meet_in_a_sharded_table() -> No
     assert seconds(Sharded(), 8) < 1.2 * alone
 
 
+def test_a_run_takes_a_policy_as_an_attribute() -> None:
+    run = Run()
+    run.table_policy = ReadersAndWriters()
+    assert run.openmp.devices[0].table_lock.policy is run.table_policy
+
+
 @pytest.mark.offload(table_policy=ReadersAndWriters())
 async def test_the_mark_takes_a_policy_too(offload: Run) -> None:
     assert offload.openmp.devices[0].table_lock.policy.name == "readers and writers"

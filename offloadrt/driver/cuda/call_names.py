@@ -104,6 +104,11 @@ CALL_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The library's name for each of CUDA's calls and error codes, by the value of the profile's ``driver.calls``."""
 
+CALLS: Final = frozenset(
+    each for name, names in _CALLS.items() if not name.startswith("CUDA_ERROR") for each in (name, *names)
+)
+"""The names of all calls, in every library."""
+
 
 def call_name(spec: MachineSpec, cuda: str) -> str:
     """Return the name that a machine's library has for one of CUDA's calls or error codes; ``Calls`` counts by it."""

@@ -20,6 +20,8 @@ FORMS: Final = (
     "device[:NUMBER]@TIME", "random:SEED[:RATE]",
 )  # fmt: skip
 """How faults are written."""
+EVERYWHERE: Final = "everywhere"
+"""What stands for a fault at each await, in a run of its own each; no single run takes it."""
 ENGINES: Final = ("h2d", "d2h", "d2d", "p2p")
 """The directions of copy engines and DMA rings."""
 _WRITTEN: Final = re.compile(

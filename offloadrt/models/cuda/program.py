@@ -15,6 +15,7 @@ from offloadrt.models.cuda.mapped_memory import MappedMemory
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.options import has_devices
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.lock_wait import take
@@ -49,7 +50,7 @@ class CUDA(OffloadProgram[HostThread]):
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`; after a warm start the contexts are there already."""
-        if not self._contexts and not self._unstarted:
+        if not self._contexts and not self._unstarted and has_devices(self.machine.spec):
             for number in range(len(self.devices)):
                 await self._make_context(number)
         return await super().parallel(body, num_threads)
@@ -57,14 +58,14 @@ class CUDA(OffloadProgram[HostThread]):
     async def context(self, number: int) -> PrimaryContext:
         """Return the context of a device, which the first call that concerns it makes unless the start was warm.
 
-        Other threads that need it meanwhile wait.
+        Other threads that need it meanwhile wait. Raises InvalidDevice on a machine that has only the host's side.
         """
         if number not in self._contexts:
             lock = self.globals.lock
             await take(lock, self.machine.host_time)
             try:
                 if number not in self._contexts:
-                    await self.start_device(self.devices[number])
+                    await self.start_device(self.device(number))
             finally:
                 lock.release()
         return self._contexts[number]

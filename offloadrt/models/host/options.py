@@ -11,6 +11,11 @@ from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import MachineSpec
 
 
+def has_devices(spec: MachineSpec) -> bool:
+    """Tell whether a machine has devices to offload to."""
+    return "usm.shared" not in spec.entries or spec.text("usm.shared") != "no_device"
+
+
 @attrs.frozen(kw_only=True)
 class ProgramOptions:
     """The options that programs of every model have. Fixed once the machine is built."""

@@ -15,7 +15,7 @@ from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.host.program_arrays import ProgramArrays
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
@@ -90,6 +90,8 @@ class OffloadProgram(ABC, Generic[T]):
             )
             for number, driver in enumerate(drivers)
         ]
+        self._usable = len(self.devices) if has_devices(machine.spec) else 0
+        """How many of them directives and routines may use: none on a machine that has only the host's side."""
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
@@ -200,18 +202,18 @@ class OffloadProgram(ABC, Generic[T]):
         """Return a device by number. Raises InvalidDevice."""
         if not is_whole(number):
             raise TypeError(f"{call}: device is {number!r}, which is no number of a device")
-        if not 0 <= number < len(self.devices):
-            count = len(self.devices)
-            is_host = self.counts_initial_device and number == count
-            why = "is the host" if is_host else "is invalid"
-            raise InvalidDevice(
-                f"device number {number} {why}, only {count} {'device is' if count == 1 else 'devices are'} available",
-                call=call,
-                thread=self.sim.current.name,
-                time_s=self.sim.now,
-                device=number,
-            )
+        if not 0 <= number < self._usable:
+            thread, time_s = self.sim.current.name, self.sim.now
+            raise InvalidDevice(self._why_not(number), call=call, thread=thread, time_s=time_s, device=number)
         return self.devices[number]
+
+    def _why_not(self, number: int) -> str:
+        """Say why a number is that of no device."""
+        if not self._usable:
+            return f"{self.machine.spec.name} has no device to offload to (usm.shared = no_device)"
+        count = len(self.devices)
+        why = "is the host" if self.counts_initial_device and number == count else "is invalid"
+        return f"device number {number} {why}, only {count} {'device is' if count == 1 else 'devices are'} available"
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of the runtime's locks, by name, of all devices."""

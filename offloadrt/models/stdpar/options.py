@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.stdpar.heuristic import HeuristicRules
 from offloadrt.models.stdpar.implementations import Implementation, implementation
 
@@ -41,7 +41,7 @@ class StdParOptions(ProgramOptions):
 
     def devices_on(self, spec: MachineSpec) -> int:
         """Return 1, or 0 where the machine has no device, so that algorithms run on the host."""
-        return 0 if spec.text("usm.shared") == "no_device" else 1
+        return 1 if has_devices(spec) else 0
 
     @property
     def chosen(self) -> Implementation:

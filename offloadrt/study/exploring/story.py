@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from offloadrt.sim import place
 from offloadrt.sim.actor import Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.program import Program
-from offloadrt.study.scripts.tracebacks import waiting_site
 from offloadrt.trace.event import to_ns
 
 _MOST = 4
@@ -71,7 +71,7 @@ class StoryStrategy:
         return held
 
     def _who(self, actor: Actor) -> str:
-        site = waiting_site(getattr(actor.task, "coro", None))
+        site = place.site(place.awaited(getattr(actor.task, "coro", None)))
         if site:
             self.sites[actor.cause] = site
         elif actor.cause:
@@ -100,8 +100,8 @@ def story_of(program: Program, case: ScheduleCase) -> list[str]:
 
 def cost_lines(case: ScheduleCase) -> Iterable[str]:
     """Tell which costs are not at their means."""
-    for key, place in case.costs:
-        yield f"{key} is at {place:.0%} of its range"
+    for key, share in case.costs:
+        yield f"{key} is at {share:.0%} of its range"
     if case.jitter:
         yield f"each cost of the host varies by {case.jitter:.0%}"
 

@@ -257,8 +257,10 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
     """Draw the ratios of one measure over the sweep.
 
     It is the first measure that was asked for, else that of the scenario's figure, else the elapsed time. Returns the
-    paths written, none when nothing can lie along x. Raises UserError when matplotlib is not installed.
+    paths written, none when nothing can lie along x. The figure of an earlier comparison is deleted in any case.
+    Raises UserError when matplotlib is not installed.
     """
+    figures.delete(folder, stem="comparison")
     results = comparison.results
     swept = {
         name: tuple(dict.fromkeys(result.parameters[name] for result in results))

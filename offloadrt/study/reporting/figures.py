@@ -119,11 +119,22 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
     canvas.set_layout_engine("none")  # what is named inside a panel takes no room of it
     for area, series, own in zip(areas, panels, marks, strict=True):
         name_inside(canvas, area, series, own, lines=bool(named))
-    paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
+    png, svg = paths = _paths(folder, stem)
     with writing(folder):
-        canvas.savefig(paths[0], dpi=160)
-        canvas.savefig(paths[1], metadata={"Date": None})
+        canvas.savefig(png, dpi=160)
+        canvas.savefig(svg, metadata={"Date": None})
     return paths
+
+
+def delete(folder: Path, *, stem: str = "figure") -> None:
+    """Delete what `draw` has written into a folder, if it has. Raises UserError when that cannot be done."""
+    for path in _paths(folder, stem):
+        with writing(path):
+            path.unlink(missing_ok=True)
+
+
+def _paths(folder: Path, stem: str) -> list[Path]:
+    return [folder / f"{stem}.png", folder / f"{stem}.svg"]
 
 
 def _origin(results: Sequence[Result], marks: Sequence[Mark]) -> str:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Device, Machine, MachineSpec
-from offloadrt.machine.injection.fault import BadFault
+from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.injection.plan import FaultPlan
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
@@ -29,6 +28,7 @@ from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
 from offloadrt.study.running.building import Built, build
+from offloadrt.study.running.faults import plan_of
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
@@ -66,16 +66,6 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
         return strategy_of(others[name].load()(int(number) if number else seed), seed)
     known = ", ".join(["fifo", *others, "random or random(N)"])
     raise UserError(f"--strategy {text}: it can be {known}")
-
-
-def _plan_of(faults: Sequence[str]) -> FaultPlan:
-    """Read the faults of a run. Raises UserError."""
-    if isinstance(faults, str) or not all(isinstance(text, str) for text in faults):
-        raise UserError(f'--faults {faults!r}: a run takes a list of texts, as ["cuMemAlloc:3"]')
-    try:
-        return FaultPlan.parse(faults)
-    except BadFault as error:
-        raise UserError(f"--faults {error}") from None
 
 
 class _Option(Generic[V]):
@@ -159,7 +149,7 @@ class Run:
         self.injector: Injector | None = None
         """What injects faults; None in a run without."""
         if faults:
-            self.injector = Injector(self.sim, _plan_of(faults))
+            self.injector = Injector(self.sim, plan_of(faults))
         self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, windows)
         """The measured windows of the run; `measure` opens one."""
 
@@ -242,6 +232,8 @@ class Run:
     """The option of that name of an OpenMP program: what a map means."""
     allocator = _Option[str | MakeAllocator]()
     """The option of that name of an OpenMP program: how device blocks are obtained."""
+    table_policy = _Option[str | LockPolicy | None]()
+    """The option of that name of an OpenMP program: who enters the device table next."""
 
     @property
     def program(self) -> OffloadProgram[Any]:

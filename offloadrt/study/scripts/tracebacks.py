@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
 
 import attr
 import outcome
 import trio
 
+from offloadrt.sim import place
 from offloadrt.study.errors import ScriptFailed
 from offloadrt.study.scripts.package import PACKAGE
 
@@ -140,23 +140,4 @@ def script_failure(error: BaseException) -> ScriptFailed:
 
 def user_site(error: BaseException) -> str:
     """Return `FILE:LINE` of the innermost frame of the user's through which `error` came; empty when there is none."""
-    site = ""
-    trace = error.__traceback__
-    while trace is not None:
-        if _own(name := trace.tb_frame.f_code.co_filename) and "site-packages" not in name:
-            site = f"{Path(name).name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return site
-
-
-def waiting_site(coroutine: Any) -> str:
-    """Return `FILE:LINE` of the innermost frame of the user's in which a coroutine waits; empty when there is none."""
-    site = ""
-    while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
-        if frame is not None:
-            name = frame.f_code.co_filename
-            if _own(name) and "site-packages" not in name and not name.startswith("<"):
-                site = f"{Path(name).name}:{frame.f_lineno}"
-        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
-    return site
+    return place.site(place.raised(error.__traceback__))
