@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import property_examples  # noqa: F401  # its profiles
@@ -23,12 +24,25 @@ def pytest_collection_finish() -> None:
     objects, and looks at old ones when there are a quarter more: what the tests have imported is out of its sight.
     glibc keeps large blocks that are freed once such blocks have been freed, unless it is told from which size on not.
     """
-    gc.collect()
-    gc.freeze()
-    gc.collect()  # it now counts from nothing
+    hide_what_lasts()
     gc.set_threshold(700, 10, 2)
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Hide what is left after the last test of a file, above all what caches keep: it came to millions of objects."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        hide_what_lasts()
+
+
+def hide_what_lasts() -> None:
+    """Free what nobody needs, and have the collector look at the rest no more."""
+    gc.collect()
+    gc.freeze()
+    gc.collect()  # it now counts from nothing
 
 
 @pytest.fixture

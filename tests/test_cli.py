@@ -275,6 +275,19 @@ def test_a_figure_of_an_earlier_sweep_does_not_stay_beside_another_table(tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {"points.jsonl", "results.parquet", "results.csv"}
 
 
+def test_windows_without_repeated_phases_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", QUEUEING, "--windows"]) == 0
+    assert "note: --windows: no repeated phase was left out" in capsys.readouterr().err
+    assert main(["run", QUEUEING]) == 0
+    assert "no repeated phase" not in capsys.readouterr().err
+
+
+def test_one_run_is_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", QUEUEING, "threads=2", "policy=fair", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.splitlines()[0] == "queueing: 1 run" and "1 of 1 run (0 from earlier)" in shown.out
+
+
 def test_a_sweep_with_failing_points_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", PICKY, "left=1,2", "--jobs", "1", "--out", str(tmp_path)]) == 2
     shown = capsys.readouterr()

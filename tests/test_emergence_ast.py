@@ -72,6 +72,11 @@ class Flow(ast.NodeVisitor):
         self.returns = False
         self.attributes = set()
 
+    def follow(self, function):
+        self.found.clear()
+        for statement in function.body:
+            self.visit(statement)
+
     def counts(self, node):
         """Whether the value of an expression is computed from a count of users."""
         if isinstance(node, ast.Name):
@@ -126,10 +131,10 @@ class Flow(ast.NodeVisitor):
 
     def visit_Call(self, node):
         self.generic_visit(node)
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        parts = [part for argument in arguments for part in walk(argument)]
-        if name_of(node.func) in PASSES_TIME and any(map(self.counts, parts)):
-            self.found.append((node.lineno, ast.unparse(node)))
+        if name_of(node.func) in PASSES_TIME:
+            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if any(self.counts(part) for argument in arguments for part in walk(argument)):
+                self.found.append((node.lineno, ast.unparse(node)))
 
     def visit_FunctionDef(self, node):
         pass  # every function is followed by itself
@@ -144,8 +149,9 @@ def functions(tree):
 def durations_from_counts(sources):
     """(file, line, call) wherever a duration is computed from a count of users.  ``sources`` maps files to texts."""
     parsed = [
-        (file, function, {name_of(node) for node in ast.walk(function)})
+        (file, function, {*re.findall(r"\w+", "\n".join(lines[function.lineno - 1 : function.end_lineno]))})
         for file, text in sources.items()
+        if (lines := text.splitlines())
         for function in functions(ast.parse(text))
     ]
     tainted, found = set(), {}
@@ -155,10 +161,9 @@ def durations_from_counts(sources):
         for place in changed:
             file, function, _ = parsed[place]
             flow = Flow(tainted)
-            for _ in range(2):  # a second time for what a loop carries around
-                flow.found.clear()
-                for statement in function.body:
-                    flow.visit(statement)
+            flow.follow(function)
+            if flow.names:  # a second time for what a loop carries around
+                flow.follow(function)
             found[place] = [(file, *one) for one in flow.found]
             grown |= flow.attributes
             if flow.returns and not function.name.startswith("__"):

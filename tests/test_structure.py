@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import offloadrt
 
 PACKAGE = Path(offloadrt.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "scenarios" not in path.relative_to(PACKAGE).parts)
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 LONGEST = 400
 WIDEST = 16
 
@@ -23,10 +23,15 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in FILES}
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports_of(module: str) -> set[str]:
     """Our modules that a module imports, wherever in it: inside a function and for annotations alone, too."""
     imported: set[str] = set()
-    for node in ast.walk(TREES[MODULES[module]]):
+    for node in ast.walk(tree(MODULES[module])):
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -89,8 +94,8 @@ def test_a_public_class_name_has_one_meaning() -> None:
     """`HostThread` is one idea with a class for each programming model."""
     classes = [
         node.name
-        for tree in TREES.values()
-        for node in ast.walk(tree)
+        for path in FILES
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
     assert {name for name, times in Counter(classes).items() if times > 1} == {"HostThread"}
@@ -104,8 +109,8 @@ def test_no_file_is_long() -> None:
 def test_a_wide_class_says_why_it_is_wide() -> None:
     wide = {
         f"{path.relative_to(PACKAGE)}: {node.name}": ast.get_docstring(node) or ""
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
+        for path in FILES
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.ClassDef) and len(public_members(node)) > WIDEST
     }
     assert [name for name, docstring in wide.items() if "Wide because" not in docstring] == []

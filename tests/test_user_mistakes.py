@@ -13,6 +13,7 @@ from offloadrt.cli import main
 
 QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
 MANY_DEVICES = ["run", "overlap", "n=64", "threads=2"]
+SCRIPT = str(Path(__file__).parent / "test_cli.py")
 CASES = Path(__file__).parent / "data" / "conformance"
 
 ASKED = [
@@ -60,6 +61,13 @@ ASKED = [
     ),
     (["run", "overlap", "configuration=copy", "--configuration", "usm"], "--configuration usm sets it as well"),
     (["compare", "overlap", "configuration=copy,usm", "--configuration", "usm"], "--configuration usm sets it for all"),
+    (["run", "overlap", "threads=1,2"], "; one run takes one value, and compare, sweep and report take several"),
+    (
+        ["run", "my-a100.toml"],
+        "my-a100.toml: is the file of a machine or a runtime, and no scenario; after a scenario's",
+    ),
+    (["stats", SCRIPT], "test_cli.py, line 1: not an event of a trace, as `run --log` writes them (Expected"),
+    (["calibrate", SCRIPT, "--base", "t4", "-o", "/tmp/none.toml"], "test_cli.py, line 1: is no micro-benchmark of"),
     (["conform", str(CASES)], "is a directory; name the files in it"),
 ]
 
@@ -116,6 +124,12 @@ RAISES = [
     ("await t.host_access(np.zeros(3))", "host_access takes an array of the program or a section of one, not a NumPy"),
     ("await t.prefetch(3)", "prefetch takes an array of the program or a section of one, not 3"),
     ("kernel(flops_per_iteration='1')(scale.body)", "flops_per_iteration is '1', but must be a number"),
+    ("await t.compute('10us')", "compute('10us'): takes virtual seconds as a number, as in compute(1e-5)"),
+    ("await run.sim.sleep('1ms')", "sleep('1ms'): takes virtual seconds as a number"),
+    ("run.sim.fail_after('1ms')", "fail_after('1ms'): takes virtual seconds as a number"),
+    ("with t.target_data(omp.map(to=a)): pass", "target_data: write `async with`, not `with`"),
+    ("with run.measure(): pass", "run.measure(): write `async with`, not `with`"),
+    ("with run.sim.open_nursery(): pass", "Nursery: write `async with`, not `with`"),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
     ("run.statistics.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
 ]

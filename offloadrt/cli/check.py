@@ -42,8 +42,8 @@ def check(
 
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
-    with run_progress(chosen.name) as (advanced, watched):
-        report = checked(chosen, given, options.given(), advanced, watched)
+    with run_progress(chosen.name) as (advanced, before_run):
+        report = checked(chosen, given, options.given(), advanced, before_run)
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

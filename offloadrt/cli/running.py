@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,11 +12,12 @@ from cyclopts import Parameter
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE, PROGRAM_FAILED, WRONG_USE
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, Machine, Overrides, RunOptions, Runtime, overrides_of
-from offloadrt.cli.terminal import console, kept_progress, print_json, run_progress, stages, warn
+from offloadrt.cli.terminal import console, counted_runs, kept_progress, print_json, run_progress, stages, warn
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
 
 if TYPE_CHECKING:
+    from offloadrt.study.points import Point
     from offloadrt.study.sweep import SweepOutcome
 
 
@@ -59,17 +61,17 @@ def run(
         raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
     given = chosen.bind(written)
     handovers = None if perfetto is None else Handovers(history=False)
-    with run_progress(chosen.name) as (advanced, watched):
+    with run_progress(chosen.name) as (advanced, before_run):
         result = execute_repeatedly(
             chosen,
             given,
             options.given(hash=log is not None or perfetto is not None),
             open_sinks(log=log, perfetto=perfetto, handovers=handovers),
             advanced,
-            watched,
+            before_run,
             handovers,
         )
-    warn([result])
+    warn([result], windows=options.windows)
     if figure is not None:
         from offloadrt.study.reporting.time_figure import draw_time
 
@@ -112,7 +114,7 @@ def sweep(
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.points import grid, varied
+    from offloadrt.study.points import grid
     from offloadrt.study.reporting import figures, table
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
@@ -125,9 +127,9 @@ def sweep(
         table.library(extra)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
-        print(f"{chosen.name}: {len(points)} runs: {varied(points)}", file=sys.stderr)
+        print(_begun(chosen.name, points), file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-    warn(outcome.finished)
+    warn(outcome.finished, windows=options.windows)
     written = []
     if outcome.finished:
         written = table.write(outcome.finished, out)
@@ -141,7 +143,7 @@ def sweep(
         print_json(SweepRecord.of(chosen.name, outcome, written))
     else:
         console().print(
-            f"{len(outcome.finished)} of {len(points)} runs ({outcome.kept} from earlier): "
+            f"{len(outcome.finished)} of {counted_runs(len(points))} ({outcome.kept} from earlier): "
             + ", ".join(map(str, written))
         )
     for failure in outcome.failures:
@@ -150,6 +152,13 @@ def sweep(
     if not outcome.failures:
         return 0
     return PROGRAM_FAILED if any(failure.of_program for failure in outcome.failures) else WRONG_USE
+
+
+def _begun(name: str, points: Sequence[Point]) -> str:
+    """Say how many runs there will be, and what varies among them."""
+    from offloadrt.study.points import varied
+
+    return ": ".join(filter(None, (name, counted_runs(len(points)), varied(points))))
 
 
 @app.command
@@ -195,7 +204,6 @@ def compare(
     from offloadrt.cli import comparison
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
-    from offloadrt.study.points import varied
     from offloadrt.study.reporting.compare import compare as compare_runs
     from offloadrt.study.reporting.compare import draw, write
     from offloadrt.study.reporting.drawn import compare_drawn
@@ -208,7 +216,7 @@ def compare(
 
             def advanced(outcome: SweepOutcome) -> None:
                 if not outcome.finished:
-                    print(f"{chosen.name}: {len(outcome.points)} runs: {varied(outcome.points)}", file=sys.stderr)
+                    print(_begun(chosen.name, outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
             axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
@@ -235,7 +243,7 @@ def compare(
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
-    warn(compared.results)
+    warn(compared.results, windows=options.windows)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:

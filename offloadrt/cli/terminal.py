@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,10 +32,21 @@ def print_json(record: object) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
 
 
-def warn(results: Iterable[Result]) -> None:
-    """Write what the runs warn of to standard error, each warning once."""
+def warn(results: Sequence[Result], *, windows: bool = False) -> None:
+    """Write what the runs warn of to standard error, each warning once.
+
+    windows: a few instances of repeated phases were to stand for all; it is noted when no run had any.
+    """
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         print(f"offloadrt: warning: {warning}", file=sys.stderr)
+    if windows and not any("windows" in result.options for result in results):
+        print("offloadrt: note: --windows: no repeated phase was left out (a loop of phases is a loop over "
+              "`run.steps(count)`)", file=sys.stderr)  # fmt: skip
+
+
+def counted_runs(count: int) -> str:
+    """Write how many runs there are: `1 run`, `4 runs`."""
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 @contextlib.contextmanager
@@ -189,7 +200,7 @@ def stages(title: str) -> Iterator[Any]:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(f"{title}, {stage}")
                 if not shown:
-                    print(f"{title}, {stage}: {finished} runs of {asked} or more", file=sys.stderr)
+                    print(f"{title}, {stage}: {finished} of {counted_runs(asked)} or more", file=sys.stderr)
             progress.update(tasks[stage], total=asked, completed=finished)
             steps.reached(f"{title}, {stage}", finished, asked)
 

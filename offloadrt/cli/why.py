@@ -125,7 +125,7 @@ def printed(page: Page, draws: int = 0) -> Iterable[RenderableType]:
     table = table_of("\nresources", "", "in use", "mean queue", "95 %", "mostly by", right=(1, 2, 3))
     for use in page.resources[:_MOST]:
         p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
-        holders = "; ".join(map(_holder, use.holders[:2]))
+        holders = "; ".join(holder_labels(use.holders)[:2])
         table.add_row(escape(use.name), percent(use.utilisation), f"{use.mean_queue:.2f}", p95, escape(holders))
     yield table
     if page.tried.what_ifs:
@@ -159,6 +159,11 @@ def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
     return table
 
 
-def _holder(holder: Holder) -> str:
-    what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"
-    return f"{100 * holder.share:.0f} % {what}" + (f" ({holder.place})" if holder.place else "")
+def holder_labels(holders: Iterable[Holder]) -> list[str]:
+    """Write who held a resource, the largest share first; those that differ by their arrays only are one."""
+    shares: dict[str, float] = {}
+    for holder in holders:
+        what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"
+        label = what + (f" ({holder.place})" if holder.place else "")
+        shares[label] = shares.get(label, 0.0) + holder.share
+    return [f"{100 * share:.0f} % {label}" for label, share in sorted(shares.items(), key=lambda item: -item[1])]

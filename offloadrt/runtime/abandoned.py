@@ -16,6 +16,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.data_environment import target_data_end
 from offloadrt.runtime.mapping.map_type import ALWAYS, FROM, PRESENT
+from offloadrt.runtime.mapping.unmapping import ending_entries
 from offloadrt.runtime.objects.placing import put_off_data_ended, put_off_target_ended
 from offloadrt.sim import Signal
 
@@ -25,6 +26,10 @@ def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
     begun = queue.stream is not None or queue.post_processing or queue.mapped or queue.copy or queue.private
     keeps_objects = device.objects is not None and (queue.placed or queue.items)
     if (begun or keeps_objects) and device.ended is None and not device.sim.ending:
+        # Copies for data directives around this one may be under way: their entries last until its queue has drained.
+        for entry, item in queue.carried_out:
+            entry.data_end_users += 1
+            ending_entries(device, queue).append((entry, item))
         over = Signal(device.sim, f"rest of directive {queue.cause}")
         device.abandoned.append(over)
         device.sim.spawn(_bring_to_an_end, device, queue, over, name=f"rest of directive {queue.cause} ({name})")

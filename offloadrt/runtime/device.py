@@ -119,7 +119,7 @@ class OffloadDevice:
         policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
         self.table_arbiter = TableArbiter(machine, machine.named("device table", number), policy, self.costs.handover)
         self.table_lock = self.table_arbiter.lock
-        self.entry_locks = EntryLocks(sim, machine.named("entry", number))
+        self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
@@ -329,7 +329,7 @@ class OffloadDevice:
         """Return the statistics of every lock of this device, by name."""
         found = {
             self.table_lock.name: self.table_lock.statistics(),
-            f"{self.entry_locks.name} locks": self.entry_locks.statistics(),
+            self.entry_locks.name: self.entry_locks.statistics(),
             **self.plugin.locks(),
         }
         found.update(self.allocator.locks())

@@ -35,8 +35,8 @@ class DirectiveQueue:
     queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
     (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
     stream; private, which frees its private arguments; placed, of a target region the arrays that its call uses as
-    objects (None of a data directive). prepared: gets what target regions would launch, instead of the stream; None:
-    they launch.
+    objects (None of a data directive); carried_out, the entries that it has made for data directives around it, each
+    with its item. prepared: gets what target regions would launch, instead of the stream; None: they launch.
     """
 
     cause: int
@@ -50,4 +50,5 @@ class DirectiveQueue:
     copy: Signal | None = None
     private: PostProcessing | None = None
     placed: Sequence[HostArray] | None = None
+    carried_out: list[Any] = attrs.field(factory=list)
     prepared: list[PreparedKernel] | None = None

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import attrs
 
 from offloadrt.sim.actor import PASSED, Actor, uninterrupted
+from offloadrt.sim.async_only import AsyncOnly
 from offloadrt.sim.simulation import Simulation
 
 Handoff = Literal["fifo", "barging"]
@@ -42,7 +43,7 @@ class LockStatistics:
         )
 
 
-class Lock:
+class Lock(AsyncOnly):
     """``async with lock:``, or ``await lock.acquire()`` and ``lock.release()``.
 
     :param handoff: ``fifo`` gives a released lock to the longest waiter; ``barging`` frees it and wakes the longest

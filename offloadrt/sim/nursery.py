@@ -10,10 +10,11 @@ import trio
 
 from offloadrt.sim import life, story
 from offloadrt.sim.actor import Actor, Scheduler, return_to_trio, uninterrupted
+from offloadrt.sim.async_only import AsyncOnly
 from offloadrt.sim.scope import RawSection, cancel
 
 
-class Nursery:
+class Nursery(AsyncOnly):
     """``async with sim.open_nursery() as nursery``: leaving the body waits for all children.
 
     An error in a child or in the body cancels the others and is raised, in an ExceptionGroup as Trio does.

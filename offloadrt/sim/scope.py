@@ -10,6 +10,8 @@ import attrs
 import trio
 
 from offloadrt.sim.actor import Actor, Scheduler, return_to_trio, uninterrupted
+from offloadrt.sim.async_only import AsyncOnly
+from offloadrt.sim.duration import no_duration
 from offloadrt.sim.errors import Expired, SimTimeout
 from offloadrt.sim.timers import remove
 
@@ -30,7 +32,7 @@ class RawSection:
     expired: Expired | None = None
 
 
-class Attached:
+class Attached(AsyncOnly):
     """``async with sim.attached()``: the actor is a plain Trio task; nothing happens if it is one already."""
 
     def __init__(self, sim: Scheduler) -> None:
@@ -77,8 +79,11 @@ class TimeoutScope:
     """
 
     def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:
-        if not dt >= 0:
-            raise ValueError(f"a timeout of {dt!r} virtual seconds: it must not be negative")
+        try:
+            if not dt >= 0:
+                raise ValueError(f"a timeout of {dt!r} virtual seconds: it must not be negative")
+        except TypeError:
+            raise no_duration("fail_after" if fail else "move_on_after", dt) from None
         self.timed_out = False
         self._sim = sim
         self._dt = dt

@@ -9,6 +9,7 @@ from types import TracebackType
 import attrs
 
 from offloadrt.sim.actor import PASSED, Actor, uninterrupted
+from offloadrt.sim.async_only import AsyncOnly
 from offloadrt.sim.simulation import Simulation
 
 
@@ -23,7 +24,7 @@ class SemaphoreStatistics:
     tasks_waiting: int
 
 
-class Semaphore:
+class Semaphore(AsyncOnly):
     """``value`` units.
 
     ``acquire`` takes one, waiting in FIFO order, ``release`` gives one back; any actor may release.

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from offloadrt.sim.actor import Actor, Scheduler, uninterrupted
+from offloadrt.sim.duration import no_duration
 
 
 def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
@@ -26,8 +27,11 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
     @types.coroutine
     def sleep(dt: float) -> Generator[Any, Any, None]:
         """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, infinite or NaN."""
-        if not 0.0 <= dt < inf:
-            raise ValueError(f"sleep({dt!r}): virtual seconds are finite and not negative")
+        try:
+            if not 0.0 <= dt < inf:
+                raise no_duration("sleep", dt)
+        except TypeError:
+            raise no_duration("sleep", dt) from None
         me = sim.running or sim.current
         sim.timers_set = number = sim.timers_set + 1
         if (trap := me.trap) is not None:

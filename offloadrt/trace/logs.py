@@ -122,4 +122,15 @@ def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
                 missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
                 yield msgspec.convert({**missing, **fields}, kind)
             except (msgspec.DecodeError, KeyError) as error:
-                raise ValueError(f"{path}, line {number}: not an event of a trace ({error!r})") from error
+                why = f"not an event of a trace, as `run --log` writes them ({_why_none(error)})"
+                raise ValueError(f"{path}, line {number}: {why}") from error
+
+
+def _why_none(error: msgspec.DecodeError | KeyError) -> str:
+    """Say why a line is no event."""
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    if isinstance(error, KeyError):
+        name = error.args[0]
+        return f"it has no {name}" if name in ("event", "time_ns") else f"no event is called {name}"
+    return "it is no JSON"

@@ -97,10 +97,10 @@ def test_an_apus_rows_are_its_own_entries(tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", r"line 2: Input data was truncated"),
-        ('{"what": "launch"}', r"line 2: Object missing required field `variant`"),
-        (row("launch", "call", 0, -1.0), r"line 2: p10_s, median_s and p90_s must be finite, not negative and asc"),
-        (row("launch", "call", 0, 1e-6).replace('"n": 50', '"n": 0'), r"line 2: n must be positive"),
+        ("{", r"line 2: is no micro-benchmark of bench/hardware .it is no JSON"),
+        ('{"what": "launch"}', r"line 2: .*Object missing required field `variant`"),
+        (row("launch", "call", 0, -1.0), r"line 2: .*p10_s, median_s and p90_s must be finite, not negative and asc"),
+        (row("launch", "call", 0, 1e-6).replace('"n": 50', '"n": 0'), r"line 2: .*n must be positive"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, reason):

@@ -98,6 +98,26 @@ def test_what_becomes_of_objects_adds_up_to_the_totals(uvm, steps):
     assert_conserved(rig)
 
 
+def test_a_block_is_made_when_it_is_used_and_has_one_owner_then(uvm):
+    """A terabyte, of which a program uses one block, and again after it has been freed."""
+    rig = uvm(small(6))
+
+    async def main():
+        for name in ("first", "second"):
+            address = await rig.driver.mem_alloc_managed(1 << 40, name=name)
+            used = address + (1 << 39)
+            await rig.kernel(sweep(BLOCK), ManagedAccess(used, BLOCK))
+            block = rig.uvm.pages.blocks[used // BLOCK]
+            assert list(block.users) == [address] and block.valid == block.resident == (1 << BLOCK // PAGE) - 1
+            assert rig.uvm.pages.usage[name].faults > 0
+            await rig.driver.mem_free(address)
+            assert not block.users and not block.valid
+
+    rig.run(main)
+    assert len(rig.uvm.pages.blocks) < 8
+    assert_conserved(rig)
+
+
 def test_a_block_that_finds_a_hole_evicts_nothing(uvm):
     rig = uvm(small(6))
     address = rig.array(5 * BLOCK, touched=True)

@@ -58,7 +58,7 @@ def seen(rig):
     overrides=st.sampled_from(
         [
             {}, {"fault.batch_max": 5}, {"jitter": 0.1}, {"prefetch.tree": False}, {"noise.run": 0.2},
-            *[{"fault.batch_max": 5, "fault.replay_policy": policy} for policy in ("block", "batch", "once")],
+            *[{"fault.batch_max": 50, "fault.replay_policy": policy} for policy in ("block", "batch", "once")],
         ]
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from offloadrt.kernels import kernel
 from offloadrt.study import Run
 
 BLOCK = 2 << 20
-N = 3 * BLOCK // 8
+N = BLOCK // 8
 SIZE = 8 * N
 Body = Callable[[omp.HostThread], Awaitable[Any]]
 ALL_IMPLICIT = {"otm.threshold": "2"}

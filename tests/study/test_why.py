@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offloadrt.cli.why import holder_labels
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
@@ -22,6 +23,7 @@ from offloadrt.study.why.explain import Page, explain
 from offloadrt.study.why.indices import groups_of, total_order
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
+from offloadrt.study.why.resources import Holder
 from offloadrt.study.why.sentence import limit_of
 from offloadrt.study.why.sureness import dependences
 
@@ -284,3 +286,12 @@ def test_groups_are_the_entries_with_which_the_figure_goes() -> None:
 def test_draws_and_samples_end_with_the_budget() -> None:
     found = explain(find_scenario(f"{PLANTED}:slow_free"), {}, InProcess(), budget_s=1e-6, draws=64, sobol=64)
     assert (found.sure, found.indices, found.tried.left > 0) == (None, None, True)
+
+
+def test_holders_that_differ_by_their_arrays_only_are_shown_as_one() -> None:
+    free = [Holder("cuMemFree", name, "target", "jacobi.py:38", 0.25) for name in ("a", "b")]
+    other = Holder("cuMemAlloc", "a", "target", "jacobi.py:38", 0.4)
+    assert holder_labels([other, *free]) == [
+        "50 % cuMemFree in target (jacobi.py:38)",
+        "40 % cuMemAlloc in target (jacobi.py:38)",
+    ]

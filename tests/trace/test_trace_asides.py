@@ -51,7 +51,7 @@ def run_of(path: Path | None) -> tuple[Result, Run]:
     runs: list[Run] = []
     handovers = None if path is None else Handovers(history=False)
     sinks = [] if path is None else [PerfettoFile(path, handovers)]
-    result = execute(relaxing, {}, record=True, sinks=sinks, handovers=handovers, watched=runs.append)
+    result = execute(relaxing, {}, record=True, sinks=sinks, handovers=handovers, before_run=runs.append)
     assert runs[0].trace is not None
     runs[0].trace.close()
     return result, runs[0]

@@ -77,7 +77,11 @@ def read(path: Path) -> BenchmarkRun:
             elif what not in ("offload", "failed", "counters"):
                 rows.append(msgspec.json.decode(line, type=BenchmarkRow))
         except (msgspec.MsgspecError, ValueError) as error:
-            raise CalibrationError(f"{path}, line {number}: {error}") from None
+            why = str(error) if isinstance(error, msgspec.ValidationError) else "it is no JSON"
+            raise CalibrationError(
+                f"{path}, line {number}: is no micro-benchmark of bench/hardware ({why}); other files to calibrate "
+                "from are exports of Nsight Systems and rocpd files of rocprofv3"
+            ) from None
     if not rows:
         raise CalibrationError(f"{path}: has no measurements")
     facts = {} if machine is None else {"gpu.sms": float(machine.sms), "mem.size": float(machine.memory)}

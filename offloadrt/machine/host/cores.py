@@ -12,6 +12,7 @@ import attrs
 
 from offloadrt.sim import PASSED, Actor, Simulation
 from offloadrt.sim.actor import uninterrupted
+from offloadrt.sim.duration import no_duration
 from offloadrt.trace import HostTime
 
 
@@ -71,8 +72,11 @@ class Cores:
         Await it at once: the work begins with the call. ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the
         program's own work.
         """
-        if not 0.0 <= dt < inf:
-            raise ValueError(f"compute({dt!r}): virtual seconds are finite and not negative")
+        try:
+            if not 0.0 <= dt < inf:
+                raise no_duration("compute", dt)
+        except TypeError:
+            raise no_duration("compute", dt) from None
         sim = self._sim
         if (me := sim.running) is None:
             me = sim.current

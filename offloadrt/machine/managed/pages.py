@@ -19,6 +19,7 @@ from offloadrt.machine.managed.page_sets import PageSets
 from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED, Translations
 from offloadrt.machine.managed.tree_prefetch import runs
 from offloadrt.machine.managed.usage import ManagedUsage
+from offloadrt.machine.memory.address_map import AddressMap
 
 
 class ManagedPages:
@@ -36,6 +37,8 @@ class ManagedPages:
         """Bytes that the GPU reports with one fault; a page may have several."""
         self.per_block = block_size // page_size
         self.blocks: dict[int, ManagedBlock] = {}
+        self._untouched: AddressMap[tuple[range, int, ManagedUsage]] = AddressMap()
+        """Blocks that are made when they are asked for, by the first of them: which, and whose they are then."""
         self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
         """Blocks with device memory, the one whose last fault is the longest ago first."""
         self.remote_pages = 0
@@ -59,33 +62,59 @@ class ManagedPages:
         block = self.blocks.get(index)
         if block is None:
             block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index))
+            if (nearest := self._untouched.before(index)) is not None and index in nearest[1][0]:
+                _, begin, usage = nearest[1]
+                self._enter(block, self._all, begin, usage)
         return block
 
-    def parts(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """Yield (block, its pages) of a range of addresses, ascending: every page that the range has a byte of."""
+    def parts(self, begin: int, nbytes: int, untouched: range = range(0)) -> Iterator[tuple[ManagedBlock, int]]:
+        """Yield (block, its pages) of a range of addresses, ascending: every page that the range has a byte of.
+
+        Of the blocks ``untouched``, those that nobody has asked for are left out.
+        """
         if nbytes <= 0:
             return
         low, high = begin // self.page_size, -(-(begin + nbytes) // self.page_size)
         per_block = self.per_block
         for index in range(low // per_block, -(-high // per_block)):
+            if index in untouched and index not in self.blocks:
+                continue
             base = index * per_block
             first, last = max(low - base, 0), min(high - base, per_block)
             yield self.block(index), (1 << last) - (1 << first)
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str) -> None:
-        """Add an allocation, of the object of this name; ``populated``: the host has written it."""
-        usage = self._usage(name)
-        for block, pages in self.parts(begin, nbytes):
-            block.users[begin] = pages, usage
-            block.sole = block.users[begin] if len(block.users) == 1 else (0, None)
-            block.valid |= pages
+        """Add an allocation, of the object of this name; ``populated``: the host has written it.
+
+        A block that no other allocation can reach is made when somebody asks for it, unless it is populated: a memory
+        pool has tens of thousands, of which a program may use a few.
+        """
+        usage, own = self._usage(name), self._blocks_within(begin, nbytes)
+        if populated or not own:
+            own = range(0)
+        else:
+            self._untouched[own.start] = own, begin, usage
+        for block, pages in self.parts(begin, nbytes, own):
+            self._enter(block, pages, begin, usage)
             if populated:
                 block.populated |= pages & ~block.resident
                 block.host_mapped |= pages & ~block.resident
 
+    def _blocks_within(self, begin: int, nbytes: int) -> range:
+        return range(-(-begin // self.block_size), (begin + nbytes) // self.block_size)
+
+    def _enter(self, block: ManagedBlock, pages: int, begin: int, usage: ManagedUsage) -> None:
+        """Let pages of a block belong to the allocation that begins there."""
+        block.users[begin] = pages, usage
+        block.sole = block.users[begin] if len(block.users) == 1 else (0, None)
+        block.valid |= pages
+
     def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """Remove an allocation: yield (block, pages that are no other's), ascending."""
-        for block, pages in self.parts(begin, nbytes):
+        """Remove an allocation: yield (block, pages that are no other's), ascending, where there is a block."""
+        own = self._blocks_within(begin, nbytes)
+        if not own or self._untouched.pop(own.start) is None:
+            own = range(0)
+        for block, pages in self.parts(begin, nbytes, own):
             del block.users[begin]
             block.sole = next(iter(block.users.values())) if len(block.users) == 1 else (0, None)
             for others, _ in block.users.values():

@@ -8,10 +8,12 @@ from abc import ABC, abstractmethod
 from types import CodeType, TracebackType
 from typing import ClassVar, Generic, TypeVar
 
+from offloadrt.sim.async_only import AsyncOnly
+
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Region(ABC, Generic[T_co]):
+class Region(AsyncOnly, ABC, Generic[T_co]):
     """A region of a program, entered by ``async with region as what_begin_gives``.
 
     One that is thrown away where it was made maps nothing, so it warns; one that was kept may stay unused.

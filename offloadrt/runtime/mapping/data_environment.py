@@ -26,7 +26,7 @@ from offloadrt.runtime.mapping.map_type import (
 )
 from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer, TargetPointer
 from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_counts, trace_lookup
-from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
+from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer, report_absent
 from offloadrt.runtime.mapping.unmapping import (
     count_down,
     ending_entries,
@@ -364,7 +364,5 @@ async def _update_piece(
 
 def _absent(device: OffloadDevice, item: MapItem, begin: int, size: int, call: str, kind: str) -> MappingError:
     """Say what LLVM says of a section with the modifier `present` that is absent; kind: of the modifier."""
-    section = f"{item.locate(begin)} ({size} bytes)"
-    report = f"device mapping required by 'present' {kind} modifier does not exist for host address {section}"
-    device.report(f"omptarget message: {report}")
-    return device.error(NotPresent, f"{section} is not present", call, item.name)
+    report_absent(device, item, begin, size, kind)
+    return device.error(NotPresent, f"{item.locate(begin)} ({size} bytes) is not present", call, item.name)

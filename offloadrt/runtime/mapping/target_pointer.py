@@ -94,7 +94,7 @@ async def get_target_pointer(
                 if size:
                     pointer = lookup.pointer
             elif present:
-                _report_absent(device, item, begin, size)
+                report_absent(device, item, begin, size)
     except BaseException as error:
         device.release(pointer)
         device.table_lock.release()
@@ -177,12 +177,13 @@ def _report_extension(
         f"{item.locate(entry.host_begin)} ({entry.size} bytes)"
     )
     if present:
-        _report_absent(device, item, begin, size)
+        report_absent(device, item, begin, size)
 
 
-def _report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int) -> None:
+def report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int, kind: str = "map type") -> None:
+    """Write what LLVM writes of a section with the modifier `present` that is absent; kind: of the modifier."""
     device.report(
-        "omptarget message: device mapping required by 'present' map type modifier does not exist for host address "
+        f"omptarget message: device mapping required by 'present' {kind} modifier does not exist for host address "
         f"{item.locate(begin)} ({size} bytes)"
     )
 

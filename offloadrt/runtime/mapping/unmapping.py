@@ -80,6 +80,7 @@ async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapI
     left early it can be done again.
     """
     table = device.table_lock
+    # The counts are read without `Entry.is_unused`: each item of each directive comes by, and a property is a call.
     while ending:
         entry, item = ending[0]
         if entry.is_erased:  # it was left when the entry had been removed already

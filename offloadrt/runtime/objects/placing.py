@@ -215,5 +215,7 @@ async def _carry_out(
         try:
             if pointer.address is None:
                 raise null_pointer(device, item, call)
+            if pointer.entry is not None:
+                queue.carried_out.append((pointer.entry, item))
         finally:
             device.release(pointer)

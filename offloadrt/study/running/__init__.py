@@ -10,6 +10,10 @@
 ``windows.py``      measured windows, as differences of the figures that ``ledger.py`` reads
 ``collect.py``      takes the figures of a finished run from the floors that counted them
 ``profiles.py``     machines as the user names them
+``phases.py``       repeated phases of a long program, of which a few instances stand for all
+``in_step.py``      whether the threads of a loop have come to the state in which they stay for most of it
+``checked.py``      runs under the checker
+``faults.py``       reads the faults of a run
 ``unawaited.py``    finds forgotten `await` and `async with`
 ``sinks.py``        the files that a run writes while it goes
 ==================  =================================================================================================

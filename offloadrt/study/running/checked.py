@@ -9,16 +9,11 @@ import attrs
 import msgspec
 
 from offloadrt.checking import Checker, Costs, Mistake, Waste
-from offloadrt.driver.errors import DriverError
-from offloadrt.machine.compute.page_fault import MemoryAccessFault
-from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.points import Options
-from offloadrt.study.running.execution import Progress, execute
+from offloadrt.study.running.execution import WRONG_IN_THE_PROGRAM, Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
-
-_OF_THE_PROGRAM = (OffloadError, DriverError, MemoryAccessFault)
 
 
 @attrs.frozen
@@ -46,11 +41,12 @@ def check(
     scenario: Scenario,
     given: Mapping[str, Any],
     options: Options,
-    progress: Progress | None = None,
-    watched: Callable[[Run], object] = lambda run: None,
+    on_progress: Progress | None = None,
+    before_run: Callable[[Run], object] = lambda run: None,
 ) -> CheckReport:
     """Run a scenario once under the checker. An error of the program is a mistake; raises as `execute` for others.
 
+    Others are those of a program that did not start, or whose thread a fault let die: about these nothing was checked.
     Raises UserError for a program that is not OpenMP's.
     """
     checkers: list[tuple[Run, Checker]] = []
@@ -59,15 +55,17 @@ def check(
         checker = Checker(run.sim)
         run.observe(checker)
         checkers.append((run, checker))
-        watched(run)
+        before_run(run)
 
     once = {key: value for key, value in attrs.asdict(options).items() if key != "repeat"}
     elapsed_s: float | None = None
     costs = Costs()
     try:
-        elapsed_s = execute(scenario, given, progress=progress, watched=observed, sinks=[costs], **once).elapsed_s
+        elapsed_s = execute(
+            scenario, given, on_progress=on_progress, before_run=observed, sinks=[costs], **once
+        ).elapsed_s
     except (UserError, ScriptFailed) as error:
-        if not checkers or not any(isinstance(cause, _OF_THE_PROGRAM) for cause in _causes(error)):
+        if not checkers or not any(isinstance(cause, WRONG_IN_THE_PROGRAM) for cause in _causes(error)):
             raise
     run, checker = checkers[0]
     _require_openmp(scenario.name, run)

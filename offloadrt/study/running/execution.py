@@ -61,16 +61,16 @@ def execute(
     sinks: Sequence[Any] = (),
     handovers: Handovers | None = None,
     faults: Sequence[str] = (),
-    progress: Progress | None = None,
-    watched: Callable[[Run], object] | None = None,
+    on_progress: Progress | None = None,
+    before_run: Callable[[Run], object] | None = None,
     windows: bool = False,
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
     Texts among them are read as on the command line; the rest take their defaults. `configuration` is what the program
     gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
-    entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `progress` is
-    called with (done, total) as often as the program tells how far it is, `watched` with the run before it begins.
+    entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `on_progress` is
+    called with (done, total) as often as the program tells how far it is, `before_run` with the run before it begins.
     With `windows`, a few instances of repeated phases stand for all.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
@@ -79,10 +79,9 @@ def execute(
     parameters = scenario.bind(given or {})
     if configuration is not None and "configuration" in parameters:
         parameters["configuration"] = configuration
-    machine = machine_of(scenario.name, scenario.path, scenario.machine, machine)
-    runtime = runtime or scenario.runtime
+    machine, runtime = _place(scenario, machine, runtime)
     doubtful = far_off(machine, runtime, overrides or {})
-    run = run_of(
+    run = _run_on(
         scenario,
         parameters,
         machine=machine,
@@ -99,11 +98,11 @@ def execute(
         sinks=sinks,
         handovers=handovers,
         faults=faults,
-        on_progress=progress,
+        on_progress=on_progress,
         windows=windows,
     )
-    if watched is not None:
-        watched(run)
+    if before_run is not None:
+        before_run(run)
     with inputs_at(inputs or {}) as taken:
         returned = run_to_the_end(run, scenario, parameters)
     try:
@@ -149,6 +148,11 @@ class Overseer(Protocol):
         """Return a context in which the program is run to its end."""
 
 
+def _place(scenario: Scenario, machine: str | None, runtime: str | None) -> tuple[str, str | None]:
+    """Return the machine and the runtime of a run: the scenario's own unless others are given. Raises UserError."""
+    return machine_of(scenario.name, scenario.path, scenario.machine, machine), runtime or scenario.runtime
+
+
 def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], *, machine: str | None, runtime: str | None, **options: Any
 ) -> Run:
@@ -156,11 +160,12 @@ def run_of(
 
     Raises UserError.
     """
-    run = Run(
-        machine=machine_of(scenario.name, scenario.path, scenario.machine, machine),
-        runtime=runtime or scenario.runtime,
-        **options,
-    )
+    machine, runtime = _place(scenario, machine, runtime)
+    return _run_on(scenario, parameters, machine=machine, runtime=runtime, **options)
+
+
+def _run_on(scenario: Scenario, parameters: Mapping[str, Value], **options: Any) -> Run:
+    run = Run(**options)
     run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
     return run
 
@@ -206,7 +211,9 @@ def run_to_the_end(
             run.trace.close()
 
 
-OF_THE_PROGRAM = (OffloadError, DriverError, UnifiedMemoryUnavailable, MemoryAccessFault, ThreadDied)
+WRONG_IN_THE_PROGRAM = (OffloadError, DriverError, MemoryAccessFault)
+"""Errors of something that the program did. A checker has seen what led there."""
+OF_THE_PROGRAM = (*WRONG_IN_THE_PROGRAM, UnifiedMemoryUnavailable, ThreadDied)
 """Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
 package.
 """
@@ -232,8 +239,8 @@ def execute_repeatedly(
     given: Mapping[str, Any],
     options: Options,
     sinks: Sequence[Any] = (),
-    progress: Progress | None = None,
-    watched: Callable[[Run], object] | None = None,
+    on_progress: Progress | None = None,
+    before_run: Callable[[Run], object] | None = None,
     handovers: Handovers | None = None,
 ) -> Result:
     """Run as often as `options.repeat` says, with seeds counting up from `options.seed`, and return the median run.
@@ -250,8 +257,8 @@ def execute_repeatedly(
             seed=options.seed + number,
             sinks=sinks if number == 0 else (),
             handovers=handovers if number == 0 else None,
-            progress=progress,
-            watched=watched,
+            on_progress=on_progress,
+            before_run=before_run,
             **once,
         )
         for number in range(options.repeat)

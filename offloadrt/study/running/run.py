@@ -8,8 +8,7 @@ run counts, `Windows` the part of it that is measured.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -32,7 +31,7 @@ from offloadrt.study.running.faults import plan_of
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
-from offloadrt.study.running.windows import Windows
+from offloadrt.study.running.windows import MeasuredPart, Windows
 from offloadrt.trace import Calls, Handovers, Trace
 
 if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
@@ -336,14 +335,9 @@ class Run:
         return self.windows.phases.steps(count)
 
     # ------------------------------------------------------------------ what is measured and counted
-    @asynccontextmanager
-    async def measure(self) -> AsyncIterator[None]:
+    def measure(self) -> MeasuredPart:
         """Measure the time of the body: `async with run.measure():`. Several add up; without any, all is measured."""
-        self.windows.start()
-        try:
-            yield
-        finally:
-            self.windows.end()
+        return MeasuredPart(self.windows)
 
     @property
     def elapsed(self) -> float:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
+from types import TracebackType
 
 import attrs
 
 from offloadrt.sim import Actor, Simulation
+from offloadrt.sim.async_only import AsyncOnly
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.phases import PhaseEstimate, RepeatedPhases
@@ -122,3 +124,20 @@ def _together(*parts: Calls) -> Calls:
     for part in parts:
         calls.include(part)
     return calls
+
+
+class MeasuredPart(AsyncOnly):
+    """What `async with run.measure():` measures."""
+
+    directive = "run.measure()"
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+
+    async def __aenter__(self) -> None:
+        self._windows.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._windows.end()

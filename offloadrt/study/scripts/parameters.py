@@ -88,13 +88,15 @@ class Parameter:
             for choice in self.choices:
                 if str(choice) == text:
                     return choice
-            near = did_you_mean(text, [str(choice) for choice in self.choices])
+            near = _several(text) or did_you_mean(text, [str(choice) for choice in self.choices])
             raise ParameterError(self.name, f"{text!r} is not {self.expected}{near}")
         try:
             return self.check(_READERS[self.type](self.name, text))
         except ValueError:
-            sizes = " (1M is 1000000, 1Mi is 1048576)" if self.type is int and text[:1].isdigit() else ""
-            raise ParameterError(self.name, f"{text!r} is not a value: expected {self.expected}{sizes}") from None
+            hint = _several(text)
+            if not hint and self.type is int and text[:1].isdigit():
+                hint = " (1M is 1000000, 1Mi is 1048576)"
+            raise ParameterError(self.name, f"{text!r} is not a value: expected {self.expected}{hint}") from None
 
     def check(self, value: Any) -> Value:
         """Return `value` when it is one of this parameter's (an int passes for a float). Raises ParameterError."""
@@ -113,6 +115,11 @@ class Parameter:
         if isinstance(value, int | float) and not self.range.holds(value):
             raise ParameterError(self.name, f"{value} is out of range: expected {self.expected}")
         return typing.cast(Value, value)
+
+
+def _several(text: str) -> str:
+    """Return a hint for several values where one is taken, else the empty string."""
+    return "; one run takes one value, and compare, sweep and report take several" if "," in text else ""
 
 
 def _read_bool(text: str) -> bool:

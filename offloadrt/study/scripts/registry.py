@@ -146,6 +146,11 @@ def find(reference: str) -> Scenario:
 
     Raises ScenarioNotFound, ScriptFailed, and UserError for a recording that cannot be read.
     """
+    if reference.endswith(".toml"):
+        raise ScenarioNotFound(
+            f"{reference}: is the file of a machine or a runtime, and no scenario; "
+            f"after a scenario's name, give it with --machine {reference} or --runtime {reference}"
+        )
     if is_recording(reference):
         from offloadrt.study.scripts.recordings import scenario_of
 

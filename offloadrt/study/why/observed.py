@@ -62,8 +62,8 @@ def observe(
         record=True,
         hash=bool(options.hash),
         handovers=handovers,
-        progress=progress,
-        watched=runs.append,
+        on_progress=progress,
+        before_run=runs.append,
         **once,
     )
     run = runs[-1]
