@@ -13,7 +13,8 @@ from operator import attrgetter
 
 import attrs
 
-from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.block_mover import BlockMover
+from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.driver.uvm.costs import CounterCosts
 from offloadrt.machine.managed.access_counters import AccessCounters
 from offloadrt.machine.messages import AccessNotification
@@ -36,11 +37,13 @@ class AccessCounterStatistics:
 class AccessCounterWorker:
     """Serves the notifications of one device; ``start`` spawns its actor."""
 
-    def __init__(self, blocks: UvmBlocks, counters: AccessCounters) -> None:
-        self.costs = blocks.machine.spec.read(CounterCosts)
-        self._blocks = blocks
+    def __init__(self, records: BlockRecords, mover: BlockMover, counters: AccessCounters) -> None:
+        self.costs = records.machine.spec.read(CounterCosts)
+        self._records = records
+        self._mover = mover
         self._counters = counters
-        self._sim = blocks.sim
+        self._sim = records.sim
+        self._pay = records.pay
         self.mailbox = counters.mailbox
         names = numbered_from_the_second(self.mailbox.name, "worker")
         self._workers: Servers[AccessNotification] = Servers(
@@ -57,7 +60,7 @@ class AccessCounterWorker:
         while True:
             batch = [self._checked(await self.mailbox.get())]
             self._workers.took_from_mailbox()
-            await self._blocks.pay(costs.interrupt)
+            await self._pay(costs.interrupt)
             while batch:
                 while items and len(batch) < costs.batch_max and not costs.uncontended:
                     batch.append(self._checked(items.popleft()))
@@ -73,38 +76,38 @@ class AccessCounterWorker:
 
     async def _serve(self, notification: AccessNotification) -> None:
         """Migrate what the host has of the region, and wait for its bytes."""
-        blocks, sim = self._blocks, self._sim
+        records, locks, sim = self._records, self._records.locks, self._sim
         self._wait_s += sim.now - notification.time
-        await blocks.locks.read()
+        await locks.read()
         try:
-            block = blocks.pages.block(notification.block)
-            await blocks.locks.take(block)
+            block = records.pages.block(notification.block)
+            await locks.take(block)
             begin, arrival = sim.now, None
             try:
                 wanted = notification.pages & block.system & block.on_host & block.remote
                 cost = self.costs.service
                 if mapped := block.host_mapped & wanted:
-                    cost += blocks.costs.unmap * (mapped.bit_count() / blocks.pages.per_block)
+                    cost += records.costs.unmap * (mapped.bit_count() / records.pages.per_block)
                 if wanted:
                     # The translations go before the bytes: kernels that come to the pages meanwhile fault, and wait.
-                    blocks.unmap(block, wanted)
-                    arrival = await blocks.fetch(block, wanted, cost, notification.cause, evicts=False)
+                    records.unmap(block, wanted)
+                    arrival = await self._mover.fetch(block, wanted, cost, notification.cause, evicts=False)
                 if not arrival:
-                    blocks.map_remote_again(block)
-                    await blocks.pay(cost)
+                    records.map_remote_again(block)
+                    await self._pay(cost)
                 self._served += 1
                 self._service_s += sim.now - begin
-                blocks.counters.notifications += 1
+                records.counters.notifications += 1
             finally:
                 if not isinstance(arrival, Signal):
-                    blocks.locks.give(block)
+                    locks.give(block)
             if isinstance(arrival, Signal):
-                blocks.counters.counted_htod += wanted.bit_count() * blocks.pages.page_size
+                records.counters.counted_htod += wanted.bit_count() * records.pages.page_size
                 await arrival.wait()
             if arrival or not wanted:
                 self._counters.clear(notification.block)
         finally:
-            blocks.locks.release()
+            locks.release()
 
     def statistics(self) -> AccessCounterStatistics:
         """Return what it did so far."""

@@ -1,7 +1,8 @@
 """What the GPU can translate of managed memory, whose the device memory is, and what moved: the records of one device.
 
-``blocks.py`` moves pages; what it, and whoever else serves faults, changes in the records is changed here, so
-that kernels which have the translations ahead are told, and the records of other devices agree (``va_space.py``).
+No byte moves here (``block_mover.py`` does that).  Whoever serves a fault, a prefetch or an advice changes the records
+by these methods, so that kernels which have translations ahead are told, and the records of other devices agree
+(``va_space.py``).
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ from typing import Literal
 
 from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.driver.uvm.queue_eviction import QueueEviction
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
 from offloadrt.driver.uvm.va_space import SpaceMember, VaSpace
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.managed.translations import REMOTE, UNMAPPED
+from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
 
 
 class BlockRecords:
-    """The blocks of one device; the caller holds the lock of the block that it changes.
+    """Keeps the records of one device's blocks; the caller holds the lock of the block that it changes (``UvmLocks``).
 
     ``kernels`` is what the device's compute units know of managed memory.
 
@@ -45,7 +45,6 @@ class BlockRecords:
         self.thrashing = Thrashing(machine.spec.read(ThrashingRules), self.pages.per_block, self.counters)
         """Decides what becomes of pages that go to and fro."""
         self._kernels = kernels
-        self._queues = QueueEviction(machine.sim, device, self.costs.restore)
         # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
         # predicted too fast, by at most the time of these steps.
         self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._pay_roughly
@@ -91,17 +90,34 @@ class BlockRecords:
             block.read_mostly &= ~pages
             self.thrashing.forget(block.index, pages)
             if not self.locks.is_taken(block):
-                self.release(block)
+                self.release_memory(block)
 
-    def release(self, block: ManagedBlock) -> None:
+    def take_memory(self, block: ManagedBlock) -> bool:
+        """Take device memory for a block, unless it has some; return False when there is none to be had."""
+        lru, size = self.pages.lru, self.pages.block_size
+        if block.index not in lru:
+            if not self.device.memory.take_managed(size):
+                return False
+            # It can be evicted from now on, but nobody does so while its lock is held.
+            lru[block.index] = block
+        return True
+
+    def release_memory(self, block: ManagedBlock) -> None:
         """Give the device memory of a block back, if it has no resident pages."""
         if not block.resident and self.pages.lru.pop(block.index, None) is not None:
             self.device.memory.give_managed(self.pages.block_size)
 
-    async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
-        """Stop the device's queues, if it is about to lose pages that its kernels cannot fault for."""
-        if block.accessed_by & pages:
-            await self._queues.begin(cause)
+    def map_local(self, block: ManagedBlock, pages: int) -> None:
+        """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
+        pages &= block.valid
+        # Pages that nobody has touched have no bytes to move: they appear in device memory.
+        if fresh := pages & ~block.populated:
+            self.counters.first_on_gpu += fresh.bit_count()
+        self.pages.set_state(block, pages, LOCAL)
+        if not pages:
+            self.release_memory(block)
+        elif self.space.shared:
+            self.space.arrived(self.device.index, block.index, pages)
 
     def unmap(self, block: ManagedBlock, pages: int) -> None:
         """Take the GPU's translations of these pages away, and tell the kernels that have them ahead."""
@@ -127,6 +143,20 @@ class BlockRecords:
         if pages:
             self.pages.protect(block, pages, read_only=True)
             self._tell(block)
+
+    async def invalidate_copies(self, block: ManagedBlock, pages: int) -> None:
+        """Invalidate the other copies of read-only pages, because a store has met them; nothing moves."""
+        space, index = self.space, block.index
+        for member, record in [*space.others(self.device.index, index)]:
+            if gone := (record.resident | record.remote) & pages:
+                await self.pay(space.costs.unmap)
+                member.unmap(record, gone)
+                member.release_memory(record)
+        if on_host := block.host_copy & pages:
+            await self.pay(self.costs.unmap * (on_host.bit_count() / self.pages.per_block))
+        space.has_host_copy(index, pages, valid=False)
+        self.pages.protect(block, pages, read_only=False)
+        self.counters.invalidations += pages.bit_count()
 
     def map_remote(self, block: ManagedBlock, pages: int) -> None:
         """Let the GPU reach these pages over the link."""

@@ -12,7 +12,7 @@ after a batch: entries that were seen and did not fit are dropped, and so is wha
 many duplicates.  Then the worker waits for the replay.
 
 The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
-in the ``FaultBuffer``; ``_batch`` serves each block by ``GpuFaults.serve``, which has ``UvmBlocks.fetch`` fetch it; a
+in the ``FaultBuffer``; ``_batch`` serves each block by ``GpuFaults.serve``, which has ``BlockMover.fetch`` fetch it; a
 ``ReplayFaults`` lets the kernels try again.
 """
 
@@ -23,7 +23,7 @@ import math
 import attrs
 import msgspec
 
-from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.driver.uvm.costs import BatchCosts
 from offloadrt.driver.uvm.fault_batch import FaultBatches
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
@@ -76,11 +76,17 @@ class UvmFaultHandler:
     With ``uncontended`` each message of a kernel finds a worker of its own, so that no batch has two kernels.
     """
 
-    def __init__(self, blocks: UvmBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False) -> None:
-        self.costs = blocks.machine.spec.read(BatchCosts)
-        self._blocks = blocks
+    def __init__(
+        self, records: BlockRecords, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False
+    ) -> None:
+        self.costs = records.machine.spec.read(BatchCosts)
         self._faults = faults
-        self._sim = blocks.sim
+        self._sim = records.sim
+        self._device = records.device
+        self._machine = records.machine
+        self._locks = records.locks
+        self._counters = records.counters
+        self._pay = records.pay
         self._buffer = buffer
         self.mailbox = buffer.mailbox
         self._uncontended = uncontended
@@ -90,7 +96,7 @@ class UvmFaultHandler:
         """Spawn a worker."""
         self.batches = FaultBatches()
         self._policy = REPLAY_POLICIES[self.costs.policy]
-        self._replays = ReplayChannel(self._sim, blocks.device.compute.mailbox)
+        self._replays = ReplayChannel(self._sim, self._device.compute.mailbox)
         self._busy = LevelOverTime(self._sim)
         self._wait_s = self._block_s = 0.0
         self._served = 0
@@ -98,18 +104,18 @@ class UvmFaultHandler:
 
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
-        blocks, get, ends_once = self._blocks, self.mailbox.get, self._policy.after == "buffer"
+        get, pay, ends_once = self.mailbox.get, self._pay, self._policy.after == "buffer"
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
-            await blocks.pay(self.costs.interrupt)
+            await pay(self.costs.interrupt)
             seen += self._in_buffer()
             service = Service((seen[0].kernel,) if self._uncontended else None)
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
             if ends_once:
-                await blocks.pay(self.costs.flush)
+                await pay(self.costs.flush)
                 self._push(service)
             self._busy.fall()
             self._workers.done()
@@ -120,20 +126,20 @@ class UvmFaultHandler:
 
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
-        blocks, serve, sim, policy = self._blocks, self._faults.serve, self._sim, self._policy
-        costs, counters, pay, begin = self.costs, blocks.counters, blocks.pay, sim.now
+        serve, pay, sim, policy = self._faults.serve, self._pay, self._sim, self._policy
+        costs, counters, begin = self.costs, self._counters, sim.now
         each_block = policy.after == "block"
         fetched, entries, left, begun = _fetch(seen, costs.batch_max)
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
-        if (injector := blocks.machine.injector) is not None:
+        if (injector := self._machine.injector) is not None:
             for fault in fetched:
-                injector.page_fault(blocks.device.index, fault.kernel)
+                injector.page_fault(self._device.index, fault.kernel)
         served, entries_of, stored, different = _merged(fetched)
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
-        await blocks.locks.read()  # advice must not change the rules within a batch
+        await self._locks.read()  # advice must not change the rules within a batch
         try:
             locked = sim.now
             self._faults.unpin()
@@ -154,7 +160,7 @@ class UvmFaultHandler:
                     await pay(costs.flush)
                     self._push(service)
         finally:
-            blocks.locks.release()
+            self._locks.release()
         served_at, nbytes = sim.now, counters.bytes_htod - moved_before
         if policy.after == "batch":
             dropped = 0

@@ -5,8 +5,9 @@ Follows ``service_fault_batch_block_locked`` and ``uvm_va_block_service_locked``
 
 from __future__ import annotations
 
-from offloadrt.driver.uvm.blocks import UvmBlocks
-from offloadrt.driver.uvm.thrashing import Hint, Thrashing
+from offloadrt.driver.uvm.block_mover import BlockMover
+from offloadrt.driver.uvm.block_records import BlockRecords
+from offloadrt.driver.uvm.thrashing import Hint
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.tree_prefetch import with_prefetched
 from offloadrt.sim import Signal
@@ -15,12 +16,18 @@ from offloadrt.sim import Signal
 class GpuFaults:
     """Serves the faults of a device's kernels, block by block; the caller holds the space lock for reading."""
 
-    def __init__(self, blocks: UvmBlocks, thrashing: Thrashing) -> None:
-        self._blocks = blocks
-        self._pages = blocks.pages
-        self._costs = blocks.costs
-        self._counters = blocks.counters
-        self._thrashing = thrashing
+    def __init__(self, records: BlockRecords, mover: BlockMover) -> None:
+        self._records = records
+        self._mover = mover
+        self._sim = records.sim
+        self._device = records.device
+        self._pages = records.pages
+        self._costs = records.costs
+        self._counters = records.counters
+        self._space = records.space
+        self._locks = records.locks
+        self._thrashing = records.thrashing
+        self._pay = records.pay
 
     async def serve(
         self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
@@ -31,8 +38,8 @@ class GpuFaults:
 
         Returns the seconds that its own work took, and the pages that are not to be had now (thrashing).
         """
-        blocks, pages, thrashing = self._blocks, self._pages, self._thrashing
-        sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
+        records, pages, thrashing = self._records, self._pages, self._thrashing
+        sim, locks, block = self._sim, self._locks, pages.block(index)
         await locks.take(block)  # a prefetch or a host thread may work on it
         begin, arrival = sim.now, None
         try:
@@ -43,10 +50,10 @@ class GpuFaults:
             self._count(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
-            if blocks.space.shared or block.read_mostly or block.read_only:
+            if self._space.shared or block.read_mostly or block.read_only:
                 wanted = await self._map_in_place(block, wanted, cause)
                 if not wanted:
-                    await blocks.pay(self._costs.block + self._costs.service_entry * entries)
+                    await self._pay(self._costs.block + self._costs.service_entry * entries)
                     return sim.now - begin, 0
             thrashes, throttled = thrashing.thrashing(index), 0
             if thrashes or block.prefers_host:
@@ -54,16 +61,16 @@ class GpuFaults:
                 throttled, pinned = self._hints(block, wanted & thrashes & ~kept)
                 stays = wanted & kept | pinned
                 if stays:
-                    blocks.map_remote(block, stays)
+                    records.map_remote(block, stays)
                 wanted &= ~(stays | throttled)
                 if not wanted:
-                    await blocks.pay(self._costs.block if stays else 0.0)
+                    await self._pay(self._costs.block if stays else 0.0)
                     return sim.now - begin, throttled
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
             cost = self._cost_of(block, entries, brought)
             evicts = not wanted & block.system  # what the host makes for the GPU is on the host when there is no room
-            arrival = await blocks.fetch(block, brought, cost, cause, evicts=evicts, stored=stored)
+            arrival = await self._mover.fetch(block, brought, cost, cause, evicts=evicts, stored=stored)
             if arrival:
                 if isinstance(arrival, Signal):
                     copies.append(arrival)
@@ -72,7 +79,7 @@ class GpuFaults:
                 if index in pages.lru:
                     pages.lru.move_to_end(index)  # its last fault is the latest (uvm_pmm_gpu_mark_root_chunk_used)
             else:
-                await blocks.map_without_room(block, wanted)
+                await records.map_without_room(block, wanted)
             return sim.now - begin, throttled
         finally:
             if not isinstance(arrival, Signal):
@@ -85,32 +92,33 @@ class GpuFaults:
         this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
         access (``block_select_processor_residency``).
         """
-        blocks, space = self._blocks, self._blocks.space
+        records, space, here = self._records, self._space, self._device.index
         if alone := wanted & block.resident:
-            await blocks.invalidate_copies(block, alone)
+            await records.invalidate_copies(block, alone)
             wanted &= ~alone
-        for member, record in [*space.others(blocks.device.index, block.index)]:
-            if not space.reaches(blocks.device.index, member.device.index):
+        for member, record in [*space.others(here, block.index)]:
+            there = member.device.index
+            if not space.reaches(here, there):
                 continue
             prefers = wanted & record.prefers_here & ~block.read_mostly
             if absent := prefers & ~record.resident:
                 # The driver goes on meanwhile and maps behind the copy; here the handler waits for it, once for a page.
-                arrival = await member.fetch(record, absent, self._costs.block, cause, evicts=True, stored=absent)
+                fetch = space.movers[there].fetch
+                arrival = await fetch(record, absent, self._costs.block, cause, evicts=True, stored=absent)
                 if isinstance(arrival, Signal):
                     await arrival.wait()
-                    await blocks.locks.take(block)
+                    await self._locks.take(block)
             if mapped := wanted & record.resident & (record.prefers_here | block.accessed_by) & ~block.read_mostly:
-                await blocks.pay(space.costs.map)
-                blocks.map_at_peer(block, mapped, member)
+                await self._pay(space.costs.map)
+                records.map_at_peer(block, mapped, member)
             wanted &= ~(block.resident | block.remote)
         return wanted
 
     def unpin(self) -> None:
         """Unmap the pages whose pin is over: the next fault migrates them again."""
-        blocks = self._blocks
-        for index, place in self._thrashing.unpinned(blocks.sim.now):
-            block = blocks.pages.block(index)
-            blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
+        for index, place in self._thrashing.unpinned(self._sim.now):
+            block = self._pages.block(index)
+            self._records.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
 
     def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Count faults on pages of a block; those that are not wanted have a translation already."""
@@ -136,7 +144,7 @@ class GpuFaults:
         while wanted:
             page = wanted & -wanted
             wanted &= ~page
-            hint = self._thrashing.hint(block.index, page.bit_length() - 1, "device", self._blocks.sim.now)
+            hint = self._thrashing.hint(block.index, page.bit_length() - 1, "device", self._sim.now)
             throttled |= page if hint is Hint.THROTTLE else 0
             pinned |= page if hint is Hint.PIN else 0
         return throttled, pinned
@@ -146,20 +154,20 @@ class GpuFaults:
         costs, resident = self._costs, block.resident
         if not costs.prefetch_tree:
             return wanted
-        per_block, threshold = self._pages.per_block, costs.threshold
-        brought = with_prefetched(resident, wanted, block.valid, per_block, self._blocks.big_pages, threshold, thrashes)
+        per_block, big, threshold = self._pages.per_block, self._records.big_pages, costs.threshold
+        brought = with_prefetched(resident, wanted, block.valid, per_block, big, threshold, thrashes)
         stays = resident | block.remote
         # A page that is to stay on the host comes only for a fault of its own.
         if block.prefers_host:
             stays |= block.prefers_host & ~(block.read_mostly | wanted)
-        if self._blocks.space.shared:
-            stays |= self._blocks.space.preferred_by_others(self._blocks.device.index, block.index) & ~wanted
+        if self._space.shared:
+            stays |= self._space.preferred_by_others(self._device.index, block.index) & ~wanted
         return brought & ~stays
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
         """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""
-        costs, in_place = self._costs, self._blocks.system_costs
-        cost = costs.block + costs.service_entry * entries + self._blocks.map_for_copies(block, block.on_host)
+        costs, in_place = self._costs, self._records.system_costs
+        cost = costs.block + costs.service_entry * entries + self._records.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
             stretches = (host_mapped & ~(host_mapped << 1)).bit_count()
             cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from offloadrt.driver.uvm.blocks import UvmBlocks
-from offloadrt.driver.uvm.thrashing import Hint, Thrashing
+from offloadrt.driver.uvm.block_mover import BlockMover
+from offloadrt.driver.uvm.block_records import BlockRecords
+from offloadrt.driver.uvm.thrashing import Hint
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.tree_prefetch import with_prefetched
 
@@ -11,9 +12,16 @@ from offloadrt.machine.managed.tree_prefetch import with_prefetched
 class HostFaults:
     """Brings back to the host what host threads touch and the GPU owns."""
 
-    def __init__(self, blocks: UvmBlocks, thrashing: Thrashing) -> None:
-        self._blocks = blocks
-        self._thrashing = thrashing
+    def __init__(self, records: BlockRecords, mover: BlockMover) -> None:
+        self._records = records
+        self._mover = mover
+        self._machine = records.machine
+        self._sim = records.sim
+        self._pages = records.pages
+        self._costs = records.costs
+        self._space = records.space
+        self._locks = records.locks
+        self._thrashing = records.thrashing
 
     async def access(self, begin: int, nbytes: int, writes: bool = True) -> int:
         """Let the calling thread touch managed memory in order, and have what GPUs own migrated back.
@@ -22,9 +30,8 @@ class HostFaults:
 
         Returns the faults that it had.
         """
-        blocks, sides = self._blocks, self._blocks.space.host_sides
-        count, cause = 0, blocks.sim.current.cause
-        for block, pages in blocks.pages.parts(begin, nbytes):
+        sides, count, cause = self._space.host_sides, 0, self._sim.current.cause
+        for block, pages in self._pages.parts(begin, nbytes):
             for side in sides:
                 count += await side.reclaim(block.index, pages, writes, cause)
             for side in sides:
@@ -33,22 +40,21 @@ class HostFaults:
 
     async def reclaim(self, index: int, pages: int, writes: bool, cause: int) -> int:
         """Bring back what the device owns of some pages of a block; return how many faults that took."""
-        blocks = self._blocks
-        block, count = blocks.pages.block(index), 0
+        block, count = self._pages.block(index), 0
         # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
         # taken may be about to move a page of it either way, so the thread has to look again after that.
-        while self._missing(block, pages, writes) or blocks.locks.is_taken(block):
+        while self._missing(block, pages, writes) or self._locks.is_taken(block):
             count += await self._fault(block, pages, writes, cause)
-        blocks.counters.host_faults += count
+        self._records.counters.host_faults += count
         return count
 
     def touched(self, index: int, pages: int) -> None:
         """Note that the host has translations of some pages of a block."""
-        block = self._blocks.pages.block(index)
+        block = self._pages.block(index)
         block.populated |= pages
         block.host_mapped |= pages
         if block.system & pages:
-            self._blocks.map_remote_again(block)
+            self._records.map_remote_again(block)
 
     def _missing(self, block: ManagedBlock, pages: int, writes: bool) -> int:
         """Return the pages of the device's that an access of the host faults on.
@@ -62,8 +68,7 @@ class HostFaults:
 
         Returns how many faults that was: 0, after a nap, when the page is throttled, and when it has come meanwhile.
         """
-        blocks = self._blocks
-        sim, locks, host_time = blocks.sim, blocks.locks, blocks.machine.host_time
+        sim, locks, host_time = self._sim, self._locks, self._machine.host_time
         since, until = sim.now, -1.0
         await locks.read()
         try:
@@ -79,7 +84,7 @@ class HostFaults:
                     until = self._thrashing.throttled_until(block.index, place)
                 else:
                     await self._bring_back(block, page, hint, writes, cause)
-                    for count, usage in blocks.pages.shares(block, page):
+                    for count, usage in self._pages.shares(block, page):
                         usage.host_faults += count
             finally:
                 locks.give(block)
@@ -95,50 +100,49 @@ class HostFaults:
 
     async def _bring_back(self, block: ManagedBlock, page: int, hint: Hint, writes: bool, cause: int) -> None:
         """Move a page to the host; pinned there, the GPU reaches it over the link."""
-        blocks, thrashing = self._blocks, self._thrashing
-        costs, sim, wanted = blocks.costs, blocks.sim, page
+        records, machine, space, sim = self._records, self._machine, self._space, self._sim
+        costs, thrashing, wanted = self._costs, self._thrashing, page
         if costs.prefetch_tree:
-            per_block, big, threshold = blocks.pages.per_block, blocks.big_pages, costs.threshold
+            per_block, big, threshold = self._pages.per_block, records.big_pages, costs.threshold
             thrashes = thrashing.thrashing(block.index)
             wanted = with_prefetched(block.on_host, page, block.valid, per_block, big, threshold, thrashes)
         wanted &= block.resident
-        await blocks.machine.work(costs.host_fault, "driver")
-        await blocks.stop_queues(block, wanted, cause)
+        await machine.work(costs.host_fault, "driver")
+        await self._mover.stop_queues(block, wanted, cause)
         since = sim.now
         kept = 0 if writes else wanted & block.read_mostly
-        for member, record in [*blocks.space.others(blocks.device.index, block.index)]:
+        for member, record in [*space.others(records.device.index, block.index)]:
             if gone := record.resident & wanted & ~kept:
-                await blocks.machine.work(blocks.space.costs.unmap, "driver")
+                await machine.work(space.costs.unmap, "driver")
                 since = sim.now
                 member.unmap(record, gone)
-                member.release(record)
+                member.release_memory(record)
         await self._copy_home(block, wanted, kept, cause)
-        blocks.machine.host_time.add("copies", sim.now - since)
+        machine.host_time.add("copies", sim.now - since)
         if hint is Hint.PIN:
-            blocks.map_remote(block, page)
+            records.map_remote(block, page)
         thrashing.migrated(block.index, wanted, "host", sim.now)
         block.host_mapped |= wanted
-        blocks.release(block)
+        records.release_memory(block)
 
     async def send_back(self, index: int, pages: int, cause: int) -> None:
         """Migrate what the device owns of some pages of a block to the host, as a prefetch asks for."""
-        blocks = self._blocks
-        block = blocks.pages.block(index)
+        block = self._pages.block(index)
         if pages := pages & block.resident:
             self._thrashing.forget(index, pages)
-            await blocks.stop_queues(block, pages, cause)
-            await self._copy_home(block, pages, pages & block.read_mostly, cause, blocks.costs.prefetch_block)
-            blocks.release(block)
+            await self._mover.stop_queues(block, pages, cause)
+            await self._copy_home(block, pages, pages & block.read_mostly, cause, self._costs.prefetch_block)
+            self._records.release_memory(block)
 
     async def _copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
         """Copy pages to the host, but for those of which it has a copy; the device keeps copies of some."""
-        blocks, moved = self._blocks, pages & ~block.host_copy
-        blocks.unmap(block, pages & ~kept)
-        blocks.protect(block, kept)
+        records, moved = self._records, pages & ~block.host_copy
+        records.unmap(block, pages & ~kept)
+        records.protect(block, kept)
         if work:
-            await blocks.pay(work)
+            await records.pay(work)
         if moved:
-            await blocks.move("d2h", block, moved, cause)
+            await self._mover.carry_home(block, moved, cause)
         if copies := pages & (block.resident | block.elsewhere):
-            blocks.space.has_host_copy(block.index, copies, valid=True)
-        blocks.space.came_home(block.index)
+            self._space.has_host_copy(block.index, copies, valid=True)
+        self._space.came_home(block.index)

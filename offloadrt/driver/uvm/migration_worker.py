@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from offloadrt.driver.uvm.blocks import UvmBlocks
-from offloadrt.driver.uvm.thrashing import Thrashing
+from offloadrt.driver.uvm.block_mover import BlockMover
+from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.machine.messages import PrefetchPacket
 from offloadrt.sim import Mailbox, Signal
 
@@ -11,18 +11,19 @@ from offloadrt.sim import Mailbox, Signal
 class MigrationWorker:
     """Takes prefetches in the order in which hardware queues dispatch them; ``start`` spawns its actor."""
 
-    def __init__(self, mailbox: Mailbox, blocks: UvmBlocks, thrashing: Thrashing) -> None:
+    def __init__(self, mailbox: Mailbox, records: BlockRecords, mover: BlockMover) -> None:
         self.mailbox = mailbox
-        self._blocks = blocks
-        self._thrashing = thrashing
+        self._records = records
+        self._mover = mover
+        self._sim = records.sim
 
     def start(self) -> None:
         """Spawn the actor."""
-        self._blocks.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
+        self._sim.spawn(self._run, name=self.mailbox.name, daemon=True)
 
     async def _run(self) -> None:
         """Carry out one prefetch after the other, for ever."""
-        sim = self._blocks.sim
+        sim = self._sim
         while True:
             packet = await self.mailbox.get()
             if not isinstance(packet, PrefetchPacket):
@@ -43,22 +44,22 @@ class MigrationWorker:
 
     async def _submit(self, packet: PrefetchPacket, copies: list[Signal]) -> None:
         """Work on one block after the other; copies to the device that are under way are added to ``copies``."""
-        blocks, cause = self._blocks, packet.cause
-        costs, locks = blocks.costs, blocks.locks
-        for block, pages in blocks.pages.parts(packet.begin, packet.nbytes):
+        records, cause = self._records, packet.cause
+        costs, locks = records.costs, records.locks
+        for block, pages in records.pages.parts(packet.begin, packet.nbytes):
             await locks.read()
             try:
                 await locks.take(block)
                 arrival: Signal | bool = False
                 try:
                     if packet.to_host:
-                        for side in blocks.space.host_sides:
+                        for side in records.space.host_sides:
                             await side.send_back(block.index, pages, cause)
                     elif wanted := pages & block.valid & ~block.resident:
-                        self._thrashing.forget(block.index, wanted)
+                        records.thrashing.forget(block.index, wanted)
                         evicts = costs.prefetch_evicts
-                        work = costs.prefetch_block + blocks.map_for_copies(block, block.on_host)
-                        arrival = await blocks.fetch(block, wanted, work, cause, evicts=evicts)
+                        work = costs.prefetch_block + records.map_for_copies(block, block.on_host)
+                        arrival = await self._mover.fetch(block, wanted, work, cause, evicts=evicts)
                         if not arrival:
                             return
                         if isinstance(arrival, Signal):

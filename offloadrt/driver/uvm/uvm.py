@@ -2,7 +2,8 @@
 
 GPU faults are served by the page-fault handler, an actor (``fault_handler.py``, ``gpu_faults.py``); prefetches
 by the migration worker, another one; faults of the CPU by the host thread that has them (``host_faults.py``).
-All take the same steps on a block (``blocks.py``), under the same locks (``locks.py``).
+All move a block by the same steps (``block_mover.py``), change the same records of it (``block_records.py``), and take
+the same locks (``locks.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 from offloadrt.driver.uvm.access_counter_worker import AccessCounterWorker
-from offloadrt.driver.uvm.blocks import UvmBlocks
+from offloadrt.driver.uvm.block_mover import BlockMover
+from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.fault_handler import UvmFaultHandler
@@ -60,43 +62,43 @@ class Uvm:
         self._machine = machine
         self._device = device
         self._space = space = space or VaSpace(machine)
-        self._blocks = blocks = UvmBlocks(machine, device, kernels, space)
-        self._thrashing = blocks.thrashing
-        self.worker = MigrationWorker(prefetches, blocks, self._thrashing)
+        self._records = records = BlockRecords(machine, device, kernels, space)
+        self._mover = mover = BlockMover(records)
+        self.worker = MigrationWorker(prefetches, records, mover)
         self.counter_worker: AccessCounterWorker | None = None
         """What serves the access counters; None unless the device uses system-allocated memory in place and counts."""
         self._started = False
         uncontended = spec.flag("fault_handler.uncontended")
-        gpu_faults = GpuFaults(blocks, self._thrashing)
-        self.handler = UvmFaultHandler(blocks, gpu_faults, kernels.buffer, uncontended=uncontended)
-        host_faults = HostFaults(blocks, self._thrashing)
-        space.join(blocks, host_faults)
+        gpu_faults = GpuFaults(records, mover)
+        self.handler = UvmFaultHandler(records, gpu_faults, kernels.buffer, uncontended=uncontended)
+        host_faults = HostFaults(records, mover)
+        space.join(records, mover, host_faults)
         self.host_access = host_faults.access
         """``await host_access(begin, nbytes)``: the calling thread touches managed memory; returns its faults."""
-        self.make_room = blocks.make_room
+        self.make_room = mover.make_room
         """``await make_room(nbytes, cause)``: evict until there is room for a block of the program."""
-        self.try_again = blocks.try_again
+        self.try_again = records.try_again
         """Call it when the program has freed device memory: pages that found no room may migrate now."""
 
     @property
     def costs(self) -> UvmCosts:
         """Return what the driver's steps cost."""
-        return self._blocks.costs
+        return self._records.costs
 
     @property
     def counters(self) -> UvmCounters:
         """Return what the driver did."""
-        return self._blocks.counters
+        return self._records.counters
 
     @property
     def pages(self) -> ManagedPages:
         """Return who owns each page."""
-        return self._blocks.pages
+        return self._records.pages
 
     @property
     def lock(self) -> RWLock:
         """Return the space lock."""
-        return self._blocks.locks.space
+        return self._records.locks.space
 
     def start(self) -> None:
         """Spawn the actors of the device, the page-fault handler and the migration worker, once."""
@@ -117,24 +119,24 @@ class Uvm:
 
         Raises ProfileError when the profile lacks an entry.
         """
-        spec, blocks = self._machine.spec, self._blocks
-        blocks.system_costs = spec.read(SystemMemoryCosts)
-        if blocks.system_costs.counts:
+        spec, records = self._machine.spec, self._records
+        records.system_costs = spec.read(SystemMemoryCosts)
+        if records.system_costs.counts:
             name = f"device {self._device.index} access counters"
             counters = AccessCounters(self._machine.sim, name, spec.read(CounterSpec), self.pages)
             self.kernels.access_counters = counters
-            self.counter_worker = AccessCounterWorker(blocks, counters)
+            self.counter_worker = AccessCounterWorker(records, self._mover, counters)
 
     def add_system(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
         """Add memory of the host's allocators, whose pages the device reaches as soon as the host has touched them."""
         self.pages.add(begin, nbytes, populated, name)
         for block, pages in self.pages.parts(begin, nbytes):
             block.system |= pages
-            self._blocks.map_remote_again(block)
+            self._records.map_remote_again(block)
 
     def remove(self, begin: int, nbytes: int) -> None:
         """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""
-        self._blocks.remove(begin, nbytes)
+        self._records.remove(begin, nbytes)
 
     def keep_on_host(self, begin: int, nbytes: int) -> None:
         """Let an allocation lie on the host, where the device reaches it from the start, as without page faults."""
@@ -147,27 +149,27 @@ class Uvm:
         """Change the rules for a range; nothing migrates by this.  Raises ValueError for an advice there is not."""
         if advice not in ADVICE:
             raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
-        blocks, sim = self._blocks, self._machine.sim
+        records, sim = self._records, self._machine.sim
         since = sim.now
-        await blocks.locks.write()
+        await records.locks.write()
         self._machine.host_time.add("driver lock", sim.now - since)
         try:
-            await self._machine.work(blocks.costs.advise, "driver")
+            await self._machine.work(records.costs.advise, "driver")
             for block, pages in self.pages.parts(begin, nbytes):
                 if advice.startswith("prefer"):
                     self._prefer(block, pages, advice)
                 elif advice == "accessed_by":
                     block.accessed_by |= pages
-                    blocks.map_remote_again(block)
+                    records.map_remote_again(block)
                 elif advice == "not_accessed_by":
                     block.accessed_by &= ~pages
-                    blocks.unmap(block, pages & block.remote & ~block.prefers_host)
+                    records.unmap(block, pages & block.remote & ~block.prefers_host)
                 elif advice == "read_mostly":
                     self._space.read_mostly(block.index, pages)
                 else:
                     self._space.not_read_mostly(block.index, pages)
         finally:
-            blocks.locks.release()
+            records.locks.release()
 
     def _prefer(self, block: ManagedBlock, pages: int, advice: Advice) -> None:
         """Set where pages of a block are to stay; this is one for all devices."""

@@ -1,6 +1,6 @@
 """The address space of a process with managed memory on several devices (``uvm_va_space_t`` of nvidia-uvm).
 
-Each device has its own page table and its own record of every block (``UvmBlocks``); this keeps the records of one
+Each device has its own page table and its own record of every block (``BlockRecords``); this keeps the records of one
 block in agreement, which are that block's state together, and holds what is one for all devices: the space lock, the
 block locks and the allocations.  With one device there is nothing to agree upon.
 
@@ -36,7 +36,7 @@ class PeerCosts:
 
 
 class SpaceMember(Protocol):
-    """What the space asks of a device (``UvmBlocks``)."""
+    """What the space, and other devices, ask of a device's records (``BlockRecords``)."""
 
     device: Device
     pages: ManagedPages
@@ -50,19 +50,23 @@ class SpaceMember(Protocol):
     def protect(self, block: ManagedBlock, pages: int) -> None:
         """Make resident pages read-only."""
 
-    def release(self, block: ManagedBlock) -> None:
+    def release_memory(self, block: ManagedBlock) -> None:
         """Give the device memory of a block back, if it has no resident pages."""
 
     def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: int) -> int:
         """Count the bytes of pages of a block that migrate, and return them."""
 
+    def map_remote_again(self, block: ManagedBlock) -> None:
+        """Restore the translations of what the GPU is advised to access."""
+
+
+class PeerMover(Protocol):
+    """What a device asks of another one that is to have pages (``BlockMover``)."""
+
     async def fetch(
         self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
     ) -> Signal | bool:
         """Migrate pages of a block to the device."""
-
-    def map_remote_again(self, block: ManagedBlock) -> None:
-        """Restore the translations of what the GPU is advised to access."""
 
 
 class HostSide(Protocol):
@@ -90,6 +94,8 @@ class VaSpace:
         self.locks = UvmLocks(machine.sim, "uvm space lock", contends=contends)
         self._allocations: dict[int, tuple[int, str]] = {}
         """Bytes and name of each allocation that a driver call made, by its address."""
+        self.movers: dict[int, PeerMover] = {}
+        """What brings pages to each member, by the index of its device."""
         self.host_sides: list[HostSide] = []
         """What serves the host's faults on the memory of each member."""
         self.shared = False
@@ -98,7 +104,7 @@ class VaSpace:
         self._enabled: set[tuple[int, int]] = set()
         self._costs: PeerCosts | None = None
 
-    def join(self, member: SpaceMember, host_side: HostSide) -> None:
+    def join(self, member: SpaceMember, mover: PeerMover, host_side: HostSide) -> None:
         """Add a device, which learns of what was allocated before.
 
         Raises ProfileError when the profile lacks an entry that several devices need.
@@ -106,6 +112,7 @@ class VaSpace:
         for address, (nbytes, name) in self._allocations.items():
             member.pages.add(address, nbytes, False, name)
         self._members.append(member)
+        self.movers[member.device.index] = mover
         self.host_sides.append(host_side)
         self.shared = len(self._members) > 1
         for other in self._members[:-1]:
@@ -231,7 +238,7 @@ class VaSpace:
             left &= ~kept[place]
         for own, (member, block) in zip(kept, places, strict=True):
             member.unmap(block, block.read_only & pages & ~own)
-            member.release(block)
+            member.release_memory(block)
             member.pages.protect(block, own, read_only=False)
         self.has_host_copy(index, pages, valid=False)
 

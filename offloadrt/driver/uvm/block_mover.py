@@ -1,4 +1,4 @@
-"""Blocks of managed memory on the move: how one is fetched to the device, from the host or another one, and evicted.
+"""How a block of managed memory is fetched to the device, from the host or from another device, and evicted.
 
 A migration to the GPU needs device memory for the whole block.  When there is none, the block whose last fault is the
 longest ago is evicted: all its pages go to the host, whether they were written or not.  Everybody who migrates takes
@@ -16,17 +16,30 @@ from functools import partial
 from typing import Literal
 
 from offloadrt.driver.uvm.block_records import BlockRecords
+from offloadrt.driver.uvm.queue_eviction import QueueEviction
 from offloadrt.driver.uvm.va_space import SpaceMember
 from offloadrt.machine.managed.block import ManagedBlock
-from offloadrt.machine.managed.translations import LOCAL
 from offloadrt.sim import Signal
 
 
-class UvmBlocks(BlockRecords):
-    """The blocks of one device and what may be done to one; the caller holds its lock (``UvmLocks``).
+class BlockMover:
+    """Moves the bytes of blocks to and from one device; the caller holds the block's lock (``UvmLocks``).
 
-    Wide because it is ``BlockRecords`` with the steps that move bytes.
+    ``records`` are the device's: each step changes them as it goes.
     """
+
+    def __init__(self, records: BlockRecords) -> None:
+        self._records = records
+        self._machine = records.machine
+        self._sim = records.sim
+        self._device = records.device
+        self._pages = records.pages
+        self._costs = records.costs
+        self._counters = records.counters
+        self._space = records.space
+        self._locks = records.locks
+        self._pay = records.pay
+        self._queues = QueueEviction(records.sim, records.device, records.costs.restore)
 
     # Migrations
 
@@ -41,30 +54,24 @@ class UvmBlocks(BlockRecords):
         move, so that they are there; False, having done nothing, when there is no device memory for the block and none
         may be had by evictions.
         """
-        pages, written = self.pages, None
-        take = self.device.memory.take_managed
-        while block.index not in pages.lru:  # others may bring it in while its lock is given up for room
-            if take(pages.block_size):
-                # It can be evicted from now on, but nobody does so while its lock is held.
-                pages.lru[block.index] = block
-                break
+        records, written = self._records, None
+        while not records.take_memory(block):  # others may bring it in while its lock is given up for room
             evicted = await self.evict_one(cause, held=block) if evicts else False
             if not evicted:
                 return False
             if isinstance(evicted, Signal):
                 written = evicted
-        await self.pay(cost)
-        if self.space.shared or block.read_mostly:
+        await self._pay(cost)
+        if self._space.shared or block.read_mostly:
             return await self._fetch_from_all(block, brought, stored, written, cause)
         moved = brought & block.populated
-        nbytes = self.note_moved("h2d", block, moved) if moved else 0
+        nbytes = records.note_moved("h2d", block, moved) if moved else 0
         block.host_mapped &= ~moved
         if not moved and written is None:
-            self._arrived(block, brought)
+            records.map_local(block, brought)
             return True
-
         if written is None:
-            return self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought))
+            return self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought))
         return self._fetch_behind(written, block, brought, nbytes, cause)
 
     async def _fetch_from_all(
@@ -74,14 +81,14 @@ class UvmBlocks(BlockRecords):
 
         Who had them loses them, but for pages that are read mostly: of those it keeps a copy, which is read-only.
         """
-        space, index = self.space, block.index
+        space, index = self._space, block.index
         brought &= ~block.resident  # the lock may have been given up for room
         sources = self._sources(block, brought & block.populated)
         copied, from_host = brought & block.populated & block.read_mostly & ~stored, brought & block.on_host
         taken = brought & ~copied
-        for member, record in [*space.others(self.device.index, index)]:
+        for member, record in [*space.others(self._device.index, index)]:
             if gone := (record.resident | record.remote) & taken:
-                await self.pay(space.costs.unmap)
+                await self._pay(space.costs.unmap)
                 member.unmap(record, gone)
             if kept := record.resident & copied:
                 member.protect(record, kept)
@@ -90,21 +97,21 @@ class UvmBlocks(BlockRecords):
         space.has_host_copy(index, taken, valid=False)
         space.has_host_copy(index, copied & from_host, valid=True)
         if not sources and written is None:
-            self._arrived(block, brought)
+            self._records.map_local(block, brought)
             return True
 
-        arrival = Signal(self.sim, f"pages of block {index:#x}")
+        arrival = Signal(self._sim, f"pages of block {index:#x}")
         left = len(sources)
 
         def ended() -> None:
             nonlocal left
             left -= 1
             if left <= 0:
-                for member, record in space.others(self.device.index, index):
-                    member.release(record)
-                self._arrived(block, brought)
-                self.protect(block, copied & block.resident)
-                self.locks.give(block)
+                for member, record in space.others(self._device.index, index):
+                    member.release_memory(record)
+                self._records.map_local(block, brought)
+                self._records.protect(block, copied & block.resident)
+                self._locks.give(block)
                 arrival.set()
 
         def start() -> None:
@@ -117,16 +124,16 @@ class UvmBlocks(BlockRecords):
             start()
         else:
             written.set_callback(start)
-        self.counters.duplications += copied.bit_count()
+        self._counters.duplications += copied.bit_count()
         return arrival
 
     def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[SpaceMember | None, int]]:
         """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
         sources: list[tuple[SpaceMember | None, int]] = []
-        others = [*self.space.others(self.device.index, block.index)]
+        others = [*self._space.others(self._device.index, block.index)]
         for linked in (True, False):
             for member, record in others:
-                link = self.space.link(member.device.index, self.device.index)
+                link = self._space.link(member.device.index, self._device.index)
                 if (link is not None) == linked and (part := record.resident & pages):
                     sources.append((member, part))
                     pages &= ~part
@@ -140,65 +147,39 @@ class UvmBlocks(BlockRecords):
     ) -> None:
         """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
         if member is None:
-            self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
+            self._send("h2d", self._records.note_moved("h2d", block, pages), cause, ended)
             return
-        if (link := self.space.link(member.device.index, self.device.index)) is None:
+        if (link := self._space.link(member.device.index, self._device.index)) is None:
 
             def on_host() -> None:
-                self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
+                self._send("h2d", self._records.note_moved("h2d", block, pages), cause, ended)
 
             record = member.pages.block(block.index)
             nbytes = member.note_moved("d2h", record, pages)
-            number = self.machine.next_number()
+            number = self._machine.next_number()
             member.device.engines["d2h"].send(number, cause, nbytes, "managed", on_host)
             return
-        nbytes = self.note_moved("p2p", block, pages)
-        number = self.machine.next_number()
+        nbytes = self._records.note_moved("p2p", block, pages)
+        number = self._machine.next_number()
         member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
-
-    async def invalidate_copies(self, block: ManagedBlock, pages: int) -> None:
-        """Invalidate the other copies of read-only pages, because a store has met them; nothing moves."""
-        space, index = self.space, block.index
-        for member, record in [*space.others(self.device.index, index)]:
-            if gone := (record.resident | record.remote) & pages:
-                await self.pay(space.costs.unmap)
-                member.unmap(record, gone)
-                member.release(record)
-        if on_host := block.host_copy & pages:
-            await self.pay(self.costs.unmap * (on_host.bit_count() / self.pages.per_block))
-        space.has_host_copy(index, pages, valid=False)
-        self.pages.protect(block, pages, read_only=False)
-        self.counters.invalidations += pages.bit_count()
 
     def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Signal:
         """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
-        arrival = Signal(self.sim, "pages of managed memory")
+        arrival = Signal(self._sim, "pages of managed memory")
 
         def start() -> None:
             if nbytes:
-                self._send("h2d", nbytes, cause, partial(self._arrived_and_give, block, brought), arrival)
+                self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought), arrival)
             else:
-                self._arrived_and_give(block, brought)
+                self._map_and_give(block, brought)
                 arrival.set()
 
         written.set_callback(start)
         return arrival
 
-    def _arrived_and_give(self, block: ManagedBlock, brought: int) -> None:
-        self._arrived(block, brought)
-        self.locks.give(block)
-
-    def _arrived(self, block: ManagedBlock, brought: int) -> None:
-        """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
-        brought &= block.valid
-        # Pages that nobody has touched have no bytes to move: they appear in device memory.
-        if fresh := brought & ~block.populated:
-            self.counters.first_on_gpu += fresh.bit_count()
-        self.pages.set_state(block, brought, LOCAL)
-        if not brought:
-            self.release(block)
-        elif self.space.shared:
-            self.space.arrived(self.device.index, block.index, brought)
+    def _map_and_give(self, block: ManagedBlock, brought: int) -> None:
+        self._records.map_local(block, brought)
+        self._locks.give(block)
 
     def _send(
         self,
@@ -209,14 +190,14 @@ class UvmBlocks(BlockRecords):
         done: Signal | None = None,
     ) -> Signal:
         """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
-        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
-        return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
+        number, pauses_s = self._machine.next_number(), self._pauses(nbytes)
+        return self._device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
-    def move(self, direction: Literal["h2d", "d2h"], block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
-        """Move the bytes of pages of a block over the link, on a copy engine.  Await it at once."""
-        nbytes = self.note_moved(direction, block, pages)
-        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
-        return self.device.engines[direction].carry(number, cause, nbytes, "managed", pauses_s)
+    def carry_home(self, block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
+        """Copy pages of a block from the device to the host, on a copy engine.  Await it at once."""
+        nbytes = self._records.note_moved("d2h", block, pages)
+        number, pauses_s = self._machine.next_number(), self._pauses(nbytes)
+        return self._device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)
 
     def _pauses(self, nbytes: int) -> float:
         """Return the seconds that a copy engine spends between the pages of a migration.
@@ -224,7 +205,7 @@ class UvmBlocks(BlockRecords):
         Older drivers push one copy for each page unless both ends of the whole block are contiguous, which host memory
         never is; later ones join pages whose chunks are contiguous (``block_copy_resident_pages_between``).
         """
-        return nbytes / self.pages.page_size * self.costs.page_copy
+        return nbytes / self._pages.page_size * self._costs.page_copy
 
     # Evictions
 
@@ -237,7 +218,7 @@ class UvmBlocks(BlockRecords):
         whoever waits for that.  Follows ``pick_and_evict_root_chunk`` of nvidia-uvm.  A block that somebody works on is
         passed over; when all are, this waits for the first, and returns True.
         """
-        lru, locks = self.pages.lru, self.locks
+        lru, locks = self._pages.lru, self._locks
         for block in lru.values():  # the block that is being fetched is not among them yet, or is taken
             if not locks.is_taken(block):
                 break
@@ -246,7 +227,7 @@ class UvmBlocks(BlockRecords):
                 return False
             # All are worked on. The first that is given up may have made room itself, so the caller looks again.
             # Two devices that fetch from one another would wait for each other's block for ever if they kept theirs.
-            gives_up = held is not None and self.space.shared
+            gives_up = held is not None and self._space.shared
             if held is not None and gives_up:
                 locks.give(held)
             await locks.take(first)
@@ -262,32 +243,37 @@ class UvmBlocks(BlockRecords):
             # The translations go before the bytes, so that no kernel writes to a page that is on its way.
             gone = block.resident
             sent, elsewhere = gone & ~block.host_copy, gone & block.elsewhere
-            self.unmap(block, gone)
-            self.counters.evictions += 1
-            await self.pay(self.costs.evict + self.map_for_copies(block, gone))
+            self._records.unmap(block, gone)
+            self._counters.evictions += 1
+            await self._pay(self._costs.evict + self._records.map_for_copies(block, gone))
             if not sent:  # the host has copies of all
                 return True
 
             def back() -> None:
                 if elsewhere:
-                    self.space.has_host_copy(block.index, elsewhere, valid=True)
-                self.space.came_home(block.index)
+                    self._space.has_host_copy(block.index, elsewhere, valid=True)
+                self._space.came_home(block.index)
                 locks.give(block)
 
-            written = self._send("d2h", self.note_moved("d2h", block, sent), cause, back)
+            written = self._send("d2h", self._records.note_moved("d2h", block, sent), cause, back)
         finally:
-            self.release(block)
+            self._records.release_memory(block)
             if written is None:
                 locks.give(block)
         return written
 
+    async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
+        """Stop the device's queues, if it is about to lose pages that its kernels cannot fault for."""
+        if block.accessed_by & pages:
+            await self._queues.begin(cause)
+
     async def make_room(self, nbytes: int, cause: int) -> None:
         """Evict until there is room for a block of so many bytes of the program, or nothing is left to evict."""
-        memory = self.device.memory
-        await self.locks.read()
+        memory = self._device.memory
+        await self._locks.read()
         try:
             while not memory.has_room(memory.needs(nbytes)) and (evicted := await self.evict_one(cause)):
                 if isinstance(evicted, Signal):
                     await evicted.wait()
         finally:
-            self.locks.release()
+            self._locks.release()
