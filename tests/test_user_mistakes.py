@@ -72,6 +72,12 @@ ASKED = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lines of progress on standard error, which a loaded machine would get."""
+    monkeypatch.setattr("offloadrt.cli.terminal._NOW_AND_THEN_S", 3600.0)
+
+
 @pytest.mark.parametrize(("tokens", "message"), ASKED, ids=lambda value: value[-1] if isinstance(value, list) else "")
 def test_options(tokens: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(tokens) == 2
