@@ -42,12 +42,10 @@ class AccessCounterWorker:
         self._records = records
         self._mover = mover
         self._counters = counters
-        self._sim = records.sim
-        self._pay = records.pay
         self.mailbox = counters.mailbox
         names = numbered_from_the_second(self.mailbox.name, "worker")
         self._workers: Servers[AccessNotification] = Servers(
-            self._sim, self.mailbox, self._run, names, grow=self.costs.uncontended
+            records.sim, self.mailbox, self._run, names, grow=self.costs.uncontended
         )
         self.start = self._workers.start
         """Spawn the actor."""
@@ -60,7 +58,7 @@ class AccessCounterWorker:
         while True:
             batch = [self._checked(await self.mailbox.get())]
             self._workers.took_from_mailbox()
-            await self._pay(costs.interrupt)
+            await self._records.pay(costs.interrupt)
             while batch:
                 while items and len(batch) < costs.batch_max and not costs.uncontended:
                     batch.append(self._checked(items.popleft()))
@@ -76,7 +74,7 @@ class AccessCounterWorker:
 
     async def _serve(self, notification: AccessNotification) -> None:
         """Migrate what the host has of the region, and wait for its bytes."""
-        records, locks, sim = self._records, self._records.locks, self._sim
+        records, locks, sim = self._records, self._records.locks, self._records.sim
         self._wait_s += sim.now - notification.time
         await locks.read()
         try:
@@ -94,7 +92,7 @@ class AccessCounterWorker:
                     arrival = await self._mover.fetch(block, wanted, cost, notification.cause, evicts=False)
                 if not arrival:
                     records.map_remote_again(block)
-                    await self._pay(cost)
+                    await records.pay(cost)
                 self._served += 1
                 self._service_s += sim.now - begin
                 records.counters.notifications += 1

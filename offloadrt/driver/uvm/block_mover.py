@@ -30,15 +30,6 @@ class BlockMover:
 
     def __init__(self, records: BlockRecords) -> None:
         self._records = records
-        self._machine = records.machine
-        self._sim = records.sim
-        self._device = records.device
-        self._pages = records.pages
-        self._costs = records.costs
-        self._counters = records.counters
-        self._space = records.space
-        self._locks = records.locks
-        self._pay = records.pay
         self._queues = QueueEviction(records.sim, records.device, records.costs.restore)
 
     # Migrations
@@ -61,8 +52,8 @@ class BlockMover:
                 return False
             if isinstance(evicted, Signal):
                 written = evicted
-        await self._pay(cost)
-        if self._space.shared or block.read_mostly:
+        await records.pay(cost)
+        if records.space.shared or block.read_mostly:
             return await self._fetch_from_all(block, brought, stored, written, cause)
         moved = brought & block.populated
         nbytes = records.note_moved("h2d", block, moved) if moved else 0
@@ -81,14 +72,14 @@ class BlockMover:
 
         Who had them loses them, but for pages that are read mostly: of those it keeps a copy, which is read-only.
         """
-        space, index = self._space, block.index
+        space, index = self._records.space, block.index
         brought &= ~block.resident  # the lock may have been given up for room
         sources = self._sources(block, brought & block.populated)
         copied, from_host = brought & block.populated & block.read_mostly & ~stored, brought & block.on_host
         taken = brought & ~copied
-        for member, record in [*space.others(self._device.index, index)]:
+        for member, record in [*space.others(self._records.device.index, index)]:
             if gone := (record.resident | record.remote) & taken:
-                await self._pay(space.costs.unmap)
+                await self._records.pay(space.costs.unmap)
                 member.unmap(record, gone)
             if kept := record.resident & copied:
                 member.protect(record, kept)
@@ -100,18 +91,18 @@ class BlockMover:
             self._records.map_local(block, brought)
             return True
 
-        arrival = Signal(self._sim, f"pages of block {index:#x}")
+        arrival = Signal(self._records.sim, f"pages of block {index:#x}")
         left = len(sources)
 
         def ended() -> None:
             nonlocal left
             left -= 1
             if left <= 0:
-                for member, record in space.others(self._device.index, index):
+                for member, record in space.others(self._records.device.index, index):
                     member.release_memory(record)
                 self._records.map_local(block, brought)
                 self._records.protect(block, copied & block.resident)
-                self._locks.give(block)
+                self._records.locks.give(block)
                 arrival.set()
 
         def start() -> None:
@@ -124,16 +115,16 @@ class BlockMover:
             start()
         else:
             written.set_callback(start)
-        self._counters.duplications += copied.bit_count()
+        self._records.counters.duplications += copied.bit_count()
         return arrival
 
     def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[SpaceMember | None, int]]:
         """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
         sources: list[tuple[SpaceMember | None, int]] = []
-        others = [*self._space.others(self._device.index, block.index)]
+        others = [*self._records.space.others(self._records.device.index, block.index)]
         for linked in (True, False):
             for member, record in others:
-                link = self._space.link(member.device.index, self._device.index)
+                link = self._records.space.link(member.device.index, self._records.device.index)
                 if (link is not None) == linked and (part := record.resident & pages):
                     sources.append((member, part))
                     pages &= ~part
@@ -149,23 +140,23 @@ class BlockMover:
         if member is None:
             self._send("h2d", self._records.note_moved("h2d", block, pages), cause, ended)
             return
-        if (link := self._space.link(member.device.index, self._device.index)) is None:
+        if (link := self._records.space.link(member.device.index, self._records.device.index)) is None:
 
             def on_host() -> None:
                 self._send("h2d", self._records.note_moved("h2d", block, pages), cause, ended)
 
             record = member.pages.block(block.index)
             nbytes = member.note_moved("d2h", record, pages)
-            number = self._machine.next_number()
+            number = self._records.machine.next_number()
             member.device.engines["d2h"].send(number, cause, nbytes, "managed", on_host)
             return
         nbytes = self._records.note_moved("p2p", block, pages)
-        number = self._machine.next_number()
+        number = self._records.machine.next_number()
         member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
 
     def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Signal:
         """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
-        arrival = Signal(self._sim, "pages of managed memory")
+        arrival = Signal(self._records.sim, "pages of managed memory")
 
         def start() -> None:
             if nbytes:
@@ -179,7 +170,7 @@ class BlockMover:
 
     def _map_and_give(self, block: ManagedBlock, brought: int) -> None:
         self._records.map_local(block, brought)
-        self._locks.give(block)
+        self._records.locks.give(block)
 
     def _send(
         self,
@@ -190,14 +181,16 @@ class BlockMover:
         done: Signal | None = None,
     ) -> Signal:
         """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
-        number, pauses_s = self._machine.next_number(), self._pauses(nbytes)
-        return self._device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
+        number, pauses_s = self._records.machine.next_number(), self._pauses(nbytes)
+        return self._records.device.engines[direction].send(
+            number, cause, nbytes, "managed", ended, pauses_s, done=done
+        )
 
     def carry_home(self, block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Copy pages of a block from the device to the host, on a copy engine.  Await it at once."""
         nbytes = self._records.note_moved("d2h", block, pages)
-        number, pauses_s = self._machine.next_number(), self._pauses(nbytes)
-        return self._device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)
+        number, pauses_s = self._records.machine.next_number(), self._pauses(nbytes)
+        return self._records.device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)
 
     def _pauses(self, nbytes: int) -> float:
         """Return the seconds that a copy engine spends between the pages of a migration.
@@ -205,7 +198,7 @@ class BlockMover:
         Older drivers push one copy for each page unless both ends of the whole block are contiguous, which host memory
         never is; later ones join pages whose chunks are contiguous (``block_copy_resident_pages_between``).
         """
-        return nbytes / self._pages.page_size * self._costs.page_copy
+        return nbytes / self._records.pages.page_size * self._records.costs.page_copy
 
     # Evictions
 
@@ -218,7 +211,7 @@ class BlockMover:
         whoever waits for that.  Follows ``pick_and_evict_root_chunk`` of nvidia-uvm.  A block that somebody works on is
         passed over; when all are, this waits for the first, and returns True.
         """
-        lru, locks = self._pages.lru, self._locks
+        lru, locks = self._records.pages.lru, self._records.locks
         for block in lru.values():  # the block that is being fetched is not among them yet, or is taken
             if not locks.is_taken(block):
                 break
@@ -227,7 +220,7 @@ class BlockMover:
                 return False
             # All are worked on. The first that is given up may have made room itself, so the caller looks again.
             # Two devices that fetch from one another would wait for each other's block for ever if they kept theirs.
-            gives_up = held is not None and self._space.shared
+            gives_up = held is not None and self._records.space.shared
             if held is not None and gives_up:
                 locks.give(held)
             await locks.take(first)
@@ -244,15 +237,15 @@ class BlockMover:
             gone = block.resident
             sent, elsewhere = gone & ~block.host_copy, gone & block.elsewhere
             self._records.unmap(block, gone)
-            self._counters.evictions += 1
-            await self._pay(self._costs.evict + self._records.map_for_copies(block, gone))
+            self._records.counters.evictions += 1
+            await self._records.pay(self._records.costs.evict + self._records.map_for_copies(block, gone))
             if not sent:  # the host has copies of all
                 return True
 
             def back() -> None:
                 if elsewhere:
-                    self._space.has_host_copy(block.index, elsewhere, valid=True)
-                self._space.came_home(block.index)
+                    self._records.space.has_host_copy(block.index, elsewhere, valid=True)
+                self._records.space.came_home(block.index)
                 locks.give(block)
 
             written = self._send("d2h", self._records.note_moved("d2h", block, sent), cause, back)
@@ -269,11 +262,11 @@ class BlockMover:
 
     async def make_room(self, nbytes: int, cause: int) -> None:
         """Evict until there is room for a block of so many bytes of the program, or nothing is left to evict."""
-        memory = self._device.memory
-        await self._locks.read()
+        memory = self._records.device.memory
+        await self._records.locks.read()
         try:
             while not memory.has_room(memory.needs(nbytes)) and (evicted := await self.evict_one(cause)):
                 if isinstance(evicted, Signal):
                     await evicted.wait()
         finally:
-            self._locks.release()
+            self._records.locks.release()

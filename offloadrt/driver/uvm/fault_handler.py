@@ -79,32 +79,27 @@ class UvmFaultHandler:
     def __init__(
         self, records: BlockRecords, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False
     ) -> None:
+        self._records = records
         self.costs = records.machine.spec.read(BatchCosts)
         self._faults = faults
-        self._sim = records.sim
-        self._device = records.device
-        self._machine = records.machine
-        self._locks = records.locks
-        self._counters = records.counters
-        self._pay = records.pay
         self._buffer = buffer
         self.mailbox = buffer.mailbox
         self._uncontended = uncontended
         names = numbered_from_the_second(self.mailbox.name, "worker")
-        self._workers: Servers[ManagedFault] = Servers(self._sim, self.mailbox, self._run, names, grow=uncontended)
+        self._workers: Servers[ManagedFault] = Servers(records.sim, self.mailbox, self._run, names, grow=uncontended)
         self.start = self._workers.start
         """Spawn a worker."""
         self.batches = FaultBatches()
         self._policy = REPLAY_POLICIES[self.costs.policy]
-        self._replays = ReplayChannel(self._sim, self._device.compute.mailbox)
-        self._busy = LevelOverTime(self._sim)
+        self._replays = ReplayChannel(records.sim, records.device.compute.mailbox)
+        self._busy = LevelOverTime(records.sim)
         self._wait_s = self._block_s = 0.0
         self._served = 0
-        self._born = self._sim.now
+        self._born = records.sim.now
 
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
-        get, pay, ends_once = self.mailbox.get, self._pay, self._policy.after == "buffer"
+        get, pay, ends_once = self.mailbox.get, self._records.pay, self._policy.after == "buffer"
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
@@ -126,20 +121,20 @@ class UvmFaultHandler:
 
     async def _batch(self, seen: list[ManagedFault], service: Service) -> list[ManagedFault]:
         """Fetch, preprocess, serve, and replay as the policy says; return the entries that are left to fetch."""
-        serve, pay, sim, policy = self._faults.serve, self._pay, self._sim, self._policy
-        costs, counters, begin = self.costs, self._counters, sim.now
+        serve, pay, sim, policy = self._faults.serve, self._records.pay, self._records.sim, self._policy
+        costs, counters, begin = self.costs, self._records.counters, sim.now
         each_block = policy.after == "block"
         fetched, entries, left, begun = _fetch(seen, costs.batch_max)
         await pay(costs.fetch + costs.fetch_entry * entries)
         fetched_at = sim.now
         await pay(costs.preprocess_entry * entries)
-        if (injector := self._machine.injector) is not None:
+        if (injector := self._records.machine.injector) is not None:
             for fault in fetched:
-                injector.page_fault(self._device.index, fault.kernel)
+                injector.page_fault(self._records.device.index, fault.kernel)
         served, entries_of, stored, different = _merged(fetched)
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
-        await self._locks.read()  # advice must not change the rules within a batch
+        await self._records.locks.read()  # advice must not change the rules within a batch
         try:
             locked = sim.now
             self._faults.unpin()
@@ -160,7 +155,7 @@ class UvmFaultHandler:
                     await pay(costs.flush)
                     self._push(service)
         finally:
-            self._locks.release()
+            self._records.locks.release()
         served_at, nbytes = sim.now, counters.bytes_htod - moved_before
         if policy.after == "batch":
             dropped = 0
@@ -196,13 +191,13 @@ class UvmFaultHandler:
         own_s = math.fsum(map(took.__getitem__, dict(fault.pages)))
         if own_s:
             own_s += costs.interrupt + costs.fetch + (costs.fetch_entry + costs.preprocess_entry) * fault.entries
-            if (wait_s := self._sim.now - fault.time - own_s - costs.flush) > 0.0:
+            if (wait_s := self._records.sim.now - fault.time - own_s - costs.flush) > 0.0:
                 self._wait_s += wait_s
 
     def statistics(self) -> FaultHandlerStatistics:
         """Return what it did so far."""
         busy_s = self._busy.total_s
-        idle_s = max(self._sim.now - self._born - busy_s, 0.0)
+        idle_s = max(self._records.sim.now - self._born - busy_s, 0.0)
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
 
 

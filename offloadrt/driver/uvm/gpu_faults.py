@@ -19,15 +19,6 @@ class GpuFaults:
     def __init__(self, records: BlockRecords, mover: BlockMover) -> None:
         self._records = records
         self._mover = mover
-        self._sim = records.sim
-        self._device = records.device
-        self._pages = records.pages
-        self._costs = records.costs
-        self._counters = records.counters
-        self._space = records.space
-        self._locks = records.locks
-        self._thrashing = records.thrashing
-        self._pay = records.pay
 
     async def serve(
         self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
@@ -38,8 +29,8 @@ class GpuFaults:
 
         Returns the seconds that its own work took, and the pages that are not to be had now (thrashing).
         """
-        records, pages, thrashing = self._records, self._pages, self._thrashing
-        sim, locks, block = self._sim, self._locks, pages.block(index)
+        records, pages, thrashing = self._records, self._records.pages, self._records.thrashing
+        sim, locks, block = records.sim, records.locks, pages.block(index)
         await locks.take(block)  # a prefetch or a host thread may work on it
         begin, arrival = sim.now, None
         try:
@@ -50,10 +41,10 @@ class GpuFaults:
             self._count(block, faulted, wanted)
             if not wanted:
                 return 0.0, 0
-            if self._space.shared or block.read_mostly or block.read_only:
+            if records.space.shared or block.read_mostly or block.read_only:
                 wanted = await self._map_in_place(block, wanted, cause)
                 if not wanted:
-                    await self._pay(self._costs.block + self._costs.service_entry * entries)
+                    await records.pay(records.costs.block + records.costs.service_entry * entries)
                     return sim.now - begin, 0
             thrashes, throttled = thrashing.thrashing(index), 0
             if thrashes or block.prefers_host:
@@ -64,7 +55,7 @@ class GpuFaults:
                     records.map_remote(block, stays)
                 wanted &= ~(stays | throttled)
                 if not wanted:
-                    await self._pay(self._costs.block if stays else 0.0)
+                    await records.pay(records.costs.block if stays else 0.0)
                     return sim.now - begin, throttled
             brought = self._brought_by(block, wanted, thrashes)
             moved = brought & block.populated
@@ -92,7 +83,7 @@ class GpuFaults:
         this one reaches goes there, if it is not there yet, and is mapped; so is one that this device is advised to
         access (``block_select_processor_residency``).
         """
-        records, space, here = self._records, self._space, self._device.index
+        records, space, here = self._records, self._records.space, self._records.device.index
         if alone := wanted & block.resident:
             await records.invalidate_copies(block, alone)
             wanted &= ~alone
@@ -104,25 +95,25 @@ class GpuFaults:
             if absent := prefers & ~record.resident:
                 # The driver goes on meanwhile and maps behind the copy; here the handler waits for it, once for a page.
                 fetch = space.movers[there].fetch
-                arrival = await fetch(record, absent, self._costs.block, cause, evicts=True, stored=absent)
+                arrival = await fetch(record, absent, records.costs.block, cause, evicts=True, stored=absent)
                 if isinstance(arrival, Signal):
                     await arrival.wait()
-                    await self._locks.take(block)
+                    await records.locks.take(block)
             if mapped := wanted & record.resident & (record.prefers_here | block.accessed_by) & ~block.read_mostly:
-                await self._pay(space.costs.map)
+                await records.pay(space.costs.map)
                 records.map_at_peer(block, mapped, member)
             wanted &= ~(block.resident | block.remote)
         return wanted
 
     def unpin(self) -> None:
         """Unmap the pages whose pin is over: the next fault migrates them again."""
-        for index, place in self._thrashing.unpinned(self._sim.now):
-            block = self._pages.block(index)
+        for index, place in self._records.thrashing.unpinned(self._records.sim.now):
+            block = self._records.pages.block(index)
             self._records.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
 
     def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Count faults on pages of a block; those that are not wanted have a translation already."""
-        counters = self._counters
+        counters = self._records.counters
         if faulted != wanted:
             counters.duplicates += (faulted ^ wanted).bit_count()
         if not wanted:
@@ -135,7 +126,7 @@ class GpuFaults:
         if usage is not None and not wanted & ~own:
             usage.faults += faults
         else:
-            for count, usage in self._pages.shares(block, wanted):
+            for count, usage in self._records.pages.shares(block, wanted):
                 usage.faults += count
 
     def _hints(self, block: ManagedBlock, wanted: int) -> tuple[int, int]:
@@ -144,33 +135,33 @@ class GpuFaults:
         while wanted:
             page = wanted & -wanted
             wanted &= ~page
-            hint = self._thrashing.hint(block.index, page.bit_length() - 1, "device", self._sim.now)
+            hint = self._records.thrashing.hint(block.index, page.bit_length() - 1, "device", self._records.sim.now)
             throttled |= page if hint is Hint.THROTTLE else 0
             pinned |= page if hint is Hint.PIN else 0
         return throttled, pinned
 
     def _brought_by(self, block: ManagedBlock, wanted: int, thrashes: int) -> int:
         """Return what migrates for faults on these pages of a block."""
-        costs, resident = self._costs, block.resident
+        costs, resident = self._records.costs, block.resident
         if not costs.prefetch_tree:
             return wanted
-        per_block, big, threshold = self._pages.per_block, self._records.big_pages, costs.threshold
+        per_block, big, threshold = self._records.pages.per_block, self._records.big_pages, costs.threshold
         brought = with_prefetched(resident, wanted, block.valid, per_block, big, threshold, thrashes)
         stays = resident | block.remote
         # A page that is to stay on the host comes only for a fault of its own.
         if block.prefers_host:
             stays |= block.prefers_host & ~(block.read_mostly | wanted)
-        if self._space.shared:
-            stays |= self._space.preferred_by_others(self._device.index, block.index) & ~wanted
+        if self._records.space.shared:
+            stays |= self._records.space.preferred_by_others(self._records.device.index, block.index) & ~wanted
         return brought & ~stays
 
     def _cost_of(self, block: ManagedBlock, entries: int, brought: int) -> float:
         """Return the seconds of the driver's work for so many faults on a block, and for the pages that they bring."""
-        costs, in_place = self._costs, self._records.system_costs
+        costs, in_place = self._records.costs, self._records.system_costs
         cost = costs.block + costs.service_entry * entries + self._records.map_for_copies(block, block.on_host)
         if host_mapped := block.host_mapped & brought:
             stretches = (host_mapped & ~(host_mapped << 1)).bit_count()
-            cost += costs.unmap * (host_mapped.bit_count() / self._pages.per_block)
+            cost += costs.unmap * (host_mapped.bit_count() / self._records.pages.per_block)
             cost += costs.unmap_range * (stretches - 1)
         if block.system and in_place is not None:
             cost += in_place.first_touch * (brought & block.system & ~block.populated).bit_count()

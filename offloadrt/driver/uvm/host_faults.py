@@ -15,13 +15,6 @@ class HostFaults:
     def __init__(self, records: BlockRecords, mover: BlockMover) -> None:
         self._records = records
         self._mover = mover
-        self._machine = records.machine
-        self._sim = records.sim
-        self._pages = records.pages
-        self._costs = records.costs
-        self._space = records.space
-        self._locks = records.locks
-        self._thrashing = records.thrashing
 
     async def access(self, begin: int, nbytes: int, writes: bool = True) -> int:
         """Let the calling thread touch managed memory in order, and have what GPUs own migrated back.
@@ -30,8 +23,8 @@ class HostFaults:
 
         Returns the faults that it had.
         """
-        sides, count, cause = self._space.host_sides, 0, self._sim.current.cause
-        for block, pages in self._pages.parts(begin, nbytes):
+        sides, count, cause = self._records.space.host_sides, 0, self._records.sim.current.cause
+        for block, pages in self._records.pages.parts(begin, nbytes):
             for side in sides:
                 count += await side.reclaim(block.index, pages, writes, cause)
             for side in sides:
@@ -40,17 +33,17 @@ class HostFaults:
 
     async def reclaim(self, index: int, pages: int, writes: bool, cause: int) -> int:
         """Bring back what the device owns of some pages of a block; return how many faults that took."""
-        block, count = self._pages.block(index), 0
+        block, count = self._records.pages.block(index), 0
         # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
         # taken may be about to move a page of it either way, so the thread has to look again after that.
-        while self._missing(block, pages, writes) or self._locks.is_taken(block):
+        while self._missing(block, pages, writes) or self._records.locks.is_taken(block):
             count += await self._fault(block, pages, writes, cause)
         self._records.counters.host_faults += count
         return count
 
     def touched(self, index: int, pages: int) -> None:
         """Note that the host has translations of some pages of a block."""
-        block = self._pages.block(index)
+        block = self._records.pages.block(index)
         block.populated |= pages
         block.host_mapped |= pages
         if block.system & pages:
@@ -68,7 +61,7 @@ class HostFaults:
 
         Returns how many faults that was: 0, after a nap, when the page is throttled, and when it has come meanwhile.
         """
-        sim, locks, host_time = self._sim, self._locks, self._machine.host_time
+        sim, locks, host_time = self._records.sim, self._records.locks, self._records.machine.host_time
         since, until = sim.now, -1.0
         await locks.read()
         try:
@@ -79,12 +72,12 @@ class HostFaults:
                     return 0
                 page = left & -left
                 place = page.bit_length() - 1
-                hint = self._thrashing.hint(block.index, place, "host", sim.now)
+                hint = self._records.thrashing.hint(block.index, place, "host", sim.now)
                 if hint is Hint.THROTTLE:
-                    until = self._thrashing.throttled_until(block.index, place)
+                    until = self._records.thrashing.throttled_until(block.index, place)
                 else:
                     await self._bring_back(block, page, hint, writes, cause)
-                    for count, usage in self._pages.shares(block, page):
+                    for count, usage in self._records.pages.shares(block, page):
                         usage.host_faults += count
             finally:
                 locks.give(block)
@@ -100,10 +93,10 @@ class HostFaults:
 
     async def _bring_back(self, block: ManagedBlock, page: int, hint: Hint, writes: bool, cause: int) -> None:
         """Move a page to the host; pinned there, the GPU reaches it over the link."""
-        records, machine, space, sim = self._records, self._machine, self._space, self._sim
-        costs, thrashing, wanted = self._costs, self._thrashing, page
+        records, machine, space, sim = self._records, self._records.machine, self._records.space, self._records.sim
+        costs, thrashing, wanted = records.costs, records.thrashing, page
         if costs.prefetch_tree:
-            per_block, big, threshold = self._pages.per_block, records.big_pages, costs.threshold
+            per_block, big, threshold = records.pages.per_block, records.big_pages, costs.threshold
             thrashes = thrashing.thrashing(block.index)
             wanted = with_prefetched(block.on_host, page, block.valid, per_block, big, threshold, thrashes)
         wanted &= block.resident
@@ -127,11 +120,11 @@ class HostFaults:
 
     async def send_back(self, index: int, pages: int, cause: int) -> None:
         """Migrate what the device owns of some pages of a block to the host, as a prefetch asks for."""
-        block = self._pages.block(index)
+        block = self._records.pages.block(index)
         if pages := pages & block.resident:
-            self._thrashing.forget(index, pages)
+            self._records.thrashing.forget(index, pages)
             await self._mover.stop_queues(block, pages, cause)
-            await self._copy_home(block, pages, pages & block.read_mostly, cause, self._costs.prefetch_block)
+            await self._copy_home(block, pages, pages & block.read_mostly, cause, self._records.costs.prefetch_block)
             self._records.release_memory(block)
 
     async def _copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
@@ -144,5 +137,5 @@ class HostFaults:
         if moved:
             await self._mover.carry_home(block, moved, cause)
         if copies := pages & (block.resident | block.elsewhere):
-            self._space.has_host_copy(block.index, copies, valid=True)
-        self._space.came_home(block.index)
+            records.space.has_host_copy(block.index, copies, valid=True)
+        records.space.came_home(block.index)

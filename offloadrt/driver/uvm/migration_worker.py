@@ -15,15 +15,14 @@ class MigrationWorker:
         self.mailbox = mailbox
         self._records = records
         self._mover = mover
-        self._sim = records.sim
 
     def start(self) -> None:
         """Spawn the actor."""
-        self._sim.spawn(self._run, name=self.mailbox.name, daemon=True)
+        self._records.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
 
     async def _run(self) -> None:
         """Carry out one prefetch after the other, for ever."""
-        sim = self._sim
+        sim = self._records.sim
         while True:
             packet = await self.mailbox.get()
             if not isinstance(packet, PrefetchPacket):
