@@ -35,22 +35,26 @@ def test_a_grid_stride_has_each_iteration_once(
     rounds = -(-iterations // (blocks * threads))
     order = GridStride(blocks, threads, -(-blocks // resident), rounds, iterations, at_a_time, sms)
     assert cells(order) == list(range(iterations))
-    begin, end = ([window for window in range(order.windows) if ask(window)] for ask in (order.begins, order.ends))
-    assert len(begin) == len(end) == order.groups * order.lots
-    for window in set(range(order.windows)) - {*begin}:
-        grid = blocks * threads
+    grid, windows = blocks * threads, range(order.windows)
+    begin = [window for window in windows if window // order.lots % rounds == 0]
+    assert len(begin) == sum(order.ends(window) for window in windows) == order.groups * order.lots
+    assert all(order.cells_before(window) == [] for window in begin)
+    for window in {*windows} - {*begin}:
         assert order.cells(window) == [
             (low + grid, min(high + grid, iterations))
-            for low, high in order.cells(order.before(window))
+            for low, high in order.cells_before(window)
             if low + grid < iterations
         ]
 
 
-@pytest.mark.parametrize(("pages", "lots"), [(4.0, 4), (8.0, 4), (16.0, 2), (1000.0, 1)])
-def test_an_sm_waits_for_the_pages_of_its_oldest_blocks_first(pages: float, lots: int) -> None:
+PAGE = 4096
+
+
+@pytest.mark.parametrize(("pages", "lots"), [(4, 4), (8, 4), (16, 2), (1000, 1)])
+def test_an_sm_waits_for_the_pages_of_its_oldest_blocks_first(pages: int, lots: int) -> None:
     """Each of two SMs has four blocks, of which each needs 8 pages."""
     launch = Launch(Kernel("k"), 8, 16, 128)
-    order = order_of(launch, Residence(sms=2, blocks=4, pages=pages), 0.5, 0.5)
+    order = order_of(launch, Residence(2, 4, held_back=2 * pages * PAGE, page=PAGE), [64 * PAGE])
     assert order is not None
     firsts = [[low for low, _ in order.cells(window)] for window in range(order.windows)]
     assert len(firsts) == lots
@@ -70,4 +74,13 @@ def test_an_sm_waits_for_the_pages_of_its_oldest_blocks_first(pages: float, lots
 )
 def test_the_order_is_the_launchs(strided: bool, iterations: int, tile: Tile | None, pages: float, kind: type) -> None:
     launch = Launch(Kernel("k"), 8, 256, iterations, strided=strided, tile=tile)
-    assert isinstance(order_of(launch, Residence(2, 2, 28.0), pages, pages), kind)
+    swept = [int(pages * iterations * PAGE)]
+    assert isinstance(order_of(launch, Residence(2, 2, held_back=4 * swept[0], page=PAGE), swept), kind)
+
+
+def test_blocks_of_which_few_have_pages_to_wait_for_come_as_the_iterations_do() -> None:
+    """Two windows of resident blocks, and pages for three that the SMs can wait for."""
+    launch = Launch(Kernel("k"), 8, 256, 2048, tile=Tile(16, 16, 4))
+    for held_back, kind in ((4, Tiled), (3, type(None))):
+        residence = Residence(2, 2, held_back=held_back * PAGE, page=PAGE)
+        assert isinstance(order_of(launch, residence, [8 * PAGE]), kind)

@@ -1,11 +1,10 @@
 """Kernels over managed memory, as the compute units run them: how far each gets, and the faults that it raises.
 
-A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each).
-SMs report the pages of their blocks side by side.
-A page that many blocks touch has an entry of the fault buffer for each TLB in which the miss is not under way yet
-(``fault.reports``).  While a kernel waits it leaves the SMs to others.  It is replayed when the handler has served a
-batch, whoever asked for that; what it still lacks it reports again, so that the buffer holds duplicates of what the
-handler has not fetched yet.
+A kernel has at most as many faults at a time as the uTLBs of its SMs can hold back (``utlb.outstanding_faults`` each);
+where thread blocks come to several pages, SMs report theirs side by side (``window_order.py``).  A page that many
+blocks touch has an entry of the fault buffer for each TLB in which the miss is not under way yet (``fault.reports``).
+While a kernel waits it leaves the SMs to others.  It is replayed when the handler has served a batch, whoever asked for
+that; what it still lacks it reports again, so that the buffer holds duplicates of what the handler has not fetched yet.
 """
 
 from __future__ import annotations
@@ -92,11 +91,7 @@ class ManagedKernels:
         teams = min(launch.teams, compute.sms * on_sm)
         held_back = self.spec.outstanding * max(1, compute.sms // self.spec.sharers) * self.spec.reported
         windows = max(1, -(-launch.iterations // (teams * launch.threads)), -(-sum(swept) // held_back))
-        each = self.spec.reported * max(launch.iterations, 1)
-        residence = Residence(compute.sms, on_sm, held_back / self.spec.reported / compute.sms)
-        order = order_of(launch, residence, sum(swept) / each, max(swept, default=0) / each)
-        if order is not None and order.sms is None and order.windows * held_back < sum(swept):
-            order = None  # fewer blocks than are resident have pages to wait for: as if in the order of the iterations
+        order = order_of(launch, Residence(compute.sms, on_sm, held_back, self.spec.reported), swept)
         windows = windows if order is None else order.windows
         ahead = min(1.0 / _teams_held(resident.packet.accesses, launch), windows * held_back / max(later, 1))
         longest = self.spec.touch_chunk * windows // max(total, 1)

@@ -295,7 +295,7 @@ class ManagedSweep:
             return []
         if access.level and access.reads == ():
             if level == 0:
-                cells = [] if order.begins(window) else order.cells(order.before(window))
+                cells = order.cells_before(window)
             else:
                 cells = order.cells(window) if order.ends(window) and level == access.level else []
         else:

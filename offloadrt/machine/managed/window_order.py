@@ -8,6 +8,7 @@ gives those of a window as ranges, ascending.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -57,17 +58,13 @@ class GridStride:
         places = [min(edge * self.threads, self.total) for edge in edges]
         return [(low, high) for low, high in itertools.pairwise(places) if low < high]
 
-    def begins(self, window: int) -> bool:
-        """Tell whether the threads of a window begin."""
-        return self._turn(window) == 0
+    def cells_before(self, window: int) -> list[tuple[int, int]]:
+        """Return the cells that the threads of a window have had one iteration before; none where they begin."""
+        return self.cells(window - self.lots) if self._turn(window) else []
 
     def ends(self, window: int) -> bool:
         """Tell whether the threads of a window end."""
         return self._turn(window) == self.rounds - 1
-
-    def before(self, window: int) -> int:
-        """Return the window in which the threads of a window were one iteration before."""
-        return window - self.lots
 
     def _turn(self, window: int) -> int:
         return window // self.lots % self.rounds
@@ -104,15 +101,13 @@ class Tiled:
                 found += [(top + row * pitch + low, top + row * pitch + high) for row in range(self.height)]
         return found
 
-    def begins(self, window: int) -> bool:
-        """Tell that the threads of every window begin there: they have one iteration."""
+    def cells_before(self, window: int) -> list[tuple[int, int]]:
+        """Return no cells: each thread has one iteration."""
+        return []
+
+    def ends(self, window: int) -> bool:
+        """Tell that the threads of every window end there."""
         return True
-
-    ends = begins
-
-    def before(self, window: int) -> int:
-        """Return the window before; no thread has an iteration there that goes on in this one."""
-        return window - 1
 
 
 WindowOrder = GridStride | Tiled
@@ -120,30 +115,38 @@ WindowOrder = GridStride | Tiled
 
 @attrs.frozen
 class Residence:
-    """What the SMs of a device can do for a launch at a time."""
+    """What the SMs of a device hold of a launch at a time."""
 
     sms: int
     blocks: int
     """Blocks that are resident on an SM."""
-    pages: float
-    """Pages that an SM can wait for."""
+    held_back: int
+    """Bytes of the pages that all SMs together can wait for."""
+    page: int
+    """Bytes that the GPU reports at a time."""
 
 
-def order_of(launch: Launch, on: Residence, pages: float, of_one: float) -> WindowOrder | None:
+def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
     """Return the order in which a launch comes to its cells; None for that of the iterations.
 
-    pages: those that an iteration adds of all arrays that are swept
-    of_one: those of the array of which it adds most
+    swept: bytes of the pages that it comes to of each array that it sweeps
     """
     groups = -(-launch.teams // (on.sms * on.blocks))
-    if launch.tile is not None:
-        return Tiled(launch.teams, launch.tile.width, launch.tile.height, launch.tile.columns, groups)
     rounds = -(-launch.iterations // (launch.teams * launch.threads))
-    if rounds > 1 and not launch.strided:
-        return None
     shape = launch.teams, launch.threads, groups, rounds, launch.iterations
-    if launch.teams > 1 and of_one <= 1.0 < of_one * launch.threads:
-        # Each block comes to several pages of an array: the blocks that run at one time wait for pages far apart.
-        per_sm = min(max(int(on.pages / (pages * launch.threads)), 1), on.blocks)
-        return GridStride(*shape, per_sm * on.sms, on.sms)
-    return GridStride(*shape, -(-launch.teams // groups)) if rounds > 1 else None
+    total, most, pages = sum(swept), max(swept, default=0), on.page * launch.iterations
+    order: WindowOrder | None = None
+    if (tile := launch.tile) is not None:
+        order = Tiled(launch.teams, tile.width, tile.height, tile.columns, groups)
+    elif rounds > 1 and not launch.strided:
+        return None
+    elif launch.teams > 1 and most <= pages < most * launch.threads:
+        # A thread comes to a page of an array at most, its block to several: the blocks that run at one time wait for
+        # pages far apart.
+        per_sm = on.held_back * launch.iterations // (on.sms * total * launch.threads)
+        return GridStride(*shape, min(max(per_sm, 1), on.blocks) * on.sms, on.sms)
+    elif rounds > 1:
+        order = GridStride(*shape, -(-launch.teams // groups))
+    if order is not None and order.windows * on.held_back < total:
+        return None  # fewer blocks than are resident have pages to wait for: as if in the order of the iterations
+    return order
