@@ -35,6 +35,8 @@ def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: floa
     _number(instance, attribute, value)
     if not value >= 0:
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must not be negative")
+    if value == math.inf:
+        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is infinite")
 
 
 def _positive(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -47,6 +49,11 @@ def _fraction(instance: object, attribute: attrs.Attribute[Any], value: float) -
     _number(instance, attribute, value)
     if not 0 < value <= 1:
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must lie in (0, 1]")
+
+
+def _a_precision(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value not in ("double", "single"):
+        raise KernelError(f"kernel {_name_of(instance)!r}: precision is {value!r}, but can be double or single")
 
 
 def _as_tuple(arrays: Sequence[ArrayUse]) -> tuple[ArrayUse, ...]:
@@ -89,7 +96,7 @@ class Kernel:
     """
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
     """Bytes that move for each of these loads, the stores that go with it counted in."""
-    precision: Literal["double", "single"] = "double"
+    precision: Literal["double", "single"] = attrs.field(default="double", validator=_a_precision)
     """In which its floating-point operations count, whatever its arrays hold; devices have a rate for each."""
     single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
