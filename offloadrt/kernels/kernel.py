@@ -82,7 +82,8 @@ class Kernel:
     """Operations of one iteration, in the kernel's precision."""
     bytes_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Bytes that one iteration moves between the device's memory and its compute units."""
-    threads_per_team: int = attrs.field(default=128, validator=_positive)
+    threads_per_team: int | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
+    """None: left open, so that the runtime says how many."""
     registers_per_thread: int = attrs.field(default=32, validator=_positive)
     efficiency: float = attrs.field(default=1.0, validator=_fraction)
     """Fraction of the peak arithmetic rate that the code reaches on a full device (register spilling lowers it)."""
@@ -119,6 +120,11 @@ class Kernel:
         """
         return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
 
+    @property
+    def team_threads(self) -> int:
+        """Threads of a team; 128 where they are left open and no runtime says another number."""
+        return self.threads_per_team or 128
+
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
         """Return the least and the most arguments of a body over views; a loop nest's analysis checks its own."""
@@ -151,7 +157,7 @@ class Kernel:
         every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`); IndexOutOfRange
         when it surely leaves an array, also a phantom.
         """
-        threads = self.threads_per_team if threads is None else threads
+        threads = self.team_threads if threads is None else threads
         if arguments is not None and self.analysis is not None:
             iterations = self.analysis.trip_count(*arguments) if iterations is None else iterations
             counts = self.analysis.at(*arguments)

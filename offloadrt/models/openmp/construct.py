@@ -132,7 +132,7 @@ def target_construct(
         )
     )
     items.follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
-    launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.default_teams)
+    launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.grid)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         return target(where, launch, items, arguments, queue, "target", declarations.globals.binding)
