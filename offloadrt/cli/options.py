@@ -70,7 +70,7 @@ Predicated = Annotated[
         negative=(),
     ),
 ]
-Windows = Annotated[
+SamplePhases = Annotated[
     bool,
     Parameter(
         help="Run a few instances of each repeated phase of a long program or recording, for all of them; the result "
@@ -82,7 +82,7 @@ Whole = Annotated[
     bool,
     Parameter(
         help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
-        "--windows`).",
+        "--sample-phases`).",
         negative=(),
     ),
 ]
@@ -104,7 +104,7 @@ class RunOptions:
     strategy: Strategy = "fifo"
     repeat: Repeat = 1
     hash: Hash = False
-    windows: Windows = False
+    sample_phases: SamplePhases = False
     faults: Faults = None
 
     def given(self, *, hash: bool = False) -> Options:
@@ -122,7 +122,7 @@ class RunOptions:
             strategy=self.strategy,
             repeat=self.repeat,
             hash=self.hash or hash,
-            windows=self.windows,
+            sample_phases=self.sample_phases,
             faults=tuple(self.faults or ()),
         )
 

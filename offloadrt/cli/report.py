@@ -80,7 +80,7 @@ def report(
                 chosen,
                 chosen.bind(given),
                 pool,
-                options=attrs.evolve(options.given(), windows=not whole),
+                options=attrs.evolve(options.given(), sample_phases=not whole),
                 jobs=workers,
                 budget_s=seconds,
                 stage=advanced,

@@ -63,7 +63,7 @@ def execute(
     faults: Sequence[str] = (),
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None,
-    windows: bool = False,
+    sample_phases: bool = False,
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
@@ -71,7 +71,7 @@ def execute(
     gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
     entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `on_progress` is
     called with (done, total) as often as the program tells how far it is, `before_run` with the run before it begins.
-    With `windows`, a few instances of repeated phases stand for all.
+    With `sample_phases`, a few instances of repeated phases stand for all.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
@@ -99,7 +99,7 @@ def execute(
         handovers=handovers,
         faults=faults,
         on_progress=on_progress,
-        windows=windows,
+        sample_phases=sample_phases,
     )
     if before_run is not None:
         before_run(run)
@@ -115,7 +115,7 @@ def execute(
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
         "configuration": "" if configuration is None or "configuration" in parameters else configuration,
-        "windows": "sampled" if run.windows.skipped else "",
+        "phases": "sampled" if run.windows.skipped else "",
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
         "faults": " ".join(faults),
