@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.machine.injection.injector import Injector
@@ -284,7 +284,7 @@ class Run:
         Returns their results in order of thread number. Raises UserError for fewer than one thread; what a thread
         raises ends the others and is raised here.
         """
-        if not is_whole(num_threads) or num_threads < 1:
+        if not is_integer(num_threads) or num_threads < 1:
             raise UserError(f"a parallel region of {num_threads!r} threads: a whole number, and at least one")
         if self.options.num_processes > 1:
             raise UserError(
