@@ -119,8 +119,8 @@ def record(
         raise UserError(f"-o {output}: is a folder and no recording; name a file, as in app.rec")
     try:
         counts = _numbers(threads)
-        directives, seconds = (None, None) if stop_after is None else recorder.stop_wish(stop_after)
-        wishes = recorder.Wishes(samples, host_touches, check, directives, seconds)
+        directives, seconds = (None, None) if stop_after is None else recorder.parse_stop_after(stop_after)
+        wishes = recorder.RecordOptions(samples, host_touches, check, directives, seconds)
         raw = output.with_name(output.name + ".raw")
         runs = recorder.record(command, raw, counts, wishes, _progress)
         with writing(output):

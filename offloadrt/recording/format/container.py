@@ -18,6 +18,7 @@ import attrs
 import msgspec
 import numpy as np
 
+from offloadrt.recording.format.consistency import check
 from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
 from offloadrt.recording.format.recording import COLUMNS, LATER, Column, Dictionaries, Recording, with_later_columns
 from offloadrt.recording.format.tables import narrowed
@@ -105,7 +106,7 @@ class RecordingFile:
                     )  # pickles are never read: no advice to do so
                     raise RecordingDamaged(f"{self.path}: {part} is damaged{reason}") from None
         recording = Recording(f"{self.path}:{run.folder}", found, with_later_columns(columns))
-        recording.check()
+        check(recording)
         return recording
 
     def _needed(self, members: _Members, name: str) -> bytes:
