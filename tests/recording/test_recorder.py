@@ -174,7 +174,7 @@ def test_a_folder_of_somebody_else_s_is_not_deleted(tmp_path, folder):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "thesis.txt").write_text("three years")
     with pytest.raises(RecordingRefused, match=r"raw: is no folder of raw files, which would be made there; move it"):
-        record(["true"], tmp_path / "raw", [None], Wishes())
+        record(["true"], tmp_path / "raw", [None], RecordOptions())
     assert (tmp_path / "raw" / "thesis.txt").exists()
 
 
