@@ -90,12 +90,15 @@ def record(
     """Run the program once for each number of threads, and return what was recorded.
 
     `raw` is made anew. `progress` is told the directives and seconds so far, about twice a second. Raises
-    RecordingRefused where the program cannot be run, or calls no offloading runtime; ToolchainMissing.
+    RecordingRefused where the program cannot be run, or calls no offloading runtime, and where something else has the
+    name of `raw`; ToolchainMissing.
     """
     program = shutil.which(command[0])
     if program is None:
         raise RecordingRefused(f"{command[0]}: no such program, or it may not be executed")
     library = recorder_library(find_compiler("cc"))
+    if raw.is_file() or (raw.is_dir() and any(raw.iterdir()) and not any(raw.glob("run-*"))):
+        raise RecordingRefused(f"{raw}: is no folder of raw files, which would be made there; move it")
     shutil.rmtree(raw, ignore_errors=True)
     runs: list[RecordedRun] = []
     for number, count in enumerate(threads):

@@ -223,7 +223,7 @@ def changed(path: Path, name: str, data: bytes | None) -> Path:
 def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
     path = mapped().recorded(tmp_path)
     (tmp_path / "text.rec").write_text("hello")
-    with pytest.raises(NotARecording, match=r"text.rec: is neither a zip nor a folder"):
+    with pytest.raises(NotARecording, match=r"text.rec: is no recording"):
         RecordingFile.read(tmp_path / "text.rec")
     with pytest.raises(NotARecording, match=r"no.rec: cannot be read: no such file"):
         RecordingFile.read(tmp_path / "no.rec")

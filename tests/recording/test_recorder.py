@@ -169,6 +169,15 @@ def test_a_program_that_is_not_there_is_refused(tmp_path):
         record(["./no-such-program"], tmp_path / "raw", [None], RecordOptions())
 
 
+def test_a_folder_of_somebody_else_s_is_not_deleted(tmp_path, folder):
+    built("endings.c", folder)  # skips where there is no compiler
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "thesis.txt").write_text("three years")
+    with pytest.raises(RecordingRefused, match=r"raw: is no folder of raw files, which would be made there; move it"):
+        record(["true"], tmp_path / "raw", [None], RecordOptions())
+    assert (tmp_path / "raw" / "thesis.txt").exists()
+
+
 def test_stop_after_counts_directives_or_seconds():
     assert parse_stop_after("1000") == (1000, None)
     assert parse_stop_after("1.5s") == (None, 1.5)

@@ -164,7 +164,8 @@ class _opened:
         except (NotImplementedError, OSError, ValueError) as error:  # zipfile's own errors for a damaged directory
             raise RecordingDamaged(f"{self.path}: is damaged: {error}") from None
         except zipfile.BadZipFile:
-            what = "is cut off" if _begins_as_zip(self.path) else "is neither a zip nor a folder"
+            what = "is cut off: record or copy it again" if _begins_as_zip(self.path) else "is no recording"
+            what = what if self.path.stat().st_size else "is empty"
             kind = RecordingDamaged if _begins_as_zip(self.path) else NotARecording
             raise kind(f"{self.path}: {what}") from None
         return self._archive
