@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
-from offloadrt.study.points import Options, grid
+from offloadrt.study.points import Options, grid, read_axis, read_value
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
@@ -164,7 +164,8 @@ def compare(
 ) -> Comparison:
     """Run all combinations of `axes` on `pool`, and set them side by side.
 
-    Texts among the values are read as on the command line.
+    Texts among the values are read as on the command line; an axis may also be `machine`, `runtime` or
+    `configuration`.
 
     `baseline` names one value of some swept parameters: runs are compared that agree in all swept parameters it does
     not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
@@ -182,15 +183,16 @@ def compare(
     chosen = baseline_of(scenario, read, baseline or {})
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")
-    machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
-    profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime or scenario.runtime)
     points = grid(scenario, read, options)
+    for machine, runtime in dict.fromkeys((point.options.machine, point.options.runtime) for point in points):
+        chosen_machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, machine)
+        profiles.load(chosen_machine, options.overrides, options.range_end or "mean", runtime or scenario.runtime)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
     def looked_at(outcome: SweepOutcome) -> None:
         if outcome.failures:
             failure = outcome.failures[0]
-            named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
+            named = ", ".join(f"{name}={failure.point.place[name]}" for name in read)
             raise (ScriptFailed if failure.of_program else UserError)(f"compare: {named}: {failure.message}")
         if outcome.finished:
             for name in names:
@@ -207,8 +209,8 @@ def compare(
     first = outcome.finished[0]
     return Comparison(
         scenario=scenario.name,
-        machine=first.machine,
-        runtime=first.runtime,
+        machine=", ".join(dict.fromkeys(result.machine for result in outcome.finished)),
+        runtime=", ".join(dict.fromkeys(result.runtime for result in outcome.finished)),
         seed=options.seed,
         repeat=options.repeat,
         fixed={name: value for name, value in first.parameters.items() if name not in swept},
@@ -283,14 +285,12 @@ def _parts(figure: Compared) -> tuple[float | None, ...]:
 
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
     """Read the values of the axes. Raises UserError when none has several, or one has a value twice."""
-    read = {}
-    for name, values in axes.items():
-        read[name] = tuple(scenario.bind_one(name, value) for value in values)
-        for number, value in enumerate(read[name]):
-            if value in read[name][:number]:
-                raise UserError(f"parameter {name}: {value} is given twice")
+    read = {name: read_axis(scenario, name, values) for name, values in axes.items()}
     if all(len(values) < 2 for values in read.values()):
-        raise UserError("compare: give a parameter the values to compare, as in configuration=copy,usm")
+        raise UserError(
+            "compare: give a parameter the values to compare, as in configuration=copy,usm, or an option, as in "
+            "--machine h100,mi300a"
+        )
     return read
 
 
@@ -309,7 +309,7 @@ def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: 
                 name, f"the baseline names it, and it has no two values{did_you_mean(name, swept)} "
                 f"(compared: {', '.join(swept)})"
             )  # fmt: skip
-        chosen[name] = scenario.bind_one(name, text)
+        chosen[name] = read_value(scenario, name, text)
         if chosen[name] not in swept[name]:
             raise ParameterError(
                 name, f"the baseline {chosen[name]} is not among the values {', '.join(map(str, swept[name]))}"

@@ -97,6 +97,8 @@ def compare_drawn(
         axes = {**scenario.sweep, **axes}
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
+    if {"machine", "runtime"} & read.keys() - scenario.parameters.keys():
+        raise UserError("compare --draws: draws the costs of one machine; give one machine and one runtime")
     swept = [name for name, values in read.items() if len(values) > 1]
     if missing := [name for name in swept if name not in chosen]:
         raise UserError(f"compare --draws: the baseline leaves {', '.join(missing)} open; give each one value to have")
@@ -109,7 +111,7 @@ def compare_drawn(
     outcome = sweep(points, pool, jobs=jobs, advanced=advanced)
     if outcome.failures:
         failure = outcome.failures[0]
-        named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
+        named = ", ".join(f"{name}={failure.point.place[name]}" for name in read)
         raise UserError(f"compare: {named}: {failure.message}")
     count = len(points) // len(places)
     by_draw = [outcome.finished[start : start + count] for start in range(0, len(points), count)]
