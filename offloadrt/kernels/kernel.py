@@ -122,7 +122,7 @@ class Kernel:
 
     @property
     def team_threads(self) -> int:
-        """Threads of a team; 128 where they are left open and no runtime says another number."""
+        """Return the threads of a team; 128 where they are left open and no runtime says another number."""
         return self.threads_per_team or 128
 
     @functools.cached_property
@@ -234,22 +234,22 @@ class Launch:
 
     @property
     def accessing_teams(self) -> int:
-        """Teams with iterations that access memory."""
+        """Return how many teams have iterations that access memory."""
         return math.ceil(self.teams * self.accessing)
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of the whole launch."""
+        """Return the floating-point operations of the whole launch."""
         return self.iterations * self.kernel.flops_per_iteration
 
     @property
     def single_flops(self) -> float:
-        """Operations of the whole launch in single precision, besides those in the kernel's precision."""
+        """Return the launch's operations in single precision, besides those in the kernel's precision."""
         return self.iterations * self.kernel.single_flops_per_iteration
 
     @property
     def bytes(self) -> float:
-        """Bytes of the elements that the whole launch moves to and from the device's memory."""
+        """Return the bytes of the elements that the whole launch moves to and from the device's memory."""
         return self.iterations * self.kernel.bytes_per_iteration
 
     def bytes_moved(self, sector: int, cache: float) -> float:

@@ -101,7 +101,7 @@ class TaskRegion:
     _users: dict[Hashable, _LastUsers] = attrs.field(factory=dict)
 
     def predecessors(self, depends: tuple[Depend, ...]) -> list[Task]:
-        """Unfinished tasks that must complete first, each once, in order of creation."""
+        """Return the unfinished tasks that must complete first, each once, in order of creation."""
         before = self.ordered_before(depends)
         return [task for task in self.children if task in before and not task.done.is_set]
 
