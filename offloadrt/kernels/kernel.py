@@ -97,7 +97,7 @@ class Kernel:
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
     """Bytes that move for each of these loads, the stores that go with it counted in."""
     precision: Literal["double", "single"] = attrs.field(default="double", validator=_a_precision)
-    """In which its floating-point operations count, whatever its arrays hold; devices have a rate for each."""
+    """The precision in which its operations count, whatever its arrays hold; devices have a rate for each."""
     single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)

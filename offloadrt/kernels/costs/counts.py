@@ -50,7 +50,7 @@ class ArrayCounts:
 
     @property
     def read_range(self) -> tuple[int, int] | None:
-        """Return the first and the last element, in C order, that may be loaded; None for none, or where data decide."""
+        """Return the first and last element, in C order, that may be loaded; None for none, or where data decide."""
         return self._ranges("read")
 
     @property

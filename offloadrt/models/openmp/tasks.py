@@ -29,7 +29,7 @@ class Task:
     observed: bool = True
     """Whether it is a task of the program, of which an observer is told."""
     after: tuple[Hashable, ...] = ()
-    """Told to an observer: the ends of all tasks that it has to follow, those included that are over."""
+    """The ends of all tasks that it has to follow, those included that are over; set only for an observer."""
     successors: list[Task] = attrs.field(factory=list)
     exclusions: list[_Exclusion] = attrs.field(factory=list)
 
