@@ -121,8 +121,8 @@ class Mistakes:
     ) -> None:
         """Add one, unless the same places are known to do the same.
 
-        data: the name of what it is about, where the subject says more than that. group: a kernel and its data, of which only a few places are told. A kernel with one wrong index may have
-        hundreds of lines that use it.
+        group: a kernel and its data, of which only a few places are told. A kernel with one wrong index may have
+        hundreds of lines that use it. data: the name of what it is about, where the subject says more than that.
         """
         self.data.add(data or subject)
         told = tuple(stories)

@@ -184,7 +184,7 @@ def test_nothing_is_said_of_data_that_a_mistake_is_about(name: str) -> None:
         a = t.array(name, N, fill=1.0)
         async with t.target_data(omp.map(to=a)):
             await t.target_update(omp.to(a))
-            await t.target(double, a, maps=omp.map(to=a))
+            await t.target(double, a, N, maps=omp.map(to=a))
         await t.host_access(a, writes=False)
 
     checker, found = checked(body)
