@@ -12,6 +12,7 @@ from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.allocations import Allocations
 from offloadrt.models.cuda.mapped_memory import MappedMemory
+from offloadrt.models.host.host_places import ThreadPlace
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.plugins.plugin import DevicePlugin
@@ -59,9 +60,9 @@ class CallingThread(ProgramThread):
         program: OffloadProgram[Any],
         context: Callable[[int], Awaitable[PrimaryContext]],
         state: ProgramState,
-        *place: Any,
+        place: ThreadPlace,
     ) -> None:
-        super().__init__(program, *place)
+        super().__init__(program, place)
         self._context_of = context
         self._state = state
         self._device = 0

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.host_places import ThreadPlace
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.freed import check_alive
@@ -23,16 +22,12 @@ from offloadrt.trace import doing
 class ProgramThread(ABC):
     """Given to the body of a host thread as ``t``."""
 
-    def __init__(
-        self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
-    ) -> None:
+    def __init__(self, program: OffloadProgram[Any], place: ThreadPlace) -> None:
         self.program = program
         self.sim = program.sim
-        self.number = number
-        self.num_threads = num_threads
-        self._barrier = barrier
-        self._heap = heap
-        self._stack = stack
+        self.number = place.number
+        self.num_threads = place.num_threads
+        self._place = place
 
     def __repr__(self) -> str:
         return f"<host thread {self.number}>"
@@ -61,7 +56,7 @@ class ProgramThread(ABC):
         fill: a number, or values to copy; zeros without, in pages that nobody has touched yet. phantom: a size without
         values; by default what the program says.
         """
-        return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
+        return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._place.memory)
 
     def pointer(self, array: HostArray) -> HostArray:
         """Return the pointer variable of a heap array, itself as an array of one address.
@@ -135,11 +130,11 @@ class ProgramThread(ABC):
 
     async def barrier(self) -> None:
         """Wait for all threads of the team."""
-        since, observer, gate = self.sim.now, self.program.observer, self._barrier.gate
+        since, observer, gate = self.sim.now, self.program.observer, self._place.barrier.gate
         if observer is not None:
             observer.handle(Signalled(gate))
         with self.doing("barrier"):
-            await self._barrier.wait(self.number)
+            await self._place.barrier.wait(self.number)
         if observer is not None:
             observer.handle(Awaited(gate))
         self.program.machine.host_time.add("threads", self.sim.now - since)

@@ -20,9 +20,8 @@ from numpy.typing import DTypeLike
 
 from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
-from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive
-from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.host_places import ThreadPlace
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
@@ -65,17 +64,9 @@ class HostThread(ProgramThread):
     """
 
     def __init__(
-        self,
-        program: OffloadProgram[Any],
-        declarations: Declarations,
-        helpers: HiddenHelpers,
-        number: int,
-        num_threads: int,
-        barrier: Barrier,
-        heap: Arena,
-        stack: Arena,
+        self, program: OffloadProgram[Any], declarations: Declarations, helpers: HiddenHelpers, place: ThreadPlace
     ) -> None:
-        super().__init__(program, number, num_threads, barrier, heap, stack)
+        super().__init__(program, place)
         self.declarations = declarations
         self.helpers = helpers
         self.tasks = TaskRegion()
