@@ -24,9 +24,8 @@ from offloadrt.study.exploring.story import story_of
 from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running.checked import reports_mistakes
-from offloadrt.study.running.execution import Overseer
+from offloadrt.study.running.execution import Overseer, run_overseen
 from offloadrt.study.running.run import Run
-from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts.tracebacks import unwrapped
 
 PASSED = RunOutcome("result passed", "it passed", False)
@@ -108,19 +107,7 @@ class ExploredTest:
             await self.function(**{**self.arguments, "offload": run})
             await run.finish(measure=False)
 
-        async def overseen(overseer: Overseer) -> None:
-            async with overseer.around(run):
-                await test()
-
-        try:
-            with all_awaited(run.sim):
-                if overseer is None:
-                    run.sim.run(test)
-                else:
-                    run.sim.run(overseen, overseer)
-        finally:
-            if run.trace is not None:
-                run.trace.close()
+        run_overseen(run, test, overseer)
 
     def costs(self) -> tuple[str, ...]:
         return costs_with_a_range(self.make().spec)

@@ -10,7 +10,7 @@ A ratio is time(baseline) / time(variant), as the papers' figures have it: above
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -176,10 +176,9 @@ def compare(
     and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
     options = options or Options()
-    if all(len(values) < 2 for values in axes.values()):
-        axes = {**scenario.sweep, **axes}
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
+    swept = swept_in(read)
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")
     machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
@@ -188,10 +187,7 @@ def compare(
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
     def looked_at(outcome: SweepOutcome) -> None:
-        if outcome.failures:
-            failure = outcome.failures[0]
-            named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
-            raise (ScriptFailed if failure.of_program else UserError)(f"compare: {named}: {failure.message}")
+        refuse_failures(outcome, read)
         if outcome.finished:
             for name in names:
                 _known(name, outcome.finished)
@@ -199,7 +195,6 @@ def compare(
             advanced(outcome)
 
     outcome = sweep(points, pool, jobs=jobs, advanced=looked_at)
-    swept = [name for name, values in read.items() if len(values) > 1]
     cases: dict[tuple[Value, ...], list[Result]] = {}
     for result in outcome.finished:
         place = tuple(result.parameters[name] for name in swept if name not in chosen)
@@ -282,16 +277,38 @@ def _parts(figure: Compared) -> tuple[float | None, ...]:
 
 
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
-    """Read the values of the axes. Raises UserError when none has several, or one has a value twice."""
+    """Read the values of the axes, and of the scenario's own sweep when none of them has several.
+
+    Raises UserError when the scenario has no sweep either, or an axis has a value twice.
+    """
+    if all(len(values) < 2 for values in axes.values()):
+        axes = {**scenario.sweep, **axes}
     read = {}
     for name, values in axes.items():
         read[name] = tuple(scenario.bind_one(name, value) for value in values)
         for number, value in enumerate(read[name]):
             if value in read[name][:number]:
                 raise UserError(f"parameter {name}: {value} is given twice")
-    if all(len(values) < 2 for values in read.values()):
+    if not swept_in(read):
         raise UserError("compare: give a parameter the values to compare, as in configuration=copy,usm")
     return read
+
+
+def swept_in(read: Mapping[str, Sequence[Value]]) -> list[str]:
+    """Return the parameters that have several values."""
+    return [name for name, values in read.items() if len(values) > 1]
+
+
+def refuse_failures(outcome: SweepOutcome, swept: Iterable[str]) -> None:
+    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed of the program's own."""
+    for failure in outcome.failures[:1]:
+        place = ", ".join(f"{name}={failure.point.parameters[name]}" for name in swept)
+        raise (ScriptFailed if failure.of_program else UserError)(f"compare: {place}: {failure.message}")
+
+
+def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
+    """Return the first of the results with the baseline's parameters."""
+    return next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
 
 
 def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
@@ -319,9 +336,7 @@ def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: 
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
     """Return the results of a case beside the one that is its baseline, which comes first."""
-    base = next(
-        variant for variant in results if all(variant.parameters[name] == value for name, value in chosen.items())
-    )
+    base = base_of(results, chosen)
     ordered = [base, *(variant for variant in results if variant is not base)]
     calls = {id(variant): variant.all_calls() for variant in ordered}
     names = list(dict.fromkeys(name for variant in ordered for name in calls[id(variant)]))

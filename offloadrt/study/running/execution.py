@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -29,6 +29,7 @@ from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
 from offloadrt.trace import Handovers
 
+R = TypeVar("R")
 Progress = Callable[[int, int], object]
 """Called with the steps done and all steps of a long program."""
 
@@ -180,7 +181,7 @@ def run_to_the_end(
 ) -> Any:
     """Run the scenario's function as the first actor, and return what it returned; the overseer sees it begin and end.
 
-    `measure` is that of `Run.finish`. The trace is closed whatever happens.
+    `measure` is that of `Run.finish`.
 
     Raises UserError and ScriptFailed as `execute` does.
     """
@@ -190,13 +191,9 @@ def run_to_the_end(
         await run.finish(measure=measure)
         return returned
 
-    async def overseen(overseer: Overseer) -> Any:
-        async with overseer.around(run):
-            return await main()
-
     try:
-        with patient_collector(), all_awaited(run.sim):
-            return run.sim.run(main) if overseer is None else run.sim.run(overseen, overseer)
+        with patient_collector():
+            return run_overseen(run, main, overseer)
     except (Exception, SystemExit, ThreadDied, BaseExceptionGroup) as error:
         inner = innermost(error)
         if isinstance(inner, UserError):
@@ -206,6 +203,21 @@ def run_to_the_end(
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise script_failure(error) from error
+
+
+def run_overseen(run: Run, main: Callable[[], Coroutine[Any, Any, R]], overseer: Overseer | None) -> R:
+    """Run `main` as the first actor, and return what it returned; the overseer sees it begin and end.
+
+    Raises NeverAwaited and what `main` raises. The trace is closed whatever happens.
+    """
+
+    async def overseen(overseer: Overseer) -> R:
+        async with overseer.around(run):
+            return await main()
+
+    try:
+        with all_awaited(run.sim):
+            return run.sim.run(main) if overseer is None else run.sim.run(overseen, overseer)
     finally:
         if run.trace is not None:
             run.trace.close()
