@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 import attrs
 
-from offloadrt.models.host.section import Section, begin_of, map_item
+from offloadrt.models.host.section import Section, begin_of, literal_item, map_item
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevice, flatten
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.models.openmp.structs import Member, StructPointee
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.launch.private_arguments import required_alignment
@@ -205,11 +204,8 @@ def lower_target(
                 items.extend(variables[array].lower(attach=True, first=TARGET_PARAM, position=len(items)))
             else:
                 items.append(implicit(array))
-        elif isinstance(argument, DevicePointer):
-            address = argument.address
-            items.append(MapItem(None, address, address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=argument))
         else:
-            items.append(MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=argument))
+            items.append(literal_item(argument))
     for array, variable in variables.items():
         if array not in captured:
             items.extend(variable.lower(attach=True, position=len(items)))
