@@ -82,7 +82,7 @@ class Drawing:
         self._lanes.finish(self._now)
 
     def _event(self, event: Event) -> None:
-        now, actor = event.time_ps, event.actor
+        now, actor, group = event.time_ps, event.actor, _group(event.device)
         match event:
             case events.ActorSpawned():
                 self._threads.names[actor] = event.name
@@ -120,55 +120,50 @@ class Drawing:
             case events.Free():
                 self._free(event)
             case events.ObjectPlaced():
-                placed: Notes = {"bytes": event.size}
-                self._canvas.instant(self._threads.track(actor), now, f"{event.mechanism}: {event.array}", placed)
+                self._mark(event, f"{event.mechanism}: {event.array}", {"bytes": event.size})
             case events.MapInsert() | events.MapRemove():
                 change = 1 if isinstance(event, events.MapInsert) else -1
-                self._counters.add(_group(event.device), "present entries", "count", now, change)
+                self._counters.add(group, "present entries", "count", now, change)
             case events.CopyBegin():
                 self._copy(event)
             case events.CopyEnd():
                 if self._lanes.end(now, ("copy", event.copy)):
-                    self._counters.add(
-                        _group(event.device), f"bytes in flight {event.direction}", "bytes", now, -event.bytes
-                    )
+                    self._counters.add(group, f"bytes in flight {event.direction}", "bytes", now, -event.bytes)
                 self._lanes.end(now, ("copy in queue", event.copy))
             case events.KernelSubmit():
-                self._canvas.instant(
-                    self._threads.track(actor), now, f"submit {plain_kernel(event.name)}", {"kernel": event.kernel}
-                )
+                self._mark(event, f"submit {plain_kernel(event.name)}", {"kernel": event.kernel})
             case events.KernelStart():
                 self._kernel(event)
             case events.KernelEnd():
                 if self._lanes.end(now, ("kernel", event.kernel)):
-                    self._counters.add(_group(event.device), "resident kernels", "count", now, -1)
+                    self._counters.add(group, "resident kernels", "count", now, -1)
                 self._lanes.end(now, ("kernel in queue", event.kernel))
             case events.PageFaultBegin():
                 self._page_fault(event)
             case events.PageFaultEnd():
                 self._lanes.end(now, ("page fault", event.kernel))
-                self._counters.add(_group(event.device), "pages faulted in", "count", now, event.pages)
+                self._counters.add(group, "pages faulted in", "count", now, event.pages)
             case events.Prefault():
-                prefault: Notes = {"bytes": event.bytes, "pages": event.pages}
-                self._canvas.instant(self._threads.track(actor), now, "prefault", prefault)
-                self._counters.add(_group(event.device), "pages prefaulted", "count", now, event.pages)
+                self._mark(event, "prefault", {"bytes": event.bytes, "pages": event.pages})
+                self._counters.add(group, "pages prefaulted", "count", now, event.pages)
             case events.Drain():
                 what = ("drain", event.device, event.reason)
-                self._lanes.begin(_group(event.device), "drains", now, what, f"drain for {event.reason}")
+                self._lanes.begin(group, "drains", now, what, f"drain for {event.reason}")
             case events.Resume():
                 self._lanes.end(now, ("drain", event.device, event.reason))
             case events.TimeSliceBegin():
                 process = f"process {event.process}"
-                self._lanes.begin(
-                    _group(event.device), "time slices", now, ("time slice", event.device, process), process
-                )
+                self._lanes.begin(group, "time slices", now, ("time slice", event.device, process), process)
             case events.TimeSliceEnd():
                 self._lanes.end(now, ("time slice", event.device, f"process {event.process}"))
             case events.RuntimeError_():
-                name = f"error in {event.call}"
-                self._canvas.instant(self._threads.track(actor), now, name, {"message": event.message})
+                self._mark(event, f"error in {event.call}", {"message": event.message})
             case _:
                 pass
+
+    def _mark(self, event: Event, name: str, notes: Notes, flows: Sequence[int] = ()) -> None:
+        """Mark an instant on the track of the event's thread."""
+        self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, notes, flows)
 
     def _flows(self, cause: int) -> Sequence[int]:
         """Return the arrows into what directive `cause` caused; none when the trace does not have the directive."""
@@ -191,8 +186,7 @@ class Drawing:
             holders.remove(event.actor)
         if self._wanted.get(event.lock, 0) > 0:
             arrow = self._given[event.lock] = next(self._arrows)
-            name = f"release {event.lock}"
-            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
+            self._mark(event, f"release {event.lock}", {}, (arrow,))
 
     def _acquire(self, event: events.LockAcquire) -> None:
         self._holders.setdefault(event.lock, []).append(event.actor)
@@ -210,8 +204,7 @@ class Drawing:
         self._waiting(wait.lock, -1)
         arrow = self._given.pop(wait.lock, None)
         if wait.got and arrow is not None:
-            name = f"got {wait.lock}"
-            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
+            self._mark(event, f"got {wait.lock}", {}, (arrow,))
 
     def _waiting(self, lock: str, change: int) -> None:
         self._wanted[lock] = self._wanted.get(lock, 0) + change

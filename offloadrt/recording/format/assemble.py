@@ -227,8 +227,7 @@ class Assembler:
         if kind == _ATOMIC:
             return
         if phase == _ACQUIRED:
-            lock = self.locks.setdefault((row[2], _ORDERED if kind == _ORDERED else 0), len(self.locks))
-            turn = NONE
+            lock, turn = self._lock(row[2], kind), NONE
             if kind == _ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
@@ -236,8 +235,10 @@ class Assembler:
             return
         thread.worked(row[4])
         if phase == _RELEASED:
-            lock = self.locks.setdefault((row[2], _ORDERED if kind == _ORDERED else 0), len(self.locks))
-            self.add(thread, Step.RELEASE, lock)
+            self.add(thread, Step.RELEASE, self._lock(row[2], kind))
+
+    def _lock(self, identifier: int, kind: int) -> int:
+        return self.locks.setdefault((identifier, _ORDERED if kind == _ORDERED else 0), len(self.locks))
 
     # the end
 
