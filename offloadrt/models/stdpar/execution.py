@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from offloadrt.compilers.stdpar.captures import CompilationRefused
 from offloadrt.compilers.stdpar.elision import Kept, Marker, Operation
-from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.stdpar.algorithms import AlgorithmCall

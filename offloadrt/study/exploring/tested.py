@@ -11,8 +11,7 @@ import attrs
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.executors import InProcess
 from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
-from offloadrt.study.exploring.case import ScheduleCase
-from offloadrt.study.exploring.costs import costs_with_a_range
+from offloadrt.study.exploring.case import ScheduleCase, costs_with_a_range
 from offloadrt.study.exploring.everywhere import everywhere
 from offloadrt.study.exploring.explore import explore
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of
