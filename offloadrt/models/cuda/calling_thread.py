@@ -14,7 +14,6 @@ from offloadrt.kernels.whole import is_whole
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.allocations import Allocations
 from offloadrt.models.cuda.mapped_memory import MappedMemory
-from offloadrt.models.host.host_places import ThreadPlace
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.plugins.plugin import DevicePlugin
@@ -62,9 +61,9 @@ class CallingThread(ProgramThread):
         program: OffloadProgram[Any],
         context: Callable[[int], Awaitable[PrimaryContext]],
         state: ProgramState,
-        place: ThreadPlace,
+        *place: Any,
     ) -> None:
-        super().__init__(program, place)
+        super().__init__(program, *place)
         self._context_of = context
         self._state = state
         self._device = 0

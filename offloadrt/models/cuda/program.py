@@ -13,7 +13,8 @@ from offloadrt.models.cuda.calling_thread import PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.cuda.mapped_memory import MappedMemory
 from offloadrt.models.cuda.options import CUDAOptions
-from offloadrt.models.host.host_places import ThreadPlace
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.options import has_devices
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
@@ -44,8 +45,8 @@ class CUDA(OffloadProgram[HostThread]):
         self._contexts: dict[int, PrimaryContext] = {}
         self._state = ProgramState(Allocations(machine.sim), MappedMemory(), options.default_stream == "per-thread")
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.context, self._state, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`; after a warm start the contexts are there already."""

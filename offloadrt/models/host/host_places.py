@@ -13,7 +13,6 @@ from typing import Final, Literal
 import attrs
 
 from offloadrt.machine import HostMemory
-from offloadrt.models.host.barrier import Barrier
 
 HEAP_MAX_SIZE: Final = 64 << 20
 MMAP_THRESHOLD: Final = 128 << 10
@@ -80,21 +79,3 @@ class Arena:
         # only: a program that frees one size and allocates another spreads over more addresses than it would with
         # glibc.
         self._free.setdefault(self._sizes.pop(address), []).append(address)
-
-
-@attrs.frozen(eq=False)
-class ThreadMemory:
-    """Where the arrays of a host thread lie; it outlives the team that the thread is in."""
-
-    heap: Arena
-    stack: Arena
-
-
-@attrs.frozen(eq=False)
-class ThreadPlace:
-    """The place of a host thread in its team, and its memory."""
-
-    number: int
-    num_threads: int
-    barrier: Barrier
-    memory: ThreadMemory

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from offloadrt.models.host.host_places import ThreadPlace
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.host_array import HostArray, Kind
@@ -21,12 +22,16 @@ from offloadrt.trace import doing
 class ProgramThread(ABC):
     """Given to the body of a host thread as ``t``."""
 
-    def __init__(self, program: OffloadProgram[Any], place: ThreadPlace) -> None:
+    def __init__(
+        self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
+    ) -> None:
         self.program = program
         self.sim = program.sim
-        self.number = place.number
-        self.num_threads = place.num_threads
-        self._place = place
+        self.number = number
+        self.num_threads = num_threads
+        self._barrier = barrier
+        self._heap = heap
+        self._stack = stack
 
     def __repr__(self) -> str:
         return f"<host thread {self.number}>"
@@ -55,7 +60,7 @@ class ProgramThread(ABC):
         fill: a number, or values to copy; zeros without, in pages that nobody has touched yet. phantom: a size without
         values; by default what the program says.
         """
-        return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._place.memory)
+        return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
     def pointer(self, array: HostArray) -> HostArray:
         """Return the pointer variable of a heap array, itself as an array of one address.
@@ -129,11 +134,11 @@ class ProgramThread(ABC):
 
     async def barrier(self) -> None:
         """Wait for all threads of the team."""
-        since, observer, gate = self.sim.now, self.program.observer, self._place.barrier.gate
+        since, observer, gate = self.sim.now, self.program.observer, self._barrier.gate
         if observer is not None:
             observer.handle(Signalled(gate))
         with self.doing("barrier"):
-            await self._place.barrier.wait(self.number)
+            await self._barrier.wait(self.number)
         if observer is not None:
             observer.handle(Awaited(gate))
         self.program.machine.host_time.add("threads", self.sim.now - since)

@@ -14,7 +14,7 @@ from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
-from offloadrt.models.host.host_places import Arena, ThreadMemory, ThreadPlace
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.host.program_arrays import ProgramArrays
 from offloadrt.runtime.allocators import MakeAllocator
@@ -95,7 +95,7 @@ class OffloadProgram(ABC, Generic[T]):
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
-        self._memories: dict[int, ThreadMemory] = {}
+        self._places: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
         self._threads = 0
@@ -149,19 +149,20 @@ class OffloadProgram(ABC, Generic[T]):
         if number is None:
             number = self._threads
             self._threads += 1
-        barrier = barrier or Barrier(self.sim, num_threads)
-        return self.make_thread(ThreadPlace(number, num_threads, barrier, self._memory_of(number)))
+        return self.make_thread(
+            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._places_of(number)
+        )
 
     @abstractmethod
-    def make_thread(self, place: ThreadPlace) -> T:
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
         """Make a host thread in the words of the model."""
 
-    def _memory_of(self, number: int) -> ThreadMemory:
-        """Return heap and stack of a thread, which the first team that it is in makes."""
+    def _places_of(self, number: int) -> tuple[Arena, Arena]:
+        """Return heap and stack of a thread; they outlive the team that it is in."""
         memory = self.machine.host_memory
-        if number not in self._memories:
-            self._memories[number] = ThreadMemory(Arena.heap(memory), Arena.stack(memory))
-        return self._memories[number]
+        if number not in self._places:
+            self._places[number] = (Arena.heap(memory), Arena.stack(memory))
+        return self._places[number]
 
     async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`, and return their results in order.

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from numpy.typing import DTypeLike
 
 from offloadrt.machine import Machine
-from offloadrt.models.host.host_places import Arena, ThreadMemory
+from offloadrt.models.host.host_places import Arena
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import InvalidFree
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
@@ -47,7 +47,8 @@ class ProgramArrays:
         phantom: bool | None,
         kind: Kind,
         align: int,
-        thread: ThreadMemory,
+        heap: Arena,
+        stack: Arena,
     ) -> HostArray:
         """Make an array at a modelled address; with `fill` its pages are populated.
 
@@ -64,11 +65,11 @@ class ProgramArrays:
         memory = self._memory
         pointer = 0
         if kind == "heap":
-            address = thread.heap.allocate(nbytes, align)
-            self.heap_blocks[address] = thread.heap
-            pointer = thread.stack.allocate(POINTER_BYTES, 8)
+            address = heap.allocate(nbytes, align)
+            self.heap_blocks[address] = heap
+            pointer = stack.allocate(POINTER_BYTES, 8)
         elif kind == "static":
-            address = thread.stack.allocate(nbytes, align)
+            address = stack.allocate(nbytes, align)
         else:
             address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
             if kind == "link" or self._globals_on_host:

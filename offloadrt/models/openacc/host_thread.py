@@ -17,9 +17,10 @@ from typing import Any
 
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.whole import is_whole
+from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.data_works import beginning, ending, updating
 from offloadrt.models.host.directive import Work, in_directive, leave_region
-from offloadrt.models.host.host_places import ThreadPlace
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.host.program import OffloadProgram
@@ -55,8 +56,17 @@ class HostThread(ProgramThread):
     Wide because it has one method for each directive and routine of OpenACC, by the standard's name.
     """
 
-    def __init__(self, program: OffloadProgram[Any], library: RuntimeLibrary, place: ThreadPlace) -> None:
-        super().__init__(program, place)
+    def __init__(
+        self,
+        program: OffloadProgram[Any],
+        library: RuntimeLibrary,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
+    ) -> None:
+        super().__init__(program, number, num_threads, barrier, heap, stack)
         self.library = library
         self.device_number = 0
         self.spread = 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from offloadrt.driver import Driver
 from offloadrt.machine import Machine
-from offloadrt.models.host.host_places import ThreadPlace
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.compilers import compiler_model
@@ -42,8 +43,8 @@ class OpenACC(OffloadProgram[HostThread]):
             if self.compiler.one_buffer and isinstance(driver, Driver):
                 driver.share_buffer()
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.library, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.library, number, num_threads, barrier, heap, stack)
 
     @property
     def code(self) -> CodeCache:

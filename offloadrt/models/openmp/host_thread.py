@@ -20,8 +20,9 @@ from numpy.typing import DTypeLike
 
 from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
+from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive
-from offloadrt.models.host.host_places import ThreadPlace
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
@@ -62,9 +63,17 @@ class HostThread(ProgramThread):
     """
 
     def __init__(
-        self, program: OffloadProgram[Any], declarations: Declarations, helpers: HiddenHelpers, place: ThreadPlace
+        self,
+        program: OffloadProgram[Any],
+        declarations: Declarations,
+        helpers: HiddenHelpers,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
     ) -> None:
-        super().__init__(program, place)
+        super().__init__(program, number, num_threads, barrier, heap, stack)
         self.declarations = declarations
         self.helpers = helpers
         self.tasks = TaskRegion()

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.machine import Machine
-from offloadrt.models.host.host_places import ThreadPlace
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
@@ -64,8 +65,8 @@ class OpenMP(OffloadProgram[HostThread]):
         super().start_actors()
         self.helpers.start()
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.declarations, self.helpers, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.declarations, self.helpers, number, num_threads, barrier, heap, stack)
 
     # data
 
@@ -82,7 +83,7 @@ class OpenMP(OffloadProgram[HostThread]):
 
         The device image holds zeros, not `fill`.
         """
-        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, self._memory_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
         self.globals.declared.append(array)
         return array
 
@@ -96,7 +97,7 @@ class OpenMP(OffloadProgram[HostThread]):
         align: int = 16,
     ) -> HostArray:
         """``declare target link(name)``: a global that a device has only while it is mapped."""
-        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, self._memory_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
         self.globals.declared.append(array)
         return array
 

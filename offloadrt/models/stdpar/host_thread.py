@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from offloadrt.compilers.stdpar.elision import Marker
-from offloadrt.models.host.host_places import ThreadPlace
 from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section, array_of
@@ -41,8 +40,8 @@ class HostThread(Algorithms, ProgramThread):
     Wide because it has one method for each thing that C++ code does outside its algorithms.
     """
 
-    def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, place: ThreadPlace) -> None:
-        super().__init__(program, place)
+    def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
+        super().__init__(program, *place)
         self.runtime = runtime
         self._memory = heap
         self.executor = Executor(runtime, heap)
@@ -94,9 +93,7 @@ class HostThread(Algorithms, ProgramThread):
                 array.address = await self.runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name)
                 array.memory = "device"
             else:
-                place = await self._memory.malloc(
-                    array.nbytes, array.name, self._place.memory.heap, self._interposed, align
-                )
+                place = await self._memory.malloc(array.nbytes, array.name, self._heap, self._interposed, align)
                 array.address = place[0]
                 array.memory = "shared" if place[1] else "heap"
         if fill is not None:
@@ -111,7 +108,7 @@ class HostThread(Algorithms, ProgramThread):
         """Call malloc in a translation unit of another compiler, which gives the C library's memory."""
         await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
-        array.address = await self._memory.malloc_libc(array.nbytes, self._place.memory.heap)
+        array.address = await self._memory.malloc_libc(array.nbytes, self._heap)
         return array
 
     def stack_array(

@@ -10,7 +10,8 @@ import attrs
 from offloadrt.compilers.stdpar.captures import refuse_captures
 from offloadrt.compilers.stdpar.elision import Decision, Elided, table
 from offloadrt.machine import Machine
-from offloadrt.models.host.host_places import ThreadPlace
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.host_thread import HostThread
@@ -53,8 +54,8 @@ class StdPar(OffloadProgram[HostThread]):
         await self.start_devices()
         return await super().parallel(body, num_threads)
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.runtime, self.heap, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.runtime, self.heap, number, num_threads, barrier, heap, stack)
 
     @property
     def decisions(self) -> Mapping[Decision, int]:
