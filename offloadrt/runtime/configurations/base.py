@@ -52,4 +52,3 @@ class MemoryConfiguration(Protocol):
 
     def place(self, request: MapRequest) -> Placement:
         """Decide on a section of which nothing is mapped; asked before `present` is, as in LLVM's runtime."""
-        ...

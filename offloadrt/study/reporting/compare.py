@@ -10,7 +10,7 @@ A ratio is time(baseline) / time(variant), as the papers' figures have it: above
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
+from offloadrt.study.errors import UserError, did_you_mean, writing
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting import figures
+from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
 from offloadrt.study.reporting.table import Cell, row
@@ -274,64 +275,6 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
 
 def _parts(figure: Compared) -> tuple[float | None, ...]:
     return figure.value, figure.ratio, figure.cov
-
-
-def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
-    """Read the values of the axes, and of the scenario's own sweep when none of them has several.
-
-    Raises UserError when the scenario has no sweep either, or an axis has a value twice.
-    """
-    if all(len(values) < 2 for values in axes.values()):
-        axes = {**scenario.sweep, **axes}
-    read = {}
-    for name, values in axes.items():
-        read[name] = tuple(scenario.bind_one(name, value) for value in values)
-        for number, value in enumerate(read[name]):
-            if value in read[name][:number]:
-                raise UserError(f"parameter {name}: {value} is given twice")
-    if not swept_in(read):
-        raise UserError("compare: give a parameter the values to compare, as in configuration=copy,usm")
-    return read
-
-
-def swept_in(read: Mapping[str, Sequence[Value]]) -> list[str]:
-    """Return the parameters that have several values."""
-    return [name for name, values in read.items() if len(values) > 1]
-
-
-def refuse_failures(outcome: SweepOutcome, swept: Iterable[str]) -> None:
-    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed of the program's own."""
-    for failure in outcome.failures[:1]:
-        place = ", ".join(f"{name}={failure.point.parameters[name]}" for name in swept)
-        raise (ScriptFailed if failure.of_program else UserError)(f"compare: {place}: {failure.message}")
-
-
-def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
-    """Return the first of the results with the baseline's parameters."""
-    return next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
-
-
-def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the parameters that variants of one case differ in, with their values in the baseline."""
-    swept = {name: values for name, values in read.items() if len(values) > 1}
-    if not given:
-        drawn = {} if scenario.figure is None else scenario.figure.baseline
-        if drawn and all(value in swept.get(name, ()) for name, value in drawn.items()):
-            return dict(drawn)
-        return {name: values[0] for name, values in swept.items()}
-    chosen = {}
-    for name, text in given.items():
-        if name not in swept:
-            raise ParameterError(
-                name, f"the baseline names it, and it has no two values{did_you_mean(name, swept)} "
-                f"(compared: {', '.join(swept)})"
-            )  # fmt: skip
-        chosen[name] = scenario.bind_one(name, text)
-        if chosen[name] not in swept[name]:
-            raise ParameterError(
-                name, f"the baseline {chosen[name]} is not among the values {', '.join(map(str, swept[name]))}"
-            )
-    return chosen
 
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:

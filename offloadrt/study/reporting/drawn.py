@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -17,7 +17,7 @@ import msgspec
 
 from offloadrt.study.errors import UserError
 from offloadrt.study.points import Options, grid
-from offloadrt.study.reporting.compare import base_of, baseline_of, read_axes, refuse_failures, swept_in
+from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import named, where
@@ -117,7 +117,7 @@ def compare_drawn(
 
 
 def _variants(
-    by_draw: Sequence[Sequence[Result]], chosen: Mapping[str, Value], swept: Sequence[str]
+    by_draw: Sequence[Sequence[Result]], chosen: Mapping[str, Value], swept: Iterable[str]
 ) -> list[DrawnVariant]:
     ratios: list[list[float]] = [[] for _ in by_draw[0]]
     wins = [0 for _ in by_draw[0]]
