@@ -204,7 +204,7 @@ BAD = [
     (["run", QUEUEING, "--seed", "x"], "--seed"),
     (["run", QUEUEING, "--repeat", "0"], "--repeat 0"),
     (["run", QUEUEING, "--no-such-option"], "--no-such-option"),
-    (["run", QUEUEING, "--log", "/no/such/folder/a.jsonl"], "/no/such/folder/a.jsonl: cannot be written"),
+    (["run", QUEUEING, "--log", "/no/such/folder/a.jsonl"], "a.jsonl: there is no folder /no/such/folder"),
     (["run"], "SCENARIO"),
     (["runn", QUEUEING], 'Did you mean "run"?'),
     (["stats", "/no/such/log.jsonl"], "cannot be read"),

@@ -47,6 +47,7 @@ def report(
     """
     import attrs
 
+    from offloadrt.cli.outputs import check_files
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.report import write_report
@@ -57,9 +58,8 @@ def report(
 
     if out.suffix != ".html":
         raise UserError(f"{out}: a report is a file that ends with .html")
-    if not out.parent.is_dir():
-        raise UserError(f"{out}: there is no folder {out.parent}")
     chosen = registry.find(scenario)
+    check_files({"report": out}, [chosen.path])
     axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
     several = [name for name, values in axes.items() if len(values) > 1]
     if len(several) > 1 or any(len(axes[name]) > 2 for name in several):

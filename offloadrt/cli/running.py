@@ -55,8 +55,10 @@ def run(
     figure:
         Draw where the host threads' time went, stacked, to this PNG, SVG or PDF file.
     """
+    from offloadrt.cli.outputs import check_files, read_by
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
+    from offloadrt.study.reporting.time_figure import check_type, draw_time
     from offloadrt.study.running.execution import execute_repeatedly
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
@@ -68,6 +70,10 @@ def run(
     if "configuration" in written and options.configuration is not None:
         raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
     given = chosen.bind(written)
+    read = read_by(chosen, given, options.machine, options.runtime)
+    check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
+    if figure is not None:
+        check_type(figure)
     handovers = None if perfetto is None else Handovers(history=False)
     with run_progress(chosen.name) as (advanced, before_run):
         result = execute_repeatedly(
@@ -81,8 +87,6 @@ def run(
         )
     warn([result], windows=options.windows)
     if figure is not None:
-        from offloadrt.study.reporting.time_figure import draw_time
-
         draw_time(result, figure)
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
@@ -115,6 +119,7 @@ def sweep(
     out:
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
     """
+    from offloadrt.cli.outputs import check_folder
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
@@ -129,6 +134,7 @@ def sweep(
     points = grid(chosen, swept, options.given())
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
+    check_folder(out)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
@@ -204,6 +210,7 @@ def compare(
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
     from offloadrt.cli import comparison
+    from offloadrt.cli.outputs import check_folder
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.reporting.compare import compare as compare_runs
@@ -223,6 +230,8 @@ def compare(
 
             axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
             base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
+            if out is not None:
+                check_folder(out)
             if draws:
                 workers = jobs if jobs is not None else processors()
                 drawn = compare_drawn(

@@ -212,8 +212,8 @@ class OffloadDevice:
         return self.plugin.retrieve_data(queue, destination, device_address)
 
     async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy from managed memory: what the device owns of it first comes back by faults of the thread."""
-        await self.plugin.host_touch(source.address, source.nbytes)
+        """Copy from managed memory, which the thread reads: what the device owns of it first comes back by faults."""
+        await self.plugin.host_touch(source.address, source.nbytes, False)
         await self.plugin.submit_data(queue, device_address, source)
 
     async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:

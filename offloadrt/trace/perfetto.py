@@ -36,9 +36,9 @@ class PerfettoFile:
     """
 
     def __init__(self, path: str | PathLike[str], handovers: Handovers | None = None) -> None:
-        pen = _Pen(Path(path))
-        self._pen = pen
-        self._drawing = Drawing(pen, handovers)
+        canvas = _PerfettoCanvas(Path(path))
+        self._canvas = canvas
+        self._drawing = Drawing(canvas, handovers)
 
     @classmethod
     def of(cls, path: str | PathLike[str], rows: Iterable[Row]) -> None:
@@ -58,10 +58,10 @@ class PerfettoFile:
         try:
             self._drawing.finish()
         finally:
-            self._pen.close()
+            self._canvas.close()
 
 
-class _Pen:
+class _PerfettoCanvas:
     """A canvas that is a file of Perfetto packets."""
 
     def __init__(self, path: Path) -> None:
@@ -81,14 +81,14 @@ class _Pen:
         self._counter = TrackEvent.TYPE_COUNTER
         self._uuids = count(1)
         self._groups: dict[str, tuple[int, int]] = {}
-        self._page: Any = TraceProtoBuilder()
+        self._held: Any = TraceProtoBuilder()
         self._packets = 0
         self._file = path.open("wb")
 
     def close(self) -> None:
         """Write what is left."""
         with self._file:
-            self._turn()
+            self._write_packets()
 
     def thread(self, group: str, index: int, name: str, /) -> int:
         """Add a track of its own for a host thread; its thread id is its index + 1, since 0 means the swapper."""
@@ -169,16 +169,16 @@ class _Pen:
 
     def _packet(self) -> Any:
         if self._packets >= PACKETS:
-            self._turn()
+            self._write_packets()
         self._packets += 1
-        packet = self._page.add_packet()
+        packet = self._held.add_packet()
         packet.trusted_packet_sequence_id = SEQUENCE
         return packet
 
-    def _turn(self) -> None:
-        """Write the page, begin a new one."""
-        self._file.write(self._page.serialize())
-        self._page = self._builder()
+    def _write_packets(self) -> None:
+        """Write the packets that are held, as one serialized trace."""
+        self._file.write(self._held.serialize())
+        self._held = self._builder()
         self._packets = 0
 
 

@@ -280,7 +280,7 @@ _NOTHING = nullcontext()
 
 
 def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextManager[None]:
-    """Note what a thread does in the body of `with`, beside the events: "barrier", "compute" (see `Asides.begin`)."""
+    """Annotate what a thread does in the body of `with`: "barrier", "compute" (see `Annotations.begin`)."""
     if trace is None or trace.handovers is None:
         return _NOTHING
     return _activity(trace.handovers, actor, activity)

@@ -10,7 +10,7 @@ from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
 from replaying import replayed
 
 from offloadrt.recording.format import Recording, RecordingFile
-from offloadrt.recording.format.roots import TaskTree
+from offloadrt.recording.format.task_tree import TaskTree
 from offloadrt.recording.replay.repeats import Repeat, RepeatFinder
 from offloadrt.study.running import phases
 

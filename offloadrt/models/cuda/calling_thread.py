@@ -75,9 +75,9 @@ class CallingThread(ProgramThread):
 
         As since CUDA 12, the device's context is made here if it does not exist.
         """
-        if not is_whole(device) or not 0 <= device < len(self.program.devices):
+        if not is_whole(device) or not 0 <= device < self.program.num_devices:
             driver = (await self._context()).driver
-            why = f"{device!r} is no device: the program has {len(self.program.devices)}"
+            why = f"{device!r} is no device: the program has {self.program.num_devices}"
             raise driver.refusal(driver.call("cudaSetDevice"), "CUDA_ERROR_INVALID_DEVICE", why)
         self._device = int(device)
         await self._context()
@@ -88,7 +88,7 @@ class CallingThread(ProgramThread):
 
     def get_device_count(self) -> int:
         """Return how many devices the program has (cudaGetDeviceCount)."""
-        return len(self.program.devices)
+        return self.program.num_devices
 
     # for the groups of calls
 

@@ -86,7 +86,7 @@ class OffloadProgram(ABC, Generic[T]):
             )
             for number, driver in enumerate(drivers)
         ]
-        self._usable = len(self.devices) if has_devices(machine.spec) else 0
+        self.num_devices = len(self.devices) if has_devices(machine.spec) else 0
         """How many of them directives and routines may use: none on a machine that has only the host's side."""
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
@@ -198,13 +198,13 @@ class OffloadProgram(ABC, Generic[T]):
         """Return a device by number. Raises InvalidDevice."""
         if not is_whole(number):
             raise TypeError(f"{call}: device is {number!r}, which is no number of a device")
-        if not 0 <= number < self._usable:
+        if not 0 <= number < self.num_devices:
             raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]
 
     def _why_not(self, number: int) -> str:
         """Say why a number is that of no device."""
-        if not self._usable:
+        if not self.num_devices:
             return f"{self.machine.spec.name} has no device to offload to (usm.shared = no_device)"
         count = len(self.devices)
         why = "is the host" if self.counts_initial_device and number == count else "is invalid"

@@ -78,7 +78,7 @@ class HostThread(ProgramThread):
     # devices
 
     def acc_get_num_devices(self) -> int:
-        return len(self.program.devices)
+        return self.program.num_devices
 
     def acc_get_device_num(self) -> int:
         return self.device_number

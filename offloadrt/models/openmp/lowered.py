@@ -221,8 +221,8 @@ class LoweredProgram:
         ]
         launch = kernel
         if not isinstance(launch, Launch):
-            default_teams = self._program.declarations.default_teams
-            launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None, default_teams)
+            grid = self._program.declarations.grid
+            launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None, grid)
 
         def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return target(where, launch, items, arguments, queue, "target", self._program.globals.binding)

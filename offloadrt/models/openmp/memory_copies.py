@@ -57,8 +57,8 @@ async def omp_target_memcpy(
         return await _device_to_host(t, call, *_piece(t, call, dst, dst_offset, length), src + src_offset)
     into, destination = _piece(t, call, dst, dst_offset, length)
     out_of, source = _piece(t, call, src, src_offset, length)
-    await _reach(t, out_of, source)
-    await _reach(t, into, destination)
+    await _touch(t, out_of, source, False)
+    await _touch(t, into, destination, True)
     await t.program.machine.host_memory.copy(length)
     if (observer := t.program.observer) is not None:
         observer.handle(HostUsed(out_of, source.address, length, False))
@@ -206,6 +206,7 @@ async def omp_target_memset(
         filled = np.full(nbytes, value & 0xFF, np.uint8)
         if not on_device(pointer):
             into, destination = _piece(t, call, pointer, 0, nbytes)
+            await _touch(t, into, destination, True)
             await t.program.machine.host_memory.copy(nbytes)
             if (observer := t.program.observer) is not None:
                 observer.handle(HostUsed(into, destination.address, nbytes, True))
@@ -217,10 +218,10 @@ async def omp_target_memset(
     return pointer
 
 
-async def _reach(t: Caller, array: HostArray, span: HostSpan) -> None:
-    """Touch a piece of the host's memory: what the device owns of managed memory comes back."""
+async def _touch(t: Caller, array: HostArray, span: HostSpan, writes: bool) -> None:
+    """Read or write a piece of the host's memory: what the device owns of managed memory comes back."""
     if t.program.devices[0].manages(array):
-        await t.program.devices[0].plugin.host_touch(span.address, span.nbytes)
+        await t.program.devices[0].plugin.host_touch(span.address, span.nbytes, writes)
 
 
 def _piece(t: Caller, call: str, place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:

@@ -32,11 +32,11 @@ from offloadrt.runtime.mapping.unmapping import get_present_pointer
 
 
 def omp_get_num_devices(t: Caller) -> int:
-    return len(t.program.devices)
+    return t.program.num_devices
 
 
 def omp_get_initial_device(t: Caller) -> int:
-    """Return the host's device number."""
+    """Return the host's device number: it follows those of all devices, also on a machine that can use none."""
     return len(t.program.devices)
 
 

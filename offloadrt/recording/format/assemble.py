@@ -9,7 +9,7 @@ import attrs
 from offloadrt.recording.format.calls import RuntimeCalls
 from offloadrt.recording.format.events import RecordedEvent
 from offloadrt.recording.format.memory import MemoryEvents
-from offloadrt.recording.format.recording import NONE, Step, TaskKind
+from offloadrt.recording.format.recording import NONE, ORDERED, Step, TaskKind
 from offloadrt.recording.format.slots import DEFERRED, RawProcess, Row, Slot, a_of, b_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
@@ -18,7 +18,7 @@ _BARRIERS: Final = (1, 2, 3, 8)
 _REGION_END, _TASKWAIT, _TASKGROUP = 9, 5, 6
 _BEGIN, _END = 1, 2
 _ACQUIRED, _RELEASED = 2, 3
-_ATOMIC, _ORDERED = 6, 7
+_ATOMIC = 6
 _TARGET_TASK, _TASKWAIT_TASK, _UNDEFERRED = 0x8, 0x10, 0x08000000
 _INITIAL_TASK = 1
 
@@ -50,7 +50,7 @@ class _Thread:
 
 @attrs.define(eq=False)
 class Assembler:
-    """Takes the events of one process in order; ``columns`` returns what became of them."""
+    """Makes tasks with their records of the events of one process, taken in order; `finish` completes them."""
 
     process: RawProcess
     memory: MemoryEvents = attrs.field(factory=MemoryEvents)
@@ -99,20 +99,26 @@ class Assembler:
                 self._mutex(thread, row)
             case Slot.ALLOC:
                 block = self.memory.arrays.allocate(row[2], row[3], "malloc")
-                task = thread_task(self, thread)
+                task = self.task_of(thread)
                 self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
             case Slot.FREE:
                 if (freed := self.memory.arrays.free(row[2])) is not None:
-                    task = thread_task(self, thread)
+                    task = self.task_of(thread)
                     self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), freed))
             case Slot.TOUCH:
                 self.memory.touched(event.thread, row)
 
     def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
         """Add a record to the task that a thread runs, with the time and the touches since the last one."""
-        task = thread_task(self, thread)
+        task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)
+
+    def task_of(self, thread: _Thread) -> TaskRow:
+        """Return the task that a thread runs; a thread that OpenMP did not make has an initial task of its own."""
+        if thread.task is None:
+            thread.task = self.make_task(TaskKind.INITIAL, thread.number)
+        return thread.task
 
     def make_task(self, kind: TaskKind, thread: int, identifier: int = 0) -> TaskRow:
         """Add a task; it may run in another thread than the one that makes it."""
@@ -127,7 +133,7 @@ class Assembler:
             return
         thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
-        self.calls.begin(event, thread_task(self, thread), place)
+        self.calls.begin(event, self.task_of(thread), place)
         thread.deferring = event.row[2] if a_of(event.row) in DEFERRED else 0
 
     def _team(self, region: int) -> int:
@@ -173,10 +179,10 @@ class Assembler:
                 self.add(thread, Step.TASKWAIT, 0)
             elif kind == _TASKGROUP:
                 self.add(thread, Step.GROUP_BEGIN, 0)
-            thread_task(self, thread).waiting = kind != _TASKGROUP
+            self.task_of(thread).waiting = kind != _TASKGROUP
             return
         thread.since = cpu
-        thread_task(self, thread).waiting = False
+        self.task_of(thread).waiting = False
         if kind == _TASKGROUP:
             self.add(thread, Step.GROUP_END, 0)
 
@@ -192,7 +198,7 @@ class Assembler:
             self._schedule(thread, row)
 
     def _create(self, thread: _Thread, identifier: int, flags: int) -> None:
-        maker = thread_task(self, thread)
+        maker = self.task_of(thread)
         if flags & _TASKWAIT_TASK:
             self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
             return
@@ -228,7 +234,7 @@ class Assembler:
             return
         if phase == _ACQUIRED:
             lock, turn = self._lock(row[2], kind), NONE
-            if kind == _ORDERED:
+            if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
             thread.since = row[4]
@@ -238,7 +244,7 @@ class Assembler:
             self.add(thread, Step.RELEASE, self._lock(row[2], kind))
 
     def _lock(self, identifier: int, kind: int) -> int:
-        return self.locks.setdefault((identifier, _ORDERED if kind == _ORDERED else 0), len(self.locks))
+        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
 
     # the end
 
@@ -251,10 +257,3 @@ class Assembler:
         for identifier, (task, place) in self._made.items():
             if identifier in self._depends:
                 task.put(place, "detail", self.dependences.add(self._depends[identifier]))
-
-
-def thread_task(assembler: Assembler, thread: _Thread) -> TaskRow:
-    """Return the task that a thread runs; a thread that OpenMP did not make has an initial task of its own."""
-    if thread.task is None:
-        thread.task = assembler.make_task(TaskKind.INITIAL, thread.number)
-    return thread.task

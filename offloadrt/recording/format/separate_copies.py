@@ -19,7 +19,7 @@ from offloadrt.recording.format.blocks import HostBlock
 from offloadrt.recording.format.slots import LOADS, STORES
 
 STRETCH: Final = 64 << 10
-_TOLD: Final = 20
+_MOST_FINDINGS: Final = 20
 """Findings that are kept; more say nothing new."""
 
 
@@ -61,13 +61,10 @@ class SeparateCopies:
     def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
         """Note that the host loads (1) or stores (2)."""
         for stretch in self._stretches(block, address, nbytes):
-            if stretch in self._device_newer:
-                if kind == LOADS:
-                    kernel = self._device_newer.pop(stretch)
-                    self._find(f"the host reads {block.name!r}, which {kernel} has written on the device only")
-                else:
-                    self._device_newer.pop(stretch)
-            if kind == STORES and stretch in self._mapped:
+            kernel = self._device_newer.pop(stretch, None)
+            if kernel is not None and kind & LOADS:
+                self._find(f"the host reads {block.name!r}, which {kernel} has written on the device only")
+            if kind & STORES and stretch in self._mapped:
                 self._host_newer.add(stretch)
 
     def kernel(self, block: HostBlock, address: int, nbytes: int, kind: int, where: str) -> None:
@@ -80,5 +77,5 @@ class SeparateCopies:
                 self._device_newer[stretch] = f"the kernel at {where}"
 
     def _find(self, text: str) -> None:
-        if len(self.findings) < _TOLD:
+        if len(self.findings) < _MOST_FINDINGS:
             self.findings[text] = None

@@ -101,7 +101,7 @@ class ObservedReplay:
             return
         if self.in_run_order:
             self._observer.handle(Awaited(self))
-        for writes in [bool(one - 1) for one in (LOADS, STORES) if kind & one]:
+        for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
             self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
 
 

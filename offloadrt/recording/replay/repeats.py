@@ -15,14 +15,13 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from offloadrt.recording.format.recording import NONE, OmptOperation, Recording, Step
-from offloadrt.recording.format.roots import TaskTree
+from offloadrt.recording.format.recording import NONE, ORDERED, OmptOperation, Recording, Step
+from offloadrt.recording.format.task_tree import TaskTree
 
 _LEAST: Final = 8
 """Instances of a repeat."""
 _PERIODS: Final = 24
 """Periods that are tried for a stretch."""
-_ORDERED: Final = 7
 _BEGINS: Final = (Step.ALLOCATE, Step.GROUP_BEGIN, Step.ACQUIRE)
 _ENDS: Final = (Step.FREE, Step.GROUP_END, Step.RELEASE)
 
@@ -154,7 +153,7 @@ class RepeatFinder:
             levels.append(level)
             if step == Step.DIRECTIVE:
                 level += self._stays(list_)
-            elif step == Step.ACQUIRE and int(kinds[subject]) == _ORDERED:
+            elif step == Step.ACQUIRE and int(kinds[subject]) == ORDERED:
                 return None
             else:
                 level += (step in _BEGINS) - (step in _ENDS)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from offloadrt.driver import Advice, Touching, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.runtime.host_array import HostSpan
+from offloadrt.runtime.plugins.grid import GridDefaults
 from offloadrt.sim import LockStatistics, Signal
 
 
@@ -45,8 +46,8 @@ class DevicePlugin(Protocol):
     """Whether a kernel dies that meets a page without translation (XNACK off)."""
     global_indirection: float
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
-    default_teams: int
-    """How many teams a region without ``num_teams`` gets at most."""
+    grid: GridDefaults
+    """What a region gets that leaves its teams or its threads open."""
     illegal_access: str
     """What the driver says when a kernel reaches memory that the device does not have."""
     shared_streams: bool

@@ -23,8 +23,6 @@ def open_sinks(
 
     Raises UserError for a file that cannot be written and for a package that is missing.
     """
-    if log is not None and perfetto is not None and log.resolve() == perfetto.resolve():
-        raise UserError(f"--log and --perfetto both name {log}: two files cannot be one")
     sinks: list[Sink] = []
     try:
         if log is not None:

@@ -5,6 +5,7 @@ A change's time is that of `offloadrt run` with the change on its command line, 
 
 from __future__ import annotations
 
+import shlex
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -152,23 +153,26 @@ def command_of(
     *,
     sampled: bool = False,
 ) -> str:
-    """Return the command line of a run; parameters at their defaults are left out.
+    """Return the command line of a run, quoted for a shell; parameters at their defaults are left out.
 
     more: entries of the machine that are set besides. sampled: whether instances of repeated phases were left out.
     """
-    words = ["offloadrt run", _called(scenario)]
+    words = ["offloadrt", "run", _called(scenario)]
     for name, value in parameters.items():
         if scenario.parameters[name].required or value != scenario.parameters[name].default:
             words.append(f"{name}={word(value)}")
-    words += [f"--machine {options.machine}"] if options.machine else []
-    words += [f"--runtime {options.runtime}"] if options.runtime else []
-    words += [f"--configuration {options.configuration}"] if options.configuration else []
-    words += [f"--seed {options.seed}"] if options.seed else []
-    words += [f"--strategy {options.strategy}"] if options.strategy != "fifo" else []
+    defaults = Options()
+    for name in ("machine", "runtime", "configuration", "seed", "gear", "strategy"):
+        if (value := getattr(options, name)) != getattr(defaults, name):
+            words += [f"--{name}", str(value)]
     words += ["--windows"] if sampled else []
-    words += [f"--env {name}={value}" for name, value in options.environment.items()]
-    words += [f"--set {key}={value}" for key, value in {**options.overrides, **more}.items()]
-    return " ".join(words)
+    for option, values in (
+        ("--faults", options.faults),
+        ("--env", [f"{name}={value}" for name, value in options.environment.items()]),
+        ("--set", [f"{key}={value}" for key, value in {**options.overrides, **more}.items()]),
+    ):
+        words += [word for value in values for word in (option, value)]
+    return shlex.join(words)
 
 
 def _called(scenario: Scenario) -> str:

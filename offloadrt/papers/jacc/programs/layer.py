@@ -134,4 +134,4 @@ class JaccRoutines:
 
 
 def _gangs(code: Kernel, iterations: int | None) -> int | None:
-    return None if iterations is None else max(1, -(-iterations // code.threads_per_team))
+    return None if iterations is None else max(1, -(-iterations // code.team_threads))

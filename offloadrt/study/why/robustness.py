@@ -1,4 +1,4 @@
-"""How sure a sentence is: the run again at places drawn in all ranges of the machine, and whom that changes.
+"""How robust a sentence is: whether it holds at places drawn in all ranges of the machine.
 
 The draws are those of `validation.draws`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
 draw when it names the same resource and the same call.
@@ -39,7 +39,7 @@ class Dependence:
 
 
 @attrs.frozen
-class Sureness:
+class Robustness:
     """In how many draws the sentence holds, on which entries that depends, and what else limits the run."""
 
     holds: int
@@ -61,7 +61,7 @@ class Sureness:
 class Drawn:
     """What the draws said: where they were, and the share of the critical path that the sentence's resource had."""
 
-    sureness: Sureness
+    robustness: Robustness
     places: tuple[Mapping[str, str | float], ...]
     shares: tuple[float, ...]
 
@@ -80,7 +80,7 @@ def named(limit: Limit) -> str:
     return f"{limit.resource} ({limit.call})" if limit.call else limit.resource
 
 
-def how_sure(
+def robustness_of(
     limit: Limit,
     scenario: Scenario,
     given: Mapping[str, Value],
@@ -108,9 +108,9 @@ def how_sure(
     holds = [one == named(limit) for one in limits]
     others = Counter(one for one in limits if one != named(limit))
     failed = len(said) - len(limits)
-    sureness = Sureness(sum(holds), len(holds), dependences(holds, places), dict(others.most_common()), failed)
+    robustness = Robustness(sum(holds), len(holds), dependences(holds, places), dict(others.most_common()), failed)
     shares = tuple(one["shares"].get(limit.resource, 0.0) for one in said if "limit" in one)
-    return Drawn(sureness, tuple(places), shares)
+    return Drawn(robustness, tuple(places), shares)
 
 
 def shares_in_time(

@@ -1,4 +1,4 @@
-"""Draws `Asides` on the tracks of host threads: activities, who let whom go on, and from where deferred tasks come."""
+"""Draws `Annotations` on the tracks of host threads: activities, hand-overs, and which thread made a deferred task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import attrs
 
-from offloadrt.trace.asides import Aside
+from offloadrt.trace.annotations import Annotation
 from offloadrt.trace.call_notes import CallNotes
 from offloadrt.trace.tracks import Notes, ThreadTracks
 
@@ -16,13 +16,13 @@ DOING = "doing"
 
 
 @attrs.define(eq=False)
-class AsideTracks:
-    """Takes asides from a queue as the events pass by to which they belong.
+class AnnotationTracks:
+    """Takes annotations from a queue as the events pass by to which they belong.
 
     arrow: gives the number of a new arrow. is_thread: tells whether an actor has a track among the host threads.
     """
 
-    _waiting: deque[Aside]
+    _waiting: deque[Annotation]
     _threads: ThreadTracks
     _calls: CallNotes
     _arrow: Callable[[], int]
@@ -53,36 +53,37 @@ class AsideTracks:
         task = self._tasks.pop(actor, None)
         return () if task is None else (task,)
 
-    def _draw(self, aside: Aside) -> None:
-        actor, threads, now = aside.actor, self._threads, aside.time_ps
-        match aside.what:
+    def _draw(self, annotation: Annotation) -> None:
+        actor, threads, now = annotation.actor, self._threads, annotation.time_ps
+        match annotation.what:
             case "begin":
                 self._givers.pop(actor, None)
-                threads.begin(actor, now, (DOING, aside.name), aside.name)
+                threads.begin(actor, now, (DOING, annotation.name), annotation.name)
             case "end":
                 giver = self._givers.pop(actor, "")
                 notes: Notes = {"let go on by": giver} if giver else {}
-                threads.end(actor, now, (DOING, aside.name), notes)
+                threads.end(actor, now, (DOING, annotation.name), notes)
             case "gave":
-                self._gave(aside)
+                self._gave(annotation)
             case "made":
-                threads.canvas.instant(threads.track(actor), now, f"make task {aside.name}", {}, (aside.other,))
+                name = f"make task {annotation.name}"
+                threads.canvas.instant(threads.track(actor), now, name, {}, (annotation.other,))
             case "run":
-                self._tasks[actor] = aside.other
+                self._tasks[actor] = annotation.other
             case "arguments":
-                self._calls.tell(actor, self._devices.get(actor, -1), dict(aside.arguments or {}))
+                self._calls.tell(actor, self._devices.get(actor, -1), dict(annotation.arguments or {}))
             case _:
-                raise ValueError(f"an aside of no known kind: {aside}")
+                raise ValueError(f"an annotation of no known kind: {annotation}")
 
-    def _gave(self, aside: Aside) -> None:
+    def _gave(self, annotation: Annotation) -> None:
         """Lead an arrow from a thread to the one that it lets go on; a device has no track to begin it on."""
-        giver, taker, threads = aside.actor, aside.other, self._threads
-        if not threads.is_innermost(taker, (DOING, aside.name)):
+        giver, taker, threads = annotation.actor, annotation.other, self._threads
+        if not threads.is_innermost(taker, (DOING, annotation.name)):
             return  # it waits for something else meanwhile, inside of the activity
         self._givers[taker] = threads.name(giver)
         if self._is_thread(giver):
             flows = (self._arrow(),)
-            name = f"{aside.name}: let go on {threads.name(taker)}"
-            threads.canvas.instant(threads.track(giver), aside.time_ps, name, {}, flows)
-            name = f"{aside.name}: let go on by {threads.name(giver)}"
-            threads.canvas.instant(threads.track(taker), aside.time_ps, name, {}, flows)
+            name = f"{annotation.name}: let go on {threads.name(taker)}"
+            threads.canvas.instant(threads.track(giver), annotation.time_ps, name, {}, flows)
+            name = f"{annotation.name}: let go on by {threads.name(giver)}"
+            threads.canvas.instant(threads.track(taker), annotation.time_ps, name, {}, flows)
