@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 
 import attrs
 
+from offloadrt.machine.links.copy_engine import CopyEngines
 from offloadrt.machine.links.link import Link
 from offloadrt.machine.messages import CopyPacket, PeerPacket
 from offloadrt.machine.queues.stream import internal_channel
 from offloadrt.machine.servers import Servers, numbered
 from offloadrt.sim import Mailbox, Signal, Simulation
-
-if TYPE_CHECKING:
-    from offloadrt.machine.device import Device
 
 
 @attrs.frozen
@@ -36,6 +34,14 @@ class RelaySpec:
     """How many pieces of one copy can be forwarded at a time."""
 
 
+class EngineHolder(Protocol):
+    """What the relay needs of a device; a ``Device``, which imports the relay, provides it."""
+
+    @property
+    def engines(self) -> Mapping[str, CopyEngines]: ...
+    def start(self) -> None: ...
+
+
 class PeerRelay:
     """Carries copies piece by piece.
 
@@ -46,7 +52,7 @@ class PeerRelay:
         self,
         sim: Simulation,
         spec: RelaySpec,
-        devices: Sequence[Device],
+        devices: Sequence[EngineHolder],
         links: Mapping[tuple[int, int], Link],
         next_number: Callable[[], int],
     ) -> None:
