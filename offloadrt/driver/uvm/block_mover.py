@@ -17,6 +17,7 @@ from typing import Literal
 
 from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.driver.uvm.queue_eviction import QueueEviction
+from offloadrt.driver.uvm.va_space import SpaceMember
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.sim import Signal
 
@@ -117,9 +118,9 @@ class BlockMover:
         self._records.counters.duplications += copied.bit_count()
         return arrival
 
-    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[BlockRecords | None, int]]:
+    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[SpaceMember | None, int]]:
         """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
-        sources: list[tuple[BlockRecords | None, int]] = []
+        sources: list[tuple[SpaceMember | None, int]] = []
         others = [*self._records.space.others(self._records.device.index, block.index)]
         for linked in (True, False):
             for member, record in others:
@@ -133,7 +134,7 @@ class BlockMover:
         return sources
 
     def _bring_from(
-        self, member: BlockRecords | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
+        self, member: SpaceMember | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
     ) -> None:
         """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
         if member is None:

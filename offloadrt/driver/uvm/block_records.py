@@ -13,7 +13,7 @@ from typing import Literal
 from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
-from offloadrt.driver.uvm.va_space import VaSpace
+from offloadrt.driver.uvm.va_space import SpaceMember, VaSpace
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
@@ -176,7 +176,7 @@ class BlockRecords:
             for member, record in self.space.others(self.device.index, block.index):
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
-    def map_at_peer(self, block: ManagedBlock, pages: int, member: BlockRecords) -> None:
+    def map_at_peer(self, block: ManagedBlock, pages: int, member: SpaceMember) -> None:
         """Let the GPU translate pages that lie on another device, if it reaches that and has no translation yet."""
         pages &= ~(block.resident | block.remote)
         if pages and self.space.reaches(self.device.index, member.device.index):

@@ -11,19 +11,16 @@ with PCIe between them once the program has enabled peer access.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal, Protocol
 
 import attrs
 
 from offloadrt.driver.uvm.locks import UvmLocks
-from offloadrt.machine import Machine
+from offloadrt.machine import Device, Machine
 from offloadrt.machine.links.link import Link
 from offloadrt.machine.managed.block import ManagedBlock
-
-if TYPE_CHECKING:
-    from offloadrt.driver.uvm.block_mover import BlockMover
-    from offloadrt.driver.uvm.block_records import BlockRecords
-    from offloadrt.driver.uvm.host_faults import HostFaults
+from offloadrt.machine.managed.pages import ManagedPages
+from offloadrt.sim import Signal
 
 
 @attrs.frozen
@@ -38,6 +35,53 @@ class PeerCosts:
     """Part of a link's bandwidth that a kernel attains in another device's memory."""
 
 
+class SpaceMember(Protocol):
+    """What the space, and other devices, ask of a device's records (``BlockRecords``)."""
+
+    device: Device
+    pages: ManagedPages
+
+    def remove(self, begin: int, nbytes: int) -> None:
+        """Remove an allocation."""
+
+    def unmap(self, block: ManagedBlock, pages: int) -> None:
+        """Take the GPU's translations of these pages away."""
+
+    def protect(self, block: ManagedBlock, pages: int) -> None:
+        """Make resident pages read-only."""
+
+    def release_memory(self, block: ManagedBlock) -> None:
+        """Give the device memory of a block back, if it has no resident pages."""
+
+    def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: int) -> int:
+        """Count the bytes of pages of a block that migrate, and return them."""
+
+    def map_remote_again(self, block: ManagedBlock) -> None:
+        """Restore the translations of what the GPU is advised to access."""
+
+
+class PeerMover(Protocol):
+    """What a device asks of another one that is to have pages (``BlockMover``)."""
+
+    async def fetch(
+        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
+    ) -> Signal | bool:
+        """Migrate pages of a block to the device."""
+
+
+class HostSide(Protocol):
+    """What the space asks of the faults that the host has on one device's memory (``HostFaults``)."""
+
+    async def reclaim(self, index: int, pages: int, writes: bool, cause: int) -> int:
+        """Bring back what the device owns of some pages of a block; return how many faults that took."""
+
+    async def send_back(self, index: int, pages: int, cause: int) -> None:
+        """Migrate what the device owns of some pages of a block to the host."""
+
+    def touched(self, index: int, pages: int) -> None:
+        """Note that the host has translations of some pages of a block."""
+
+
 class VaSpace:
     """The devices of one process that share its managed memory, each a member once it has joined.
 
@@ -50,17 +94,17 @@ class VaSpace:
         self.locks = UvmLocks(machine.sim, "uvm space lock", contends=contends)
         self._allocations: dict[int, tuple[int, str]] = {}
         """Bytes and name of each allocation that a driver call made, by its address."""
-        self.movers: dict[int, BlockMover] = {}
+        self.movers: dict[int, PeerMover] = {}
         """What brings pages to each member, by the index of its device."""
-        self.host_sides: list[HostFaults] = []
+        self.host_sides: list[HostSide] = []
         """What serves the host's faults on the memory of each member."""
         self.shared = False
         """Whether it has several members."""
-        self._members: list[BlockRecords] = []
+        self._members: list[SpaceMember] = []
         self._enabled: set[tuple[int, int]] = set()
         self._costs: PeerCosts | None = None
 
-    def join(self, member: BlockRecords, mover: BlockMover, host_side: HostFaults) -> None:
+    def join(self, member: SpaceMember, mover: PeerMover, host_side: HostSide) -> None:
         """Add a device, which learns of what was allocated before.
 
         Raises ProfileError when the profile lacks an entry that several devices need.
@@ -126,13 +170,13 @@ class VaSpace:
 
     # the records of one block
 
-    def others(self, device: int, index: int) -> Iterator[tuple[BlockRecords, ManagedBlock]]:
+    def others(self, device: int, index: int) -> Iterator[tuple[SpaceMember, ManagedBlock]]:
         """Yield the devices other than one with their records of a block."""
         for other in self._members:
             if other.device.index != device:
                 yield other, other.pages.block(index)
 
-    def everywhere(self, index: int) -> Iterator[tuple[BlockRecords, ManagedBlock]]:
+    def everywhere(self, index: int) -> Iterator[tuple[SpaceMember, ManagedBlock]]:
         """Yield all devices with their records of a block."""
         for member in self._members:
             yield member, member.pages.block(index)

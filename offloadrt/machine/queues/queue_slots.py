@@ -11,7 +11,7 @@ If all have, nothing changes until the quantum after.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 
 import attrs
 
@@ -19,9 +19,6 @@ from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import QueueReady
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.sim import TIMED_OUT, Mailbox, Simulation
-
-if TYPE_CHECKING:
-    from offloadrt.machine.queues.hsa_queue import HsaQueue
 
 
 @attrs.frozen
@@ -61,6 +58,20 @@ class SlotStatistics:
     """How often a queue took another one's slot."""
 
 
+class SlottedQueue(Protocol):
+    """What an HSA queue is to the scheduler."""
+
+    number: int
+    mapped: bool
+    """Whether it has a slot."""
+
+    def occupied(self, time: float) -> bool:
+        """Tell whether a packet of it was in flight at this time, which is not after now."""
+
+    def map(self) -> None:
+        """Go on: the queue has a slot again."""
+
+
 class QueueSlots:
     """Gives the slots of one device to its queues in turn."""
 
@@ -68,9 +79,9 @@ class QueueSlots:
         self.sim = sim
         self.spec = spec
         self.mailbox = Mailbox(sim, f"device {device} queue scheduler")
-        self._queues: list[HsaQueue] = []
+        self._queues: list[SlottedQueue] = []
         """All queues, in the order of creation, which is that of the run list."""
-        self._slots: list[HsaQueue] = []
+        self._slots: list[SlottedQueue] = []
         """Which queue each slot has."""
         self._next_queue = self._next_slot = 0
         self._oversubscribed: float | None = None
@@ -82,7 +93,7 @@ class QueueSlots:
         self._swaps = 0
         self._born = sim.now
 
-    def add(self, queue: HsaQueue) -> None:
+    def add(self, queue: SlottedQueue) -> None:
         """Give a new queue a slot if one is free; otherwise it waits for its turn."""
         self.catch_up()
         self._queues.append(queue)
@@ -94,7 +105,7 @@ class QueueSlots:
             if self._oversubscribed is None:
                 self._oversubscribed = self.sim.now
 
-    def want(self, queue: HsaQueue) -> None:
+    def want(self, queue: SlottedQueue) -> None:
         """Note that a queue without a slot has a packet that could start."""
         self._ready.rise()
         self.mailbox.put(QueueReady(queue.number))

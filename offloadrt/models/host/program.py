@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Driver, DriverError, Rocr, share_process
@@ -27,15 +27,19 @@ from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
-if TYPE_CHECKING:
-    from offloadrt.models.host.host_thread import ProgramThread
-
 Drivers: TypeAlias = Sequence[Driver | Rocr]
 """The driver library of each device."""
 
 
-T = TypeVar("T", bound="ProgramThread")
+class TeamMember(Protocol):
+    """What a program asks of its host threads; `host_thread.py`, which knows the program, has the class."""
+
+    async def leave_team(self) -> None:
+        """End the thread's part of the team's region."""
+
+
 R = TypeVar("R")
+T = TypeVar("T", bound=TeamMember)
 
 
 class OffloadProgram(ABC, Generic[T]):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import Any, Protocol, TypeGuard
+
+from numpy.typing import DTypeLike
 
 from offloadrt.kernels.whole import is_whole as is_integer
 from offloadrt.machine import Machine
 from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
+from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.device import OffloadDevice, why_nothing_migrates
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import UnifiedMemoryUnavailable
-from offloadrt.runtime.host_array import HostArray
-
-if TYPE_CHECKING:
-    from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.runtime.host_array import HostArray, Kind
+from offloadrt.sim import Simulation
 
 OFFLOAD_SUCCESS = 0
 OFFLOAD_FAIL = -1
@@ -25,7 +27,30 @@ OFFLOAD_FAIL = -1
 Place = HostArray | Section | DevicePointer
 
 
-Caller: TypeAlias = "HostThread"
+class Caller(Protocol):
+    """What the routines need of the host thread that calls them."""
+
+    program: OffloadProgram[Any]
+    helpers: HiddenHelpers
+    tasks: TaskRegion
+    default_device: int
+
+    @property
+    def sim(self) -> Simulation: ...
+    def array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = ...,
+        fill: Any = None,
+        phantom: bool | None = None,
+        kind: Kind = "static",
+        align: int = 16,
+    ) -> HostArray: ...
+    def managed_array(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = ...
+    ) -> Awaitable[HostArray]: ...
+    def free(self, array: HostArray) -> object: ...
 
 
 def initial_device(t: Caller) -> int:

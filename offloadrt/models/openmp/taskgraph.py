@@ -10,21 +10,19 @@ graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCO
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import attrs
 
 from offloadrt.driver import BuiltGraph, Driver, GraphExec
 from offloadrt.models.host.directive import in_directive
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openmp.construct import Construct
 from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Signal
-
-if TYPE_CHECKING:
-    from offloadrt.models.openmp.host_thread import HostThread
 
 CALL = "taskgraph"
 
@@ -47,6 +45,15 @@ class TaskNotes:
         if self.tasks and self.tasks[0][1] != device:
             raise ValueError(f"{CALL}: tasks of devices {self.tasks[0][1]} and {device} in one graph")
         self.tasks.append((construct, device))
+
+
+class RecordingThread(Protocol):
+    """What a taskgraph region needs of the thread that encounters it."""
+
+    program: OffloadProgram[Any]
+    recording: TaskNotes | None
+
+    def taskwait(self) -> Awaitable[None]: ...
 
 
 @attrs.define(eq=False)
@@ -74,7 +81,7 @@ class TaskGraphs:
 
     async def run(
         self,
-        t: HostThread,
+        t: RecordingThread,
         body: Callable[[], Awaitable[object]],
         graph_id: Hashable,
         graph_reset: bool,
@@ -96,7 +103,7 @@ class TaskGraphs:
         await in_directive(t.program, CALL, known.device.number, replay)
 
 
-async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskGraph | None:
+async def _record(t: RecordingThread, body: Callable[[], Awaitable[object]]) -> TaskGraph | None:
     """Run the region and make a graph of its tasks; None when it has none."""
     if t.recording is not None:
         raise ValueError(f"{CALL}: regions within a {CALL} region are not emulated")

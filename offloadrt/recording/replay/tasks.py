@@ -8,26 +8,36 @@ runs, and on which thread of its team, is up to the replay.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import attrs
 
 from offloadrt.models import openmp as omp
-from offloadrt.models.openmp import Depend, HostThread
+from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import Task, TaskRegion
-from offloadrt.recording.format.recording import ORDERED, Step, TaskKind
+from offloadrt.recording.format.recording import ORDERED, Recording, Step, TaskKind
 from offloadrt.recording.format.task_tree import TaskTree
 from offloadrt.recording.replay.repeats import RepeatFinder
 from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
 from offloadrt.runtime.program_events import Awaited, Signalled
 from offloadrt.sim import Lock
 
-if TYPE_CHECKING:
-    from offloadrt.recording.replay.program import ReplayedProgram
-
 _READS = (1,)
 """OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
 _CHUNK = 1 << 12
+
+
+class ReplayedDirectives(Protocol):
+    """What a walk asks of the program."""
+
+    recording: Recording
+    openmp: OpenMP
+    host_time: float
+
+    def allocate(self, number: int, *, written: bool = False) -> None: ...
+    def free(self, number: int) -> None: ...
+    async def touch(self, t: HostThread, number: int) -> None: ...
+    async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
 
 
 class ChoosesInstances(Protocol):
@@ -52,7 +62,7 @@ class _Running:
 class TaskWalk:
     """Walks the tasks of a recording."""
 
-    def __init__(self, program: ReplayedProgram, phases: ChoosesInstances | None = None) -> None:
+    def __init__(self, program: ReplayedDirectives, phases: ChoosesInstances | None = None) -> None:
         self._program = program
         self._recording = program.recording
         self._sim = program.openmp.sim
