@@ -130,7 +130,8 @@ def sweep(
 
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
-    swept = sweep_axes(chosen.name, axes, chosen.sweep)
+    options, places = options.several()
+    swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **places})
     points = grid(chosen, swept, options.given())
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
@@ -157,11 +158,16 @@ def sweep(
             + ", ".join(map(str, written))
         )
     for failure in outcome.failures:
-        named = ", ".join(f"{name}={value}" for name, value in failure.point.parameters.items() if name in swept)
-        print(f"offloadrt: {named}: {failure.message}", file=sys.stderr)
+        named = ", ".join(f"{name}={value}" for name, value in failure.point.place.items() if name in swept)
+        print(f"offloadrt: {_beside(named, failure.message)}", file=sys.stderr)
     if not outcome.failures:
         return 0
     return PROGRAM_FAILED if any(failure.of_program for failure in outcome.failures) else WRONG_USE
+
+
+def _beside(named: str, message: str) -> str:
+    """Put a point's place before what went wrong there, unless the message begins with it."""
+    return message if not named or message.startswith(f"{named}:") else f"{named}: {message}"
 
 
 def _begun(name: str, points: Sequence[Point]) -> str:
@@ -220,6 +226,7 @@ def compare(
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
+    options, places = options.several()
     with executor_of("process", jobs if jobs is not None else processors()) as pool:
         with stages(f"compare {chosen.name}") as shown:
 
@@ -228,7 +235,7 @@ def compare(
                     print(_begun(chosen.name, outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
-            axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
+            axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | places
             base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
             if out is not None:
                 check_folder(out)

@@ -165,7 +165,8 @@ def compare(
 ) -> Comparison:
     """Run all combinations of `axes` on `pool`, and set them side by side.
 
-    Texts among the values are read as on the command line.
+    Texts among the values are read as on the command line; an axis may also be `machine`, `runtime` or
+    `configuration`.
 
     `baseline` names one value of some swept parameters: runs are compared that agree in all swept parameters it does
     not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
@@ -182,9 +183,10 @@ def compare(
     swept = swept_in(read)
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")
-    machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
-    profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime or scenario.runtime)
     points = grid(scenario, read, options)
+    for machine, runtime in dict.fromkeys((point.options.machine, point.options.runtime) for point in points):
+        chosen_machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, machine)
+        profiles.load(chosen_machine, options.overrides, options.range_end or "mean", runtime or scenario.runtime)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
     def looked_at(outcome: SweepOutcome) -> None:
@@ -203,8 +205,8 @@ def compare(
     first = outcome.finished[0]
     return Comparison(
         scenario=scenario.name,
-        machine=first.machine,
-        runtime=first.runtime,
+        machine=", ".join(dict.fromkeys(result.machine for result in outcome.finished)),
+        runtime=", ".join(dict.fromkeys(result.runtime for result in outcome.finished)),
         seed=options.seed,
         repeat=options.repeat,
         fixed={name: value for name, value in first.parameters.items() if name not in swept},

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean
+from offloadrt.study.points import read_axis, read_value
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
@@ -18,18 +19,16 @@ from offloadrt.study.sweep import SweepOutcome
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
     """Read the values of the axes, and of the scenario's own sweep when none of them has several.
 
-    Raises UserError when the scenario has no sweep either, or an axis has a value twice.
+    Raises UserError when the scenario has no sweep either; ParameterError for a bad value, and for one given twice.
     """
     if all(len(values) < 2 for values in axes.values()):
         axes = {**scenario.sweep, **axes}
-    read = {}
-    for name, values in axes.items():
-        read[name] = tuple(scenario.bind_one(name, value) for value in values)
-        for number, value in enumerate(read[name]):
-            if value in read[name][:number]:
-                raise UserError(f"parameter {name}: {value} is given twice")
+    read = {name: read_axis(scenario, name, values) for name, values in axes.items()}
     if not swept_in(read):
-        raise UserError("compare: give a parameter the values to compare, as in configuration=copy,usm")
+        raise UserError(
+            "compare: give a parameter the values to compare, as in configuration=copy,usm, or an option, as in "
+            "--machine h100,mi300a"
+        )
     return read
 
 
@@ -41,7 +40,7 @@ def swept_in(read: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
 def refuse_failures(outcome: SweepOutcome, swept: Iterable[str]) -> None:
     """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed of the program's own."""
     for failure in outcome.failures[:1]:
-        place = ", ".join(f"{name}={failure.point.parameters[name]}" for name in swept)
+        place = ", ".join(f"{name}={failure.point.place[name]}" for name in swept)
         raise (ScriptFailed if failure.of_program else UserError)(f"compare: {place}: {failure.message}")
 
 
@@ -65,7 +64,7 @@ def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: 
                 name, f"the baseline names it, and it has no two values{did_you_mean(name, swept)} "
                 f"(compared: {', '.join(swept)})"
             )  # fmt: skip
-        chosen[name] = scenario.bind_one(name, text)
+        chosen[name] = read_value(scenario, name, text)
         if chosen[name] not in swept[name]:
             raise ParameterError(
                 name, f"the baseline {chosen[name]} is not among the values {', '.join(map(str, swept[name]))}"

@@ -95,6 +95,8 @@ def compare_drawn(
         raise UserError(f"--draws {draws}: at least one")
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
+    if {"machine", "runtime"} & read.keys() - scenario.parameters.keys():
+        raise UserError("compare --draws: draws the costs of one machine; give one machine and one runtime")
     swept = swept_in(read)
     if missing := [name for name in swept if name not in chosen]:
         raise UserError(f"compare --draws: the baseline leaves {', '.join(missing)} open; give each one value to have")
