@@ -78,7 +78,7 @@ def why(
             chosen,
             given,
             pool,
-            options=attrs.evolve(options.given(), windows=not whole),
+            options=attrs.evolve(options.given(), sample_phases=not whole),
             jobs=workers,
             budget_s=seconds,
             draws=draws,

@@ -23,7 +23,7 @@ from offloadrt.study.exploring.story import story_of
 from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running.checked import reports_mistakes
-from offloadrt.study.running.execution import Overseer, run_overseen
+from offloadrt.study.running.execution import Supervisor, run_supervised
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.tracebacks import unwrapped
 
@@ -67,10 +67,10 @@ class ExploredTest:
         case = ScheduleCase(faults=(NEVER,))
         return self._outcome(self._made(case, case.strategy, gear="native"), recorder)[0], recorder
 
-    def _outcome(self, run: Run, overseer: Overseer | None) -> tuple[RunOutcome, bool]:
+    def _outcome(self, run: Run, supervisor: Supervisor | None) -> tuple[RunOutcome, bool]:
         """Run to the end; return what came out, and whether the test came to its end."""
         try:
-            self._to_the_end(run, overseer)
+            self._to_the_end(run, supervisor)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -101,12 +101,12 @@ class ExploredTest:
             changes["range_end"] = case.range_end
         return self.make(**changes)
 
-    def _to_the_end(self, run: Run, overseer: Overseer | None) -> None:
+    def _to_the_end(self, run: Run, supervisor: Supervisor | None) -> None:
         async def test() -> None:
             await self.function(**{**self.arguments, "offload": run})
             await run.finish(measure=False)
 
-        run_overseen(run, test, overseer)
+        run_supervised(run, test, supervisor)
 
     def costs(self) -> tuple[str, ...]:
         return costs_with_a_range(self.make().spec)
