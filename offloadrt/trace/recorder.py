@@ -39,11 +39,9 @@ class Sink(Protocol):
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Take some rows, in order; called with every row once."""
-        ...
 
     def close(self) -> None:
         """Write what is left, and close the file: no row will follow."""
-        ...
 
 
 @attrs.frozen
