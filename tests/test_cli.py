@@ -276,8 +276,8 @@ def test_a_figure_of_an_earlier_sweep_does_not_stay_beside_another_table(tmp_pat
 
 
 def test_windows_without_repeated_phases_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", QUEUEING, "--windows"]) == 0
-    assert "note: --windows: no repeated phase was left out" in capsys.readouterr().err
+    assert main(["run", QUEUEING, "--sample-phases"]) == 0
+    assert "note: --sample-phases: no repeated phase was left out" in capsys.readouterr().err
     assert main(["run", QUEUEING]) == 0
     assert "no repeated phase" not in capsys.readouterr().err
 

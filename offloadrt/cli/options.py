@@ -75,7 +75,7 @@ Predicated = Annotated[
         negative=(),
     ),
 ]
-Windows = Annotated[
+SamplePhases = Annotated[
     bool,
     Parameter(
         help="Run a few instances of each repeated phase of a long program or recording, for all of them; the result "
@@ -87,7 +87,7 @@ Whole = Annotated[
     bool,
     Parameter(
         help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
-        "--windows`).",
+        "--sample-phases`).",
         negative=(),
     ),
 ]
@@ -109,7 +109,7 @@ class RunOptions:
     strategy: Strategy = "fifo"
     repeat: Repeat = 1
     hash: Hash = False
-    windows: Windows = False
+    sample_phases: SamplePhases = False
     faults: Faults = None
 
     def several(self) -> tuple[RunOptions, dict[str, tuple[str, ...]]]:
@@ -140,7 +140,7 @@ class RunOptions:
             strategy=self.strategy,
             repeat=self.repeat,
             hash=self.hash or hash,
-            windows=self.windows,
+            sample_phases=self.sample_phases,
             faults=tuple(self.faults or ()),
         )
 

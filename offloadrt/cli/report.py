@@ -83,7 +83,7 @@ def report(
                 chosen,
                 point.parameters,
                 pool,
-                options=attrs.evolve(point.options, windows=not whole),
+                options=attrs.evolve(point.options, sample_phases=not whole),
                 jobs=workers,
                 budget_s=seconds,
                 stage=advanced,

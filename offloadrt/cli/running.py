@@ -77,7 +77,7 @@ def run(
             before_run,
             handovers,
         )
-    warn([result], windows=options.windows)
+    warn([result], sampled=options.sample_phases)
     if figure is not None:
         draw_time(result, figure)
     if json:
@@ -136,7 +136,7 @@ def sweep(
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-    warn(outcome.finished, windows=options.windows)
+    warn(outcome.finished, sampled=options.sample_phases)
     written = []
     if outcome.finished:
         written = table.write(outcome.finished, out)
@@ -259,7 +259,7 @@ def compare(
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
-    warn(compared.results, windows=options.windows)
+    warn(compared.results, sampled=options.sample_phases)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:

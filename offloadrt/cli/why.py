@@ -84,7 +84,7 @@ def why(
             chosen,
             given,
             pool,
-            options=attrs.evolve(options.given(), windows=not whole),
+            options=attrs.evolve(options.given(), sample_phases=not whole),
             jobs=workers,
             budget_s=seconds,
             draws=draws,

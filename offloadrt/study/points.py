@@ -56,7 +56,7 @@ class Options:
     """
     inputs: Mapping[str, str | float] = attrs.field(factory=dict)
     """The same of the program's inputs with a range; those that it does not have are passed over."""
-    windows: bool = False
+    sample_phases: bool = False
     """Whether a few instances of the program's repeated phases stand for all (`Run.steps`)."""
     faults: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Faults that are injected, each as `--faults` takes it."""

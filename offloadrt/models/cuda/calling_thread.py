@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from offloadrt.driver import Driver
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.allocations import Allocations
 from offloadrt.models.cuda.mapped_memory import MappedMemory
@@ -73,7 +73,7 @@ class CallingThread(ProgramThread):
 
         As since CUDA 12, the device's context is made here if it does not exist.
         """
-        if not is_whole(device) or not 0 <= device < self.program.num_devices:
+        if not is_integer(device) or not 0 <= device < self.program.num_devices:
             driver = (await self._context()).driver
             why = f"{device!r} is no device: the program has {self.program.num_devices}"
             raise driver.refusal(driver.call("cudaSetDevice"), "CUDA_ERROR_INVALID_DEVICE", why)

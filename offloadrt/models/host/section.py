@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import Dimension, MapItem
 from offloadrt.runtime.mapping.map_type import NON_CONTIG, PTR_AND_OBJ
@@ -44,7 +44,7 @@ class Section:
     def __attrs_post_init__(self) -> None:
         ordinals = ("first", "second", "third")
         for position, extent in enumerate(self.extents):
-            if not (is_whole(extent.lower) and is_whole(extent.length) and is_whole(extent.stride)):
+            if not (is_integer(extent.lower) and is_integer(extent.length) and is_integer(extent.stride)):
                 raise TypeError(f"{self} is no array section: its numbers are whole")
             if extent.lower < 0 or extent.length < 0 or extent.stride < 1 or position >= len(self.array.shape):
                 raise ValueError(f"{self} is no array section")

@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from offloadrt.kernels import Kernel
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_places import Arena
@@ -287,7 +287,7 @@ def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[Asy
 
 def _check_async(name: str, values: Iterable[object]) -> None:
     for value in values:
-        if not is_whole(value) or value < ACC_ASYNC_SYNC:
+        if not is_integer(value) or value < ACC_ASYNC_SYNC:
             raise ValueError(f"{name}: async value {value!r} is none; queues have whole numbers from 0")
 
 

@@ -22,8 +22,8 @@ from offloadrt.models.openmp.routine_caller import (
     host_place,
     in_routine,
     initial_device,
+    integer,
     on_device,
-    whole,
 )
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -43,7 +43,7 @@ async def omp_target_memcpy(
 
     Raises OutsideArray for bytes that an array of the host does not have.
     """
-    if whole(length, "omp_target_memcpy", "its length") == 0:
+    if integer(length, "omp_target_memcpy", "its length") == 0:
         return OFFLOAD_SUCCESS
     if dst is None or src is None or length < 0:
         return OFFLOAD_FAIL
@@ -200,7 +200,7 @@ async def omp_target_memset(
     Raises OutsideArray for bytes that an array of the host does not have.
     """
     call = "omp_target_memset"
-    if pointer is not None and whole(nbytes, call, "its length") > 0:
+    if pointer is not None and integer(nbytes, call, "its length") > 0:
         filled = np.full(nbytes, value & 0xFF, np.uint8)
         if not on_device(pointer):
             into, destination = _piece(t, call, pointer, 0, nbytes)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeGuard
 
 from numpy.typing import DTypeLike
 
-from offloadrt.kernels.whole import is_whole as is_integer
+from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section
@@ -70,7 +70,7 @@ def is_host(t: Caller, device: int | None) -> bool:
 
 def chosen(t: Caller, device: int | None) -> int:
     """Return the device's number. Raises TypeError for what is no number."""
-    number = t.default_device if device is None else whole(device, "device", "its number")
+    number = t.default_device if device is None else integer(device, "device", "its number")
     return initial_device(t) if number == INITIAL_DEVICE else number
 
 
@@ -80,7 +80,7 @@ def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...
     return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 
 
-def whole(value: int, call: str, what: str) -> int:
+def integer(value: int, call: str, what: str) -> int:
     """Return a whole number. Raises TypeError for anything else."""
     if not is_integer(value):
         raise TypeError(f"{call}: {what} is {value!r}, which is no whole number")

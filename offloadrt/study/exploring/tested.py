@@ -24,7 +24,7 @@ from offloadrt.study.exploring.story import story_of
 from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running.checked import reports_mistakes
-from offloadrt.study.running.execution import Overseer
+from offloadrt.study.running.execution import Supervisor
 from offloadrt.study.running.run import Run
 from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts.tracebacks import unwrapped
@@ -69,10 +69,10 @@ class ExploredTest:
         case = ScheduleCase(faults=(NEVER,))
         return self._outcome(self._made(case, case.strategy, gear="native"), recorder)[0], recorder
 
-    def _outcome(self, run: Run, overseer: Overseer | None) -> tuple[RunOutcome, bool]:
+    def _outcome(self, run: Run, supervisor: Supervisor | None) -> tuple[RunOutcome, bool]:
         """Run to the end; return what came out, and whether the test came to its end."""
         try:
-            self._to_the_end(run, overseer)
+            self._to_the_end(run, supervisor)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -103,21 +103,21 @@ class ExploredTest:
             changes["range_end"] = case.range_end
         return self.make(**changes)
 
-    def _to_the_end(self, run: Run, overseer: Overseer | None) -> None:
+    def _to_the_end(self, run: Run, supervisor: Supervisor | None) -> None:
         async def test() -> None:
             await self.function(**{**self.arguments, "offload": run})
             await run.finish(measure=False)
 
-        async def overseen(overseer: Overseer) -> None:
-            async with overseer.around(run):
+        async def supervised(supervisor: Supervisor) -> None:
+            async with supervisor.around(run):
                 await test()
 
         try:
             with all_awaited(run.sim):
-                if overseer is None:
+                if supervisor is None:
                     run.sim.run(test)
                 else:
-                    run.sim.run(overseen, overseer)
+                    run.sim.run(supervised, supervisor)
         finally:
             if run.trace is not None:
                 run.trace.close()

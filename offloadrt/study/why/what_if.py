@@ -165,7 +165,7 @@ def command_of(
     for name in ("machine", "runtime", "configuration", "seed", "gear", "strategy"):
         if (value := getattr(options, name)) != getattr(defaults, name):
             words += [f"--{name}", str(value)]
-    words += ["--windows"] if sampled else []
+    words += ["--sample-phases"] if sampled else []
     for option, values in (
         ("--faults", options.faults),
         ("--env", [f"{name}={value}" for name, value in options.environment.items()]),

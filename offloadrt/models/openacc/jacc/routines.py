@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.whole import is_whole
 from offloadrt.models.host.directive import Work
 from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
 from offloadrt.models.openacc.host_thread import HostThread
@@ -68,9 +68,9 @@ class Jacc:
             raise ValueError(f"no execution {execution!r}; there are: {', '.join(get_args(ExecutionStep))}")
         if communication not in get_args(Communication):
             raise ValueError(f"no communication {communication!r}; there are: {', '.join(get_args(Communication))}")
-        if not is_whole(devices) or devices < 1:
+        if not is_integer(devices) or devices < 1:
             raise ValueError(f"Jacc: devices is {devices!r}, but must be a whole number from 1")
-        if not is_whole(queues) or queues < 1:
+        if not is_integer(queues) or queues < 1:
             raise ValueError(f"Jacc: queues is {queues!r}, but must be a whole number from 1")
         if isinstance(strategy, str):
             strategy = strategy_named(strategy, devices)
@@ -284,7 +284,7 @@ def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iter
             raise TypeError(f"kernel {kernel.name!r}: argument {position} is {argument!r}; build it with jacc_args")
     if not isinstance(flags, PushFlags):
         raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
-    if iterations is not None and (not is_whole(iterations) or iterations < 0):
+    if iterations is not None and (not is_integer(iterations) or iterations < 0):
         raise ValueError(f"kernel {kernel.name!r}: iterations is {iterations!r}, but must be a whole number from 0")
 
 
