@@ -281,7 +281,7 @@ MACHINES += [
     ),
     (
         'base = "alex-a100"\n[entry."alloc.cudaFree"]\nvalu = 3',
-        "alloc.cudaFree: Object contains unknown field `valu`; an entry has value, range, unit, ",
+        "alloc.cudaFree: Object contains unknown field `valu`; an entry has source, source_type, value, range, ",
     ),
     ("", "mine.toml: cpu.cores: no such entry; the file has no `base = "),
 ]

@@ -88,8 +88,8 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
     for name, value in environment.items():
         key = ENTRIES.get(name)
         if key is None and name not in CHOOSING:
-            known = [*ENTRIES, *CHOOSING]
-            raise UserError(f"--env {name}: nothing reads it{did_you_mean(name, known)}; there are {', '.join(known)}")
+            names = [*ENTRIES, *CHOOSING]
+            raise UserError(f"--env {name}: nothing reads it{did_you_mean(name, names)}; there are {', '.join(names)}")
         known = key is not None and key in spec.entries
         given: str | float | bool = _plain(value)
         if key is None or key == "gpu.xnack" or (known and isinstance(spec.entries[key].value, bool)):
