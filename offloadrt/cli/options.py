@@ -11,6 +11,14 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from offloadrt.study.points import Options
 
+ScenarioName = Annotated[str, Parameter(help="A scenario's name, a script, SCRIPT.py:NAME, or a recording.")]
+ParameterValues = Annotated[
+    str, Parameter(help="The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).")
+]
+ExecutorKind = Annotated[
+    Literal["process", "dask", "mpi"],
+    Parameter(help="A pool of processes here, a dask cluster, or the ranks of an MPI job."),
+]
 Machine = Annotated[
     str | None,
     Parameter(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions, Whole
+from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions, ScenarioName, Whole
 from offloadrt.cli.terminal import stages
 from offloadrt.cli.why import seconds_of
 
@@ -20,7 +20,7 @@ __all__ = ["app", "report"]
 @app.command
 def report(
     out: Path,
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *parameters: str,
     budget: str = "0s",
@@ -38,8 +38,6 @@ def report(
     ----------
     out:
         The HTML file to write.
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     parameters:
         The scenario's parameters, as name=value; one of them may be name=value1,value2.
     budget:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE, PROGRAM_FAILED, WRONG_USE
-from offloadrt.cli.options import DEFAULTS, Jobs, Json, Machine, Overrides, RunOptions, Runtime, overrides_of
+from offloadrt.cli.options import (
+    DEFAULTS,
+    ExecutorKind,
+    Jobs,
+    Json,
+    Machine,
+    Overrides,
+    ParameterValues,
+    RunOptions,
+    Runtime,
+    ScenarioName,
+    overrides_of,
+)
 from offloadrt.cli.terminal import console, counted_runs, kept_progress, print_json, run_progress, stages, warn
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
@@ -23,9 +35,9 @@ if TYPE_CHECKING:
 
 @app.command
 def run(
-    scenario: str,
+    scenario: ScenarioName,
     /,
-    *parameters: str,
+    *parameters: ParameterValues,
     options: RunOptions = DEFAULTS,
     log: Path | None = None,
     perfetto: Path | None = None,
@@ -36,10 +48,6 @@ def run(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
-    parameters:
-        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     log:
         Write every event to this file, one JSON object a line.
     perfetto:
@@ -90,12 +98,12 @@ def run(
 
 @app.command
 def sweep(
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *axes: str,
     out: Path | None = None,
     jobs: Jobs = None,
-    executor: Literal["process", "dask", "mpi"] = "process",
+    executor: ExecutorKind = "process",
     options: RunOptions = DEFAULTS,
     json: Json = False,
 ) -> int:
@@ -105,15 +113,11 @@ def sweep(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     axes:
         Values of parameters, as name=v1,v2,...; parameters of the scenario's own sweep that are not named here take
         all its values (`offloadrt show SCENARIO` lists them).
     out:
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
-    executor:
-        A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
     from offloadrt.cli.outputs import check_folder
     from offloadrt.study import sweep as sweeping
@@ -175,7 +179,7 @@ def _begun(name: str, points: Sequence[Point]) -> str:
 
 @app.command
 def compare(
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *parameters: str,
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
@@ -194,8 +198,6 @@ def compare(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     parameters:
         The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none has several values,
         the parameters of the scenario's own sweep that are not named here take all its values.

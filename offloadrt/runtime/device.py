@@ -14,7 +14,7 @@ from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
@@ -324,6 +324,12 @@ class OffloadDevice:
             device=self.number,
             messages=tuple(self.messages),
         )
+
+    def check_alive(self, array: HostArray, call: str) -> None:
+        """Raise FreedHostMemory when `call` uses an array that was freed."""
+        if array.freed:
+            message = f"<{array.name}+0> ({array.nbytes} bytes) was freed"
+            raise self.error(FreedHostMemory, message, call, array.name)
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of every lock of this device, by name."""

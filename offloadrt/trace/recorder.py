@@ -39,11 +39,9 @@ class Sink(Protocol):
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Take some rows, in order; called with every row once."""
-        ...
 
     def close(self) -> None:
         """No row will follow: write what is left, close the file."""
-        ...
 
 
 @attrs.frozen

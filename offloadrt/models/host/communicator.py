@@ -136,4 +136,4 @@ class Communicator:
             raise self._error(call, f"MPI_ERR_RANK: no other process has rank {rank!r}; there are {self.size}")
 
     def _error(self, call: str, reason: str, array: str = "") -> MessageError:
-        return MessageError(reason, call=call, array=array, thread=self._sim.current.name, time_s=self._sim.now)
+        return MessageError.now(self._sim, reason, call=call, array=array)

@@ -203,8 +203,7 @@ class OffloadProgram(ABC, Generic[T]):
         if not is_integer(number):
             raise TypeError(f"{call}: device is {number!r}, which is no number of a device")
         if not 0 <= number < self.num_devices:
-            thread, time_s = self.sim.current.name, self.sim.now
-            raise InvalidDevice(self._why_not(number), call=call, thread=thread, time_s=time_s, device=number)
+            raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]
 
     def _why_not(self, number: int) -> str:

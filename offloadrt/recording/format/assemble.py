@@ -233,8 +233,7 @@ class Assembler:
         if kind == _ATOMIC:
             return
         if phase == _ACQUIRED:
-            lock = self.locks.setdefault((row[2], ORDERED if kind == ORDERED else 0), len(self.locks))
-            turn = NONE
+            lock, turn = self._lock(row[2], kind), NONE
             if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
@@ -242,8 +241,10 @@ class Assembler:
             return
         thread.worked(row[4])
         if phase == _RELEASED:
-            lock = self.locks.setdefault((row[2], ORDERED if kind == ORDERED else 0), len(self.locks))
-            self.add(thread, Step.RELEASE, lock)
+            self.add(thread, Step.RELEASE, self._lock(row[2], kind))
+
+    def _lock(self, identifier: int, kind: int) -> int:
+        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
 
     # the end
 

@@ -102,8 +102,8 @@ class TaskWalk:
 
     def _stretches(self, task: int) -> Iterator[tuple[int, int]]:
         """Yield first record and end of what is walked: all of a task, or less of its repeated phases."""
-        first = int(self._columns["task.first"][task])
-        end = first + int(self._columns["task.count"][task])
+        rows = self._tree.rows(task)
+        first, end = rows.start, rows.stop
         if self._repeats is not None:
             for repeat in self._repeats.of_task(task):
                 yield first, repeat.first

@@ -11,8 +11,7 @@ import attrs
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
-from offloadrt.study.exploring.case import ScheduleCase
-from offloadrt.study.exploring.costs import costs_with_a_range
+from offloadrt.study.exploring.case import ScheduleCase, costs_with_a_range
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported, result_of
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import measured_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -29,6 +29,7 @@ from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
 from offloadrt.trace import Handovers
 
+R = TypeVar("R")
 Progress = Callable[[int, int], object]
 """Called with the steps done and all steps of a long program."""
 
@@ -182,7 +183,7 @@ def run_to_the_end(
 ) -> Any:
     """Run the scenario's function as the first actor, within the supervisor's context, and return what it returned.
 
-    `measure` is that of `Run.finish`. The trace is closed whatever happens.
+    `measure` is that of `Run.finish`.
 
     Raises UserError and ScriptFailed as `execute` does.
     """
@@ -192,13 +193,9 @@ def run_to_the_end(
         await run.finish(measure=measure)
         return returned
 
-    async def supervised(supervisor: Supervisor) -> Any:
-        async with supervisor.around(run):
-            return await main()
-
     try:
-        with patient_collector(), all_awaited(run.sim):
-            return run.sim.run(main) if supervisor is None else run.sim.run(supervised, supervisor)
+        with patient_collector():
+            return run_supervised(run, main, supervisor)
     except (Exception, SystemExit, ThreadDied, BaseExceptionGroup) as error:
         inner = innermost(error)
         if isinstance(inner, UserError):
@@ -208,6 +205,21 @@ def run_to_the_end(
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise script_failure(error) from error
+
+
+def run_supervised(run: Run, main: Callable[[], Coroutine[Any, Any, R]], supervisor: Supervisor | None) -> R:
+    """Run `main` as the first actor, within the supervisor's context, and return what it returned.
+
+    Raises NeverAwaited and what `main` raises. The trace is closed whatever happens.
+    """
+
+    async def supervised(supervisor: Supervisor) -> R:
+        async with supervisor.around(run):
+            return await main()
+
+    try:
+        with all_awaited(run.sim):
+            return run.sim.run(main) if supervisor is None else run.sim.run(supervised, supervisor)
     finally:
         if run.trace is not None:
             run.trace.close()

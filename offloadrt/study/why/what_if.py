@@ -20,6 +20,7 @@ from offloadrt.machine import MachineSpec
 from offloadrt.study.dispatch import run_point
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
@@ -159,8 +160,7 @@ def command_of(
     words = ["offloadrt", "run", _called(scenario)]
     for name, value in parameters.items():
         if scenario.parameters[name].required or value != scenario.parameters[name].default:
-            shown = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-            words.append(f"{name}={shown}")
+            words.append(f"{name}={word(value)}")
     defaults = Options()
     for name in ("machine", "runtime", "configuration", "seed", "gear", "strategy"):
         if (value := getattr(options, name)) != getattr(defaults, name):
