@@ -50,7 +50,7 @@ ASKED = [
     (["compare", "overlap", "--machine", "t4,t4"], "parameter machine: t4 is given twice"),
     (["compare", "overlap", "--machine", "t4,h100", "--draws", "2"], "--draws: draws the costs of one machine"),
     (["sweep", QUEUEING, "threads=1,1", "--out", "/tmp"], "parameter threads: 1 is given twice"),
-    (["run", "overlap", "--configuration", "managed", "--machine", "mi300a"], "is true); take 'usm', 'implicit_zero_"),
+    (["run", "overlap", "--configuration", "managed", "--machine", "mi300a"], "is true); take 'usm' or"),
     (["run", "overlap", "--set", "jitter=2"], "--set jitter: '2' must be at most 1"),
     (["run", "overlap", "--set", "alloc.segment=0"], "--set alloc.segment: '0' must be positive"),
     (["run", "overlap", "--set", "staging.chunk=0"], "--set staging.chunk: '0' must be positive"),
