@@ -28,14 +28,14 @@ def recorded_and_checked(program: Program, folder: Path, target: Path, limit: fl
     import os
 
     from offloadrt.recording.format import convert
-    from offloadrt.recording.recorder import Wishes, record
+    from offloadrt.recording.recorder import RecordOptions, record
     from offloadrt.study.points import Options
     from offloadrt.study.running.checked import check
     from offloadrt.study.scripts import registry
 
     os.chdir(folder)
     raw = target.with_suffix(".raw")
-    (run,) = record(shlex.split(program.run), raw, [4], Wishes(check=True, stop_seconds=limit))
+    (run,) = record(shlex.split(program.run), raw, [4], RecordOptions(check=True, stop_seconds=limit))
     if run.stopped:
         return {"error": f"not at its end after {limit:.0f} s"}
     convert(raw, target)

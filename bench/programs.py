@@ -129,11 +129,11 @@ def last_error(log: Path) -> str:
 def recorded(program: Program, folder: Path, target: Path, limit: float, samples: int) -> Answer:
     """Record a run of a program. Called in a child process."""
     from offloadrt.recording.format import convert
-    from offloadrt.recording.recorder import Wishes, record
+    from offloadrt.recording.recorder import RecordOptions, record
 
     os.chdir(folder)
     raw = target.with_suffix(".raw")
-    (run,) = record(shlex.split(program.run), raw, [None], Wishes(samples, stop_seconds=limit))
+    (run,) = record(shlex.split(program.run), raw, [None], RecordOptions(samples, stop_seconds=limit))
     convert(raw, target)
     shutil.rmtree(raw)
     return {
@@ -147,12 +147,12 @@ def recorded(program: Program, folder: Path, target: Path, limit: float, samples
 
 def seconds_recorded(command: str, folder: Path, raw: Path, samples: int) -> Answer:
     """Return the CPU time of a program while it is recorded. Called in a child process."""
-    from offloadrt.recording.recorder import Wishes, record
+    from offloadrt.recording.recorder import RecordOptions, record
 
     os.chdir(folder)
     os.environ["OMP_NUM_THREADS"] = "1"
     before = cpu_of_children()
-    record(shlex.split(command), raw, [None], Wishes(samples, host_touches=samples > 0))
+    record(shlex.split(command), raw, [None], RecordOptions(samples, host_touches=samples > 0))
     return {"s": cpu_of_children() - before}
 
 

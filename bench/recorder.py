@@ -13,13 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from offloadrt.recording.recorder import Wishes, record
+from offloadrt.recording.recorder import RecordOptions, record
 from offloadrt.recording.toolchain import find_compiler
 from offloadrt.recording.wrapper import compiler_command
 
 PROGRAM = Path(__file__).parents[1] / "tests" / "recording" / "programs" / "five_kernels.c"
 REPEAT = 5
-COUNTERS, TRACED, TRACED_3 = Wishes(0, False), Wishes(1, True), Wishes(3, True)
+COUNTERS, TRACED, TRACED_3 = RecordOptions(0, False), RecordOptions(1, True), RecordOptions(3, True)
 
 
 def cpu_seconds() -> float:
@@ -36,7 +36,7 @@ def main(elements: str = "1048576", rounds: str = "100") -> None:
         clang = [str(find_compiler("cc").path), "-fopenmp-targets=x86_64-pc-linux-gnu"]
         subprocess.run([*clang, *flags, "-o", str(plain)], check=True)
         subprocess.run([*compiler_command("cc", flags), "-o", str(built)], check=True)
-        ways: dict[str, Wishes | None] = {
+        ways: dict[str, RecordOptions | None] = {
             "clang": None,
             "counters": COUNTERS,
             "1 traced launch a shape": TRACED,

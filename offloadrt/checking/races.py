@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 
 from offloadrt.checking.accesses import Access
-from offloadrt.checking.intervals import Intervals
+from offloadrt.checking.intervals import Cell, Intervals
 from offloadrt.checking.mistakes import Mistakes
 from offloadrt.checking.strands import Strands
 from offloadrt.runtime.program_events import HOST
@@ -20,11 +20,9 @@ _MANY = 24
 
 
 @attrs.define(eq=False)
-class _History:
+class _History(Cell):
     """Who has used the bytes of a cell."""
 
-    begin: int
-    end: int
     reads: dict[_Key, Access] = attrs.field(factory=dict)
     writes: dict[_Key, Access] = attrs.field(factory=dict)
 

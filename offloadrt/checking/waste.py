@@ -13,7 +13,7 @@ import attrs
 
 from offloadrt.checking.accesses import WatchedBlock
 from offloadrt.checking.costs import Costs
-from offloadrt.checking.intervals import Intervals
+from offloadrt.checking.intervals import Cell, Intervals
 from offloadrt.checking.memories import Memories
 from offloadrt.checking.mistakes import Story, Waste, WasteKind
 from offloadrt.runtime.mapping.present_table import Entry
@@ -40,22 +40,17 @@ class DataOperation:
 
 
 @attrs.define(eq=False)
-class _Content:
+class _Content(Cell):
     """What is in the addresses [begin, end): byte `at` is number `at + shift` of a content.
 
     copied: a copy brought it here. carrier: the last copy to here, while it is not overwritten. valid: it is there now.
     """
 
-    begin: int
-    end: int
     number: int
     shift: int = 0
     copied: bool = False
     carrier: DataOperation | None = None
     valid: bool = True
-
-    def part(self, begin: int, end: int) -> _Content:
-        return attrs.evolve(self, begin=begin, end=end)
 
     def lose(self) -> None:
         """Overwrite what a copy has brought."""

@@ -106,20 +106,25 @@ def record(
     keep_raw:
         Keep the raw files as well, in RECORDING.raw.
     """
+    from offloadrt.cli.outputs import check_not_read
     from offloadrt.recording import recorder
     from offloadrt.recording.errors import RecordingRefused
-    from offloadrt.recording.format import RecordingError, convert
-    from offloadrt.study.errors import UserError
+    from offloadrt.recording.format import RecordingError, convert, is_recording
+    from offloadrt.study.errors import UserError, writing
 
     if not command:
         raise UserError("record: name the program to run, as in `offloadrt record -o app.rec ./app 100`")
+    check_not_read("-o", output, [shutil.which(command[0]), *command])
+    if output.is_dir() and not is_recording(output):
+        raise UserError(f"-o {output}: is a folder and no recording; name a file, as in app.rec")
     try:
         counts = _numbers(threads)
-        directives, seconds = (None, None) if stop_after is None else recorder.stop_wish(stop_after)
-        wishes = recorder.Wishes(samples, host_touches, check, directives, seconds)
+        directives, seconds = (None, None) if stop_after is None else recorder.parse_stop_after(stop_after)
+        wishes = recorder.RecordOptions(samples, host_touches, check, directives, seconds)
         raw = output.with_name(output.name + ".raw")
         runs = recorder.record(command, raw, counts, wishes, _progress)
-        convert(raw, output)
+        with writing(output):
+            convert(raw, output)
     except (RecordingRefused, RecordingError) as error:
         raise UserError(str(error)) from None
     for run in runs:
@@ -138,7 +143,7 @@ def _numbers(threads: str | None) -> list[int | None]:
     counts = threads.split(",")
     if not all(count.isdecimal() and int(count) > 0 for count in counts):
         raise RecordingRefused(f"--threads {threads}: give numbers of threads, as in 1,4,16")
-    return [int(count) for count in counts]
+    return [*dict.fromkeys(int(count) for count in counts)]
 
 
 def _progress(directives: int, seconds: float) -> None:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE, PROGRAM_FAILED, WRONG_USE
-from offloadrt.cli.options import DEFAULTS, Jobs, Json, Machine, Overrides, RunOptions, Runtime, overrides_of
+from offloadrt.cli.options import (
+    DEFAULTS,
+    ExecutorKind,
+    Jobs,
+    Json,
+    Machine,
+    Overrides,
+    ParameterValues,
+    RunOptions,
+    Runtime,
+    ScenarioName,
+    overrides_of,
+)
 from offloadrt.cli.terminal import console, counted_runs, kept_progress, print_json, run_progress, stages, warn
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
@@ -23,9 +35,9 @@ if TYPE_CHECKING:
 
 @app.command
 def run(
-    scenario: str,
+    scenario: ScenarioName,
     /,
-    *parameters: str,
+    *parameters: ParameterValues,
     options: RunOptions = DEFAULTS,
     log: Path | None = None,
     perfetto: Path | None = None,
@@ -36,10 +48,6 @@ def run(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
-    parameters:
-        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     log:
         Write every event to this file, one JSON object a line.
     perfetto:
@@ -47,8 +55,10 @@ def run(
     figure:
         Draw where the host threads' time went, stacked, to this PNG, SVG or PDF file.
     """
+    from offloadrt.cli.outputs import check_files, read_by
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
+    from offloadrt.study.reporting.time_figure import check_type, draw_time
     from offloadrt.study.running.execution import execute_repeatedly
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
@@ -60,6 +70,10 @@ def run(
     if "configuration" in written and options.configuration is not None:
         raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
     given = chosen.bind(written)
+    read = read_by(chosen, given, options.machine, options.runtime)
+    check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
+    if figure is not None:
+        check_type(figure)
     handovers = None if perfetto is None else Handovers(history=False)
     with run_progress(chosen.name) as (advanced, before_run):
         result = execute_repeatedly(
@@ -71,10 +85,8 @@ def run(
             before_run,
             handovers,
         )
-    warn([result], windows=options.windows)
+    warn([result], sampled=options.sample_phases)
     if figure is not None:
-        from offloadrt.study.reporting.time_figure import draw_time
-
         draw_time(result, figure)
     if json:
         sys.stdout.buffer.write(results.to_json(result) + b"\n")
@@ -86,12 +98,12 @@ def run(
 
 @app.command
 def sweep(
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *axes: str,
     out: Path | None = None,
     jobs: Jobs = None,
-    executor: Literal["process", "dask", "mpi"] = "process",
+    executor: ExecutorKind = "process",
     options: RunOptions = DEFAULTS,
     json: Json = False,
 ) -> int:
@@ -101,16 +113,13 @@ def sweep(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     axes:
         Values of parameters, as name=v1,v2,...; parameters of the scenario's own sweep that are not named here take
         all its values (`offloadrt show SCENARIO` lists them).
     out:
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
-    executor:
-        A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
+    from offloadrt.cli.outputs import check_folder
     from offloadrt.study import sweep as sweeping
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
@@ -121,15 +130,17 @@ def sweep(
 
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
-    swept = sweep_axes(chosen.name, axes, chosen.sweep)
+    options, places = options.several()
+    swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **places})
     points = grid(chosen, swept, options.given())
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
+    check_folder(out)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-    warn(outcome.finished, windows=options.windows)
+    warn(outcome.finished, sampled=options.sample_phases)
     written = []
     if outcome.finished:
         written = table.write(outcome.finished, out)
@@ -147,11 +158,16 @@ def sweep(
             + ", ".join(map(str, written))
         )
     for failure in outcome.failures:
-        named = ", ".join(f"{name}={value}" for name, value in failure.point.parameters.items() if name in swept)
-        print(f"offloadrt: {named}: {failure.message}", file=sys.stderr)
+        named = ", ".join(f"{name}={value}" for name, value in failure.point.place.items() if name in swept)
+        print(f"offloadrt: {_beside(named, failure.message)}", file=sys.stderr)
     if not outcome.failures:
         return 0
     return PROGRAM_FAILED if any(failure.of_program for failure in outcome.failures) else WRONG_USE
+
+
+def _beside(named: str, message: str) -> str:
+    """Put a point's place before what went wrong there, unless the message begins with it."""
+    return message if not named or message.startswith(f"{named}:") else f"{named}: {message}"
 
 
 def _begun(name: str, points: Sequence[Point]) -> str:
@@ -163,7 +179,7 @@ def _begun(name: str, points: Sequence[Point]) -> str:
 
 @app.command
 def compare(
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *parameters: str,
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
@@ -182,8 +198,6 @@ def compare(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     parameters:
         The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none has several values,
         the parameters of the scenario's own sweep that are not named here take all its values.
@@ -202,6 +216,7 @@ def compare(
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
     from offloadrt.cli import comparison
+    from offloadrt.cli.outputs import check_folder
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.reporting.compare import compare as compare_runs
@@ -211,6 +226,7 @@ def compare(
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
+    options, places = options.several()
     with executor_of("process", jobs if jobs is not None else processors()) as pool:
         with stages(f"compare {chosen.name}") as shown:
 
@@ -219,8 +235,10 @@ def compare(
                     print(_begun(chosen.name, outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
-            axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
+            axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | places
             base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
+            if out is not None:
+                check_folder(out)
             if draws:
                 workers = jobs if jobs is not None else processors()
                 drawn = compare_drawn(
@@ -243,7 +261,7 @@ def compare(
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
-    warn(compared.results, windows=options.windows)
+    warn(compared.results, sampled=options.sample_phases)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:

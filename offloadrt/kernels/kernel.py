@@ -35,6 +35,8 @@ def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: floa
     _number(instance, attribute, value)
     if not value >= 0:
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must not be negative")
+    if value == math.inf:
+        raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is infinite")
 
 
 def _positive(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -47,6 +49,11 @@ def _fraction(instance: object, attribute: attrs.Attribute[Any], value: float) -
     _number(instance, attribute, value)
     if not 0 < value <= 1:
         raise KernelError(f"kernel {_name_of(instance)!r}: {attribute.name} is {value}, but must lie in (0, 1]")
+
+
+def _a_precision(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value not in ("double", "single"):
+        raise KernelError(f"kernel {_name_of(instance)!r}: precision is {value!r}, but can be double or single")
 
 
 def _as_tuple(arrays: Sequence[ArrayUse]) -> tuple[ArrayUse, ...]:
@@ -75,7 +82,8 @@ class Kernel:
     """Operations of one iteration, in the kernel's precision."""
     bytes_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Bytes that one iteration moves between the device's memory and its compute units."""
-    threads_per_team: int = attrs.field(default=128, validator=_positive)
+    threads_per_team: int | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
+    """None: left open, so that the runtime says how many."""
     registers_per_thread: int = attrs.field(default=32, validator=_positive)
     efficiency: float = attrs.field(default=1.0, validator=_fraction)
     """Fraction of the peak arithmetic rate that the code reaches on a full device (register spilling lowers it)."""
@@ -88,7 +96,7 @@ class Kernel:
     """
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
     """Bytes that move for each of these loads, the stores that go with it counted in."""
-    precision: Literal["double", "single"] = "double"
+    precision: Literal["double", "single"] = attrs.field(default="double", validator=_a_precision)
     """In which its floating-point operations count, whatever its arrays hold; devices have a rate for each."""
     single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
@@ -111,6 +119,11 @@ class Kernel:
         Memory gives sectors of so many bytes, and a cache holds so many (`costs/sectors.py`).
         """
         return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
+
+    @property
+    def team_threads(self) -> int:
+        """Threads of a team; 128 where they are left open and no runtime says another number."""
+        return self.threads_per_team or 128
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
@@ -144,7 +157,7 @@ class Kernel:
         every thread. With ``arguments`` a loop nest costs what it does with them (`with_arguments`); IndexOutOfRange
         when it surely leaves an array, also a phantom.
         """
-        threads = self.threads_per_team if threads is None else threads
+        threads = self.team_threads if threads is None else threads
         if arguments is not None and self.analysis is not None:
             iterations = self.analysis.trip_count(*arguments) if iterations is None else iterations
             counts = self.analysis.at(*arguments)

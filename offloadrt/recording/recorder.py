@@ -21,19 +21,17 @@ import numpy as np
 from attrs import field, frozen
 
 from offloadrt.recording.errors import RecordingRefused
+from offloadrt.recording.format.slots import RAW_VERSION, SLOT_BYTES, SLOT_WORDS, Slot
 from offloadrt.recording.toolchain import find_compiler, recorder_library
 
-RAW_VERSION = 1
-_CALL = 2
-_SLOT = 64
-_TOLD_EVERY_S = 0.5
-_ALL = 1 << 30
-"""More launches than are made."""
+_PROGRESS_INTERVAL_S = 0.5
+_ALL_LAUNCHES = 1 << 30
+"""As a number of samples: no program launches a kernel as often."""
 
 
 @frozen
-class Wishes:
-    """What the user wants of a recording.
+class RecordOptions:
+    """How a program is recorded.
 
     `samples` launches of each kernel and shape are traced; `stop_after` ends the program after so many directives or
     seconds; `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch
@@ -62,7 +60,7 @@ class RecordedRun:
     directives: int = field(kw_only=True)
 
     def ending(self) -> str:
-        """Say how the program ended, for a message."""
+        """Return how the program ended, in words for a message."""
         if self.stopped:
             return "was stopped, as you asked"
         if self.signal is not None:
@@ -70,7 +68,7 @@ class RecordedRun:
         return f"ended with exit code {self.exit}"
 
 
-def stop_wish(text: str) -> tuple[int | None, float | None]:
+def parse_stop_after(text: str) -> tuple[int | None, float | None]:
     """Read `--stop-after`: a number of directives (`1000`), or seconds (`30s`). Raises RecordingRefused."""
     number, seconds = (text[:-1], True) if text.endswith("s") else (text, False)
     try:
@@ -86,52 +84,55 @@ def record(
     command: Sequence[str],
     raw: Path,
     threads: Sequence[int | None],
-    wishes: Wishes,
+    options: RecordOptions,
     progress: Callable[[int, float], None] = lambda directives, seconds: None,
 ) -> list[RecordedRun]:
     """Run the program once for each number of threads, and return what was recorded.
 
     `raw` is made anew. `progress` is told the directives and seconds so far, about twice a second. Raises
-    RecordingRefused where the program cannot be run, or calls no offloading runtime; ToolchainMissing.
+    RecordingRefused where the program cannot be run, or calls no offloading runtime, and where something else has the
+    name of `raw`; ToolchainMissing.
     """
     program = shutil.which(command[0])
     if program is None:
         raise RecordingRefused(f"{command[0]}: no such program, or it may not be executed")
     library = recorder_library(find_compiler("cc"))
+    if raw.is_file() or (raw.is_dir() and any(raw.iterdir()) and not any(raw.glob("run-*"))):
+        raise RecordingRefused(f"{raw}: is no folder of raw files, which would be made there; move it")
     shutil.rmtree(raw, ignore_errors=True)
     runs: list[RecordedRun] = []
     for number, count in enumerate(threads):
         folder = raw / f"run-{number}"
         folder.mkdir(parents=True)
-        run = _run([program, *command[1:]], library, folder, count, wishes, progress)
+        run = _run([program, *command[1:]], library, folder, count, options, progress)
         if not any(folder.glob("*.jsonl")):
             raise RecordingRefused(
                 f"{command[0]} {run.ending()} and called no OpenMP offloading runtime: is it linked with libomptarget "
                 "dynamically? Build it with `offloadrt cc -fopenmp` (or cxx, fc)"
             )
         runs.append(run)
-        _write_facts(raw, command, runs)
+        _write_record(raw, command, runs)
         if run.signal == signal.SIGINT:
             break  # the user wants no further run
     return runs
 
 
-def _write_facts(raw: Path, command: Sequence[str], runs: Sequence[RecordedRun]) -> None:
-    facts = {"version": RAW_VERSION, "command": list(command), "runs": [attrs.asdict(run) for run in runs]}
-    (raw / "record.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+def _write_record(raw: Path, command: Sequence[str], runs: Sequence[RecordedRun]) -> None:
+    record = {"version": RAW_VERSION, "command": list(command), "runs": [attrs.asdict(run) for run in runs]}
+    (raw / "record.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
-def _environment(library: Path, folder: Path, threads: int | None, wishes: Wishes) -> dict[str, str]:
+def _environment(library: Path, folder: Path, threads: int | None, options: RecordOptions) -> dict[str, str]:
     preloaded = [str(library), *filter(None, [os.environ.get("LD_PRELOAD")])]
     environment = {
         **os.environ,
         "LD_PRELOAD": ":".join(preloaded),
         "OFFLOADRT_RECORDING": str(folder.resolve()),
-        "OFFLOADRT_SAMPLES": str(_ALL if wishes.check else wishes.samples),
-        "OFFLOADRT_HOST_TOUCHES": "2" if wishes.check else "1" if wishes.host_touches else "0",
+        "OFFLOADRT_SAMPLES": str(_ALL_LAUNCHES if options.check else options.samples),
+        "OFFLOADRT_HOST_TOUCHES": "2" if options.check else "1" if options.host_touches else "0",
     }
-    if wishes.stop_directives is not None:
-        environment["OFFLOADRT_STOP_AFTER"] = str(wishes.stop_directives)
+    if options.stop_directives is not None:
+        environment["OFFLOADRT_STOP_AFTER"] = str(options.stop_directives)
     if threads is not None:
         environment["OMP_NUM_THREADS"] = str(threads)
     return environment
@@ -142,21 +143,21 @@ def _run(
     library: Path,
     folder: Path,
     threads: int | None,
-    wishes: Wishes,
+    options: RecordOptions,
     progress: Callable[[int, float], None],
 ) -> RecordedRun:
     began = time.monotonic()
     counter = DirectiveCounter(folder)
-    process = subprocess.Popen(command, env=_environment(library, folder, threads, wishes))
+    process = subprocess.Popen(command, env=_environment(library, folder, threads, options))
     stopped = False
     while True:
         try:
-            process.wait(_TOLD_EVERY_S)
+            process.wait(_PROGRESS_INTERVAL_S)
             break
         except subprocess.TimeoutExpired:
             seconds = time.monotonic() - began
             progress(counter.count(), seconds)
-            if wishes.stop_seconds is not None and seconds >= wishes.stop_seconds and not stopped:
+            if options.stop_seconds is not None and seconds >= options.stop_seconds and not stopped:
                 stopped = True
                 process.terminate()
         except KeyboardInterrupt:
@@ -170,8 +171,8 @@ def _run(
         signal=-code if code < 0 else None,
         stopped=stopped,
         seconds=round(time.monotonic() - began, 3),
-        samples=wishes.samples,
-        host_touches=wishes.host_touches,
+        samples=options.samples,
+        host_touches=options.host_touches,
         directives=counter.count(),
     )
 
@@ -197,9 +198,9 @@ class DirectiveCounter:
 
     def _read_from(self, path: Path, begin: int) -> int:
         slots = np.fromfile(path, dtype="<u8", offset=begin)
-        slots = slots[: slots.size // 8 * 8].reshape(-1, 8)
+        slots = slots[: slots.size // SLOT_WORDS * SLOT_WORDS].reshape(-1, SLOT_WORDS)
         kinds = slots[:, 0] & 0xFF
         unused = np.flatnonzero(kinds == 0)
         written = int(unused[0]) if unused.size else len(slots)
-        self._directives += int(np.count_nonzero((kinds[:written] == _CALL) & (slots[:written, 3] == 0)))
-        return begin + written * _SLOT
+        self._directives += int(np.count_nonzero((kinds[:written] == Slot.CALL) & (slots[:written, 3] == 0)))
+        return begin + written * SLOT_BYTES

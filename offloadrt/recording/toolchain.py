@@ -84,9 +84,12 @@ def _candidates(tool: str) -> list[str]:
 
 
 def _version_of(path: Path) -> str | None:
-    """Return the version that a compiler of LLVM says; None for others."""
-    told = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False)
-    match = re.search(r"(?:clang|flang|flang-new) version (\d+\.\d+\.\d+)", told.stdout)
+    """Return the version that a compiler of LLVM prints; None for other programs, and for what is no program."""
+    try:
+        printed = subprocess.run([str(path), "--version"], capture_output=True, check=False).stdout
+    except OSError:
+        return None
+    match = re.search(r"(?:clang|flang|flang-new) version (\d+\.\d+\.\d+)", printed.decode(errors="replace"))
     return None if match is None else match[1]
 
 

@@ -14,7 +14,7 @@ from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
@@ -212,8 +212,8 @@ class OffloadDevice:
         return self.plugin.retrieve_data(queue, destination, device_address)
 
     async def _submit_managed(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy from managed memory: what the device owns of it first comes back by faults of the thread."""
-        await self.plugin.host_touch(source.address, source.nbytes)
+        """Copy from managed memory, which the thread reads: what the device owns of it first comes back by faults."""
+        await self.plugin.host_touch(source.address, source.nbytes, False)
         await self.plugin.submit_data(queue, device_address, source)
 
     async def _retrieve_managed(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
@@ -324,6 +324,12 @@ class OffloadDevice:
             device=self.number,
             messages=tuple(self.messages),
         )
+
+    def check_alive(self, array: HostArray, call: str) -> None:
+        """Raise FreedHostMemory when `call` uses an array that was freed."""
+        if array.freed:
+            message = f"<{array.name}+0> ({array.nbytes} bytes) was freed"
+            raise self.error(FreedHostMemory, message, call, array.name)
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of every lock of this device, by name."""

@@ -14,6 +14,8 @@ ENTRIES: Final[dict[str, str]] = {
     "LIBOMPTARGET_AMDGPU_MAX_ASYNC_COPY_BYTES": "copy.async_limit",
     "LIBOMPTARGET_AMDGPU_NUM_INITIAL_HSA_SIGNALS": "signal.initial",
     "LIBOMPTARGET_AMDGPU_TEAMS_PER_CU": "teams.per_cu",
+    "LIBOMPTARGET_MIN_THREADS_FOR_LOW_TRIP_COUNT": "teams.least_threads",
+    "LIBOMPTARGET_REUSE_BLOCKS_FOR_HIGH_TRIP_COUNT": "teams.reuse",
     "LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD": "memory_manager.threshold",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "mps.active_thread_percentage",
     "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",

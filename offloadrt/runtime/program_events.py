@@ -341,4 +341,3 @@ class ProgramObserver(Protocol):
 
     def handle(self, event: ProgramEvent, /) -> None:
         """Take an event; it must neither wait nor change anything of the run."""
-        ...

@@ -7,7 +7,7 @@ Open `events.py` first, then `recorder.py`.
     calls       `Calls`: API calls by name, always on, as `rocprof --stats` has them
     host_time   `HostTime`: where the time of the host threads went, always on
     handovers   `Handovers`: who let whom go on; recorded beside the events, when somebody asks
-    asides      `Asides`: activities of threads and arguments of calls, which a picture shows; beside the events, too
+    annotations `Annotations`: activities of threads and arguments of calls, which a picture shows beside the events
     statistics  `TraceStatistics`: per lock, engine, kernel and API call, from events
     logs        `ConsoleLog`, `JsonLines`: structlog
     perfetto    `PerfettoFile`: for ui.perfetto.dev, drawn by `drawing` on `tracks`

@@ -6,7 +6,7 @@ group "device n"  hardware queues, copy engines, compute units, page faults, dra
 
 Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
 for a lock says who held it when it began. Calls and directives say with what (`call_notes.py`). What threads do for one
-another is drawn where hand-overs have been recorded (`aside_tracks.py`).
+another is drawn where hand-overs have been recorded (`annotation_tracks.py`).
 """
 
 import itertools
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from offloadrt.trace import events
-from offloadrt.trace.aside_tracks import AsideTracks
+from offloadrt.trace.annotation_tracks import AnnotationTracks
 from offloadrt.trace.call_notes import CallNotes
 from offloadrt.trace.event import NONE, Event, Row, decode, lock_family
 from offloadrt.trace.handovers import Handovers
@@ -34,7 +34,7 @@ class Drawing:
     """Draws rows, in order, on a canvas; `finish` ends what is still open.
 
     Of the device table only the number of entries is drawn; its events are for the logs. handovers: what was recorded
-    beside the events of the same run; its asides are taken as they are drawn.
+    beside the events of the same run; its annotations are taken as they are drawn.
     """
 
     def __init__(self, canvas: Canvas, handovers: Handovers | None = None) -> None:
@@ -54,8 +54,8 @@ class Drawing:
         """The arrow from the last release of each lock that somebody waited for."""
         self._calls = CallNotes()
         self._places: Mapping[int, str] = {} if handovers is None else handovers.places
-        self._asides = AsideTracks(
-            deque() if handovers is None else handovers.asides.waiting,
+        self._annotations = AnnotationTracks(
+            deque() if handovers is None else handovers.annotations.waiting,
             self._threads,
             self._calls,
             lambda: next(self._arrows),
@@ -67,7 +67,7 @@ class Drawing:
     def draw(self, rows: Sequence[Row]) -> None:
         """Draw some rows."""
         for row in rows:
-            self._asides.until(self._count)
+            self._annotations.until(self._count)
             self._count += 1
             event = decode(row)
             self._now = event.time_ps
@@ -77,11 +77,18 @@ class Drawing:
 
     def finish(self) -> None:
         """End every open slice at the time of the last event."""
-        self._asides.finish()
+        self._annotations.finish()
         self._threads.finish(self._now)
         self._lanes.finish(self._now)
 
     def _event(self, event: Event) -> None:
+        self._draw_on_thread(event)
+        self._draw_lock(event)
+        self._draw_memory(event)
+        self._draw_on_device(event)
+
+    def _draw_on_thread(self, event: Event) -> None:
+        """Draw what a host thread does: directives, calls, waits for signals, errors."""
         now, actor = event.time_ps, event.actor
         match event:
             case events.ActorSpawned():
@@ -97,7 +104,7 @@ class Drawing:
                 notes: Notes = {**({"at": place} if place else {}), **self._calls.of_directive(event.directive)}
                 self._threads.end(actor, now, ("directive", event.directive), notes)
             case events.CallBegin():
-                self._asides.enters(actor, event.device)
+                self._annotations.enters(actor, event.device)
                 self._threads.begin(actor, now, ("call", event.api), event.api)
             case events.CallEnd():
                 self._threads.end(actor, now, ("call", event.api), self._calls.of_call(actor))
@@ -105,70 +112,86 @@ class Drawing:
                 self._threads.begin(actor, now, ("signal", event.signal), f"wait for {event.signal}")
             case events.SignalWaitEnd():
                 self._threads.end(actor, now, ("signal", event.signal))
-            case events.LockWait() if not self._waits.tries_again(actor):
+            case events.KernelSubmit():
+                self._instant(event, f"submit {plain_kernel(event.name)}", {"kernel": event.kernel})
+            case events.RuntimeError_():
+                self._instant(event, f"error in {event.call}", {"message": event.message})
+            case _:
+                pass
+
+    def _draw_lock(self, event: Event) -> None:
+        """Draw a lock with its holders, and the threads that wait for it."""
+        match event:
+            case events.LockWait() if not self._waits.tries_again(event.actor):
                 holders = self._holders.get(event.lock, ())
                 held: Notes = {"held by": ", ".join(map(self._threads.name, holders))} if holders else {}
-                self._threads.begin(actor, now, ("wait", event.lock), f"wait for {event.lock}", (), held)
+                what = ("wait", event.lock)
+                self._threads.begin(event.actor, event.time_ps, what, f"wait for {event.lock}", (), held)
                 self._waiting(event.lock, 1)
             case events.LockAcquire():
                 self._acquire(event)
             case events.LockRelease():
-                self._lanes.end(now, ("lock", event.lock, actor))
+                self._lanes.end(event.time_ps, ("lock", event.lock, event.actor))
                 self._release(event)
+            case _:
+                pass
+
+    def _draw_memory(self, event: Event) -> None:
+        """Draw device memory in use, entries of the device table, placements and prefaults."""
+        now = event.time_ps
+        match event:
             case events.Allocate():
                 self._allocate(event)
             case events.Free():
                 self._free(event)
             case events.ObjectPlaced():
-                placed: Notes = {"bytes": event.size}
-                self._canvas.instant(self._threads.track(actor), now, f"{event.mechanism}: {event.array}", placed)
+                self._instant(event, f"{event.mechanism}: {event.array}", {"bytes": event.size})
             case events.MapInsert() | events.MapRemove():
                 change = 1 if isinstance(event, events.MapInsert) else -1
                 self._counters.add(_group(event.device), "present entries", "count", now, change)
+            case events.Prefault():
+                self._instant(event, "prefault", {"bytes": event.bytes, "pages": event.pages})
+                self._counters.add(_group(event.device), "pages prefaulted", "count", now, event.pages)
+            case _:
+                pass
+
+    def _draw_on_device(self, event: Event) -> None:
+        """Draw what a device does: copies, kernels, page faults, drains, time slices."""
+        now, group = event.time_ps, _group(event.device)
+        match event:
             case events.CopyBegin():
                 self._copy(event)
             case events.CopyEnd():
                 if self._lanes.end(now, ("copy", event.copy)):
-                    self._counters.add(
-                        _group(event.device), f"bytes in flight {event.direction}", "bytes", now, -event.bytes
-                    )
+                    self._counters.add(group, f"bytes in flight {event.direction}", "bytes", now, -event.bytes)
                 self._lanes.end(now, ("copy in queue", event.copy))
-            case events.KernelSubmit():
-                self._canvas.instant(
-                    self._threads.track(actor), now, f"submit {plain_kernel(event.name)}", {"kernel": event.kernel}
-                )
             case events.KernelStart():
                 self._kernel(event)
             case events.KernelEnd():
                 if self._lanes.end(now, ("kernel", event.kernel)):
-                    self._counters.add(_group(event.device), "resident kernels", "count", now, -1)
+                    self._counters.add(group, "resident kernels", "count", now, -1)
                 self._lanes.end(now, ("kernel in queue", event.kernel))
             case events.PageFaultBegin():
                 self._page_fault(event)
             case events.PageFaultEnd():
                 self._lanes.end(now, ("page fault", event.kernel))
-                self._counters.add(_group(event.device), "pages faulted in", "count", now, event.pages)
-            case events.Prefault():
-                prefault: Notes = {"bytes": event.bytes, "pages": event.pages}
-                self._canvas.instant(self._threads.track(actor), now, "prefault", prefault)
-                self._counters.add(_group(event.device), "pages prefaulted", "count", now, event.pages)
+                self._counters.add(group, "pages faulted in", "count", now, event.pages)
             case events.Drain():
                 what = ("drain", event.device, event.reason)
-                self._lanes.begin(_group(event.device), "drains", now, what, f"drain for {event.reason}")
+                self._lanes.begin(group, "drains", now, what, f"drain for {event.reason}")
             case events.Resume():
                 self._lanes.end(now, ("drain", event.device, event.reason))
             case events.TimeSliceBegin():
                 process = f"process {event.process}"
-                self._lanes.begin(
-                    _group(event.device), "time slices", now, ("time slice", event.device, process), process
-                )
+                self._lanes.begin(group, "time slices", now, ("time slice", event.device, process), process)
             case events.TimeSliceEnd():
                 self._lanes.end(now, ("time slice", event.device, f"process {event.process}"))
-            case events.RuntimeError_():
-                name = f"error in {event.call}"
-                self._canvas.instant(self._threads.track(actor), now, name, {"message": event.message})
             case _:
                 pass
+
+    def _instant(self, event: Event, name: str, notes: Notes, flows: Sequence[int] = ()) -> None:
+        """Mark an event on the track of its thread."""
+        self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, notes, flows)
 
     def _flows(self, cause: int) -> Sequence[int]:
         """Return the arrows into what directive `cause` caused; none when the trace does not have the directive."""
@@ -177,7 +200,7 @@ class Drawing:
     def _directive(self, event: events.DirectiveBegin) -> None:
         parents = (
             *(self._flows(event.cause) if event.cause != event.directive else ()),
-            *self._asides.task_of(event.actor),
+            *self._annotations.task_of(event.actor),
         )
         self._directives.add(event.directive)
         notes = {"directive": event.directive, "device": event.device}
@@ -191,8 +214,7 @@ class Drawing:
             holders.remove(event.actor)
         if self._wanted.get(event.lock, 0) > 0:
             arrow = self._given[event.lock] = next(self._arrows)
-            name = f"release {event.lock}"
-            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
+            self._instant(event, f"release {event.lock}", {}, (arrow,))
 
     def _acquire(self, event: events.LockAcquire) -> None:
         self._holders.setdefault(event.lock, []).append(event.actor)
@@ -210,8 +232,7 @@ class Drawing:
         self._waiting(wait.lock, -1)
         arrow = self._given.pop(wait.lock, None)
         if wait.got and arrow is not None:
-            name = f"got {wait.lock}"
-            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
+            self._instant(event, f"got {wait.lock}", {}, (arrow,))
 
     def _waiting(self, lock: str, change: int) -> None:
         self._wanted[lock] = self._wanted.get(lock, 0) + change

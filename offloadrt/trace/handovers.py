@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from offloadrt.sim import Actor
 from offloadrt.sim.actor import SELF
-from offloadrt.trace.asides import Arguments, Asides
+from offloadrt.trace.annotations import Annotations, Arguments
 from offloadrt.trace.event import PS_PER_S
 
 NOBODY = -1
@@ -48,11 +48,11 @@ WIDTH = len(Handover._fields)
 class Handovers:
     """The observer of a simulation; `position` gives the number of events so far (`Trace.count`).
 
-    history: keep every hand-over, for `rows`; without it only `asides` are kept, which is what a picture shows.
+    history: keep every hand-over, for `rows`; without it only `annotations` are kept, which is what a picture shows.
     """
 
     def __init__(self, history: bool = True) -> None:
-        self.asides = Asides()
+        self.annotations = Annotations()
         self._history = history
         self.position: Callable[[], int] = int
         self.places: dict[int, str] = {}
@@ -73,8 +73,8 @@ class Handovers:
             by = NOBODY
         else:
             by = giver.index
-            if actor.index in self.asides.doing:
-                self.asides.gave(self.position(), sim.now, by, actor.index)
+            if actor.index in self.annotations.doing:
+                self.annotations.gave(self.position(), sim.now, by, actor.index)
         if not self._history:
             return
         if target is None:
@@ -94,24 +94,24 @@ class Handovers:
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:
-        """Note that a thread begins an activity of `Asides.begin`."""
-        self.asides.begin(self.position(), actor.sim.now, actor.index, activity)
+        """Note that a thread begins an activity of `Annotations.begin`."""
+        self.annotations.begin(self.position(), actor.sim.now, actor.index, activity)
 
     def end(self, actor: Actor) -> None:
         """Note that the thread's innermost activity is over."""
-        self.asides.end(self.position(), actor.sim.now, actor.index)
+        self.annotations.end(self.position(), actor.sim.now, actor.index)
 
     def task_made(self, actor: Actor, name: str) -> int:
         """Note that a thread makes a deferred task; return its number, for `task_run`."""
-        return self.asides.made(self.position(), actor.sim.now, actor.index, name)
+        return self.annotations.made(self.position(), actor.sim.now, actor.index, name)
 
     def task_run(self, actor: Actor, task: int) -> None:
         """Note that the next directive of a thread is that task."""
-        self.asides.run(self.position(), actor.sim.now, actor.index, task)
+        self.annotations.run(self.position(), actor.sim.now, actor.index, task)
 
     def called_with(self, actor: Actor, arguments: Arguments) -> None:
         """Note the arguments of the call that a thread is in."""
-        self.asides.call(self.position(), actor.sim.now, actor.index, arguments)
+        self.annotations.call(self.position(), actor.sim.now, actor.index, arguments)
 
     def arrived(self, sim: Any, kernel: int) -> None:
         """Note that a kernel has reached the compute units."""

@@ -74,9 +74,7 @@ class HostTime:
         Every category is present. A hidden helper that was never reported with `lived` can make claims exceed lives;
         the shares are then of the claims, and "other" is 0.
         """
-        claimed = 0.0
-        for dt in self.seconds.values():
-            claimed += dt
+        claimed = self._claimed()
         whole = max(self.lived_s, claimed)
         if whole <= 0.0:
             return {**dict.fromkeys(self.seconds, 0.0), OTHER: 0.0}
@@ -85,13 +83,17 @@ class HostTime:
     def lines(self) -> list[str]:
         """Format a readable table: each category in which time was spent, its seconds, its share, and what it means."""
         shares = self.shares()
-        claimed = 0.0
-        for dt in self.seconds.values():
-            claimed += dt
-        spent = {**self.seconds, OTHER: max(self.lived_s - claimed, 0.0)}
+        spent = {**self.seconds, OTHER: max(self.lived_s - self._claimed(), 0.0)}
         meanings = {**HOST_TIME, OTHER: "not accounted for"}
         return [
             f"{category:<12} {spent[category]:>12.6f} s {100.0 * shares[category]:>6.1f} %  {meanings[category]}"
             for category in spent
             if shares[category] >= 0.0005
         ]
+
+    def _claimed(self) -> float:
+        """Return the seconds of all categories, added one by one: `sum` rounds otherwise from Python 3.12 on."""
+        claimed = 0.0
+        for dt in self.seconds.values():
+            claimed += dt
+        return claimed

@@ -117,7 +117,7 @@ def read_json_lines(path: str | PathLike[str]) -> Iterator[Event]:
         for number, line in enumerate(lines, start=1):
             try:
                 fields = decoder.decode(line)
-                kind = EVENTS[fields["event"]]
+                kind = EVENTS[msgspec.convert(fields["event"], str)]
                 time_ns = msgspec.convert(fields["time_ns"], _Time)
                 missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
                 yield msgspec.convert({**missing, **fields}, kind)

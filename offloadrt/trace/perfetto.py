@@ -36,9 +36,9 @@ class PerfettoFile:
     """
 
     def __init__(self, path: str | PathLike[str], handovers: Handovers | None = None) -> None:
-        pen = _Pen(Path(path))
-        self._pen = pen
-        self._drawing = Drawing(pen, handovers)
+        canvas = _PerfettoCanvas(Path(path))
+        self._canvas = canvas
+        self._drawing = Drawing(canvas, handovers)
 
     @classmethod
     def of(cls, path: str | PathLike[str], rows: Iterable[Row]) -> None:
@@ -58,10 +58,10 @@ class PerfettoFile:
         try:
             self._drawing.finish()
         finally:
-            self._pen.close()
+            self._canvas.close()
 
 
-class _Pen:
+class _PerfettoCanvas:
     """A canvas that is a file of Perfetto packets."""
 
     def __init__(self, path: Path) -> None:
@@ -81,14 +81,14 @@ class _Pen:
         self._counter = TrackEvent.TYPE_COUNTER
         self._uuids = count(1)
         self._groups: dict[str, tuple[int, int]] = {}
-        self._page: Any = TraceProtoBuilder()
+        self._held: Any = TraceProtoBuilder()
         self._packets = 0
         self._file = path.open("wb")
 
     def close(self) -> None:
         """Write what is left."""
         with self._file:
-            self._turn()
+            self._write_packets()
 
     def thread(self, group: str, index: int, name: str, /) -> int:
         """Add a track of its own for a host thread; its thread id is its index + 1, since 0 means the swapper."""
@@ -102,23 +102,17 @@ class _Pen:
 
     def lane(self, group: str, name: str, /) -> int:
         """Add a named track under its group."""
-        track = self._track(next(self._uuids), parent=self._group(group)[0])
-        track.name = name
-        return int(track.uuid)
+        return int(self._named(group, name).uuid)
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
         """Add a counter track under its group."""
-        track = self._track(next(self._uuids), parent=self._group(group)[0])
-        track.name = name
+        track = self._named(group, name)
         track.counter.unit = self._units[unit]
         return int(track.uuid)
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
         """Begin a slice."""
-        event = self._event(track, time_ps, self._begin)
-        event.name = name
-        event.flow_ids.extend(flows)
-        _annotate(event, notes)
+        self._begun(self._begin, track, time_ps, name, flows, notes)
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
         """End the innermost slice of the track; Perfetto adds notes of its end to those of its begin."""
@@ -126,10 +120,7 @@ class _Pen:
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark an instant."""
-        event = self._event(track, time_ps, self._instant)
-        event.name = name
-        event.flow_ids.extend(flows)
-        _annotate(event, notes)
+        self._begun(self._instant, track, time_ps, name, flows, notes)
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Record a value of a counter."""
@@ -149,6 +140,11 @@ class _Pen:
             track.child_ordering = self._explicit
         return known
 
+    def _named(self, group: str, name: str) -> Any:
+        track = self._track(next(self._uuids), parent=self._group(group)[0])
+        track.name = name
+        return track
+
     def _track(self, uuid: int, parent: int | None = None) -> Any:
         track = self._packet().track_descriptor
         track.uuid = uuid
@@ -165,18 +161,24 @@ class _Pen:
         event.track_uuid = track
         return event
 
+    def _begun(self, kind: int, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes) -> None:
+        event = self._event(track, time_ps, kind)
+        event.name = name
+        event.flow_ids.extend(flows)
+        _annotate(event, notes)
+
     def _packet(self) -> Any:
         if self._packets >= PACKETS:
-            self._turn()
+            self._write_packets()
         self._packets += 1
-        packet = self._page.add_packet()
+        packet = self._held.add_packet()
         packet.trusted_packet_sequence_id = SEQUENCE
         return packet
 
-    def _turn(self) -> None:
-        """Write the page, begin a new one."""
-        self._file.write(self._page.serialize())
-        self._page = self._builder()
+    def _write_packets(self) -> None:
+        """Write the packets that are held, as one serialized trace."""
+        self._file.write(self._held.serialize())
+        self._held = self._builder()
         self._packets = 0
 
 

@@ -39,11 +39,9 @@ class Sink(Protocol):
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Take some rows, in order; called with every row once."""
-        ...
 
     def close(self) -> None:
         """No row will follow: write what is left, close the file."""
-        ...
 
 
 @attrs.frozen
@@ -282,7 +280,7 @@ _NOTHING = nullcontext()
 
 
 def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextManager[None]:
-    """Note what a thread does in the body of `with`, beside the events: "barrier", "compute" (see `Asides.begin`)."""
+    """Annotate what a thread does in the body of `with`: "barrier", "compute" (see `Annotations.begin`)."""
     if trace is None or trace.handovers is None:
         return _NOTHING
     return _activity(trace.handovers, actor, activity)

@@ -75,13 +75,15 @@ def test_an_entry_in_the_wrong_file_says_where_it_belongs(tmp_path: Path) -> Non
 
 
 def test_a_name_that_is_not_there_gets_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"gnu: is neither a runtime that comes with .*; there are llvm22, nvhpc"):
+    with pytest.raises(
+        ProfileError, match=r"gnu: is neither a runtime that comes with .*; there are clang-ykt, llvm22, nvhpc"
+    ):
         load("mi300a", runtime="gnu")
     with pytest.raises(ProfileError, match=r"alex: is neither a machine .*there are a100-node4, a100-node8, alex-a100"):
         load("alex")
     mine = tmp_path / "mine.toml"
     mine.write_text('[machine]\nname = "mine"\nbase = "mi300a"\nruntime = "gnu"\n')
-    with pytest.raises(ProfileError, match="there are llvm22, nvhpc"):
+    with pytest.raises(ProfileError, match="there are clang-ykt, llvm22, nvhpc"):
         load(str(mine))
     with pytest.raises(ProfileError, match=r"mine\.toml: Object contains unknown field `machine`"):
         load("mi300a", runtime=str(mine))

@@ -58,6 +58,23 @@ class TestTargetData:
 
 
 class TestUpdate:
+    def test_several_items_may_be_a_list(self, rig: MakeRig) -> None:
+        made = rig()
+
+        async def body(t: omp.HostThread) -> list[float]:
+            a, b = t.array("a", 4, fill=0.0), t.array("b", 4, fill=0.0)
+            async with t.target_data(omp.map(to=[a, b]), omp.use_device_ptr([a, b])) as pointers:
+                assert set(pointers) == {a, b}
+                a[:] = b[:] = 1.0
+                await t.target_update(omp.to([a, b]))
+                a[:] = b[:] = 0.0
+                await t.target_update(omp.from_([a], b))
+            return [*a.data, *b.data]
+
+        assert made.alone(body) == [1.0] * 8
+        with pytest.raises(TypeError, match="use_device_ptr takes arrays of the program, not 'a'"):
+            omp.use_device_ptr("a")
+
     @pytest.mark.parametrize(("strided_update", "expected"), [("llvm", [2, 4]), ("specification", [1, 3])])
     def test_strides(self, rig: MakeRig, strided_update: Any, expected: list[int]) -> None:
         made = rig({"runtime.strided_update": strided_update})

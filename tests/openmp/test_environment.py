@@ -6,15 +6,11 @@ import itertools
 
 import pytest
 
-from offloadrt import openmp as omp
-from offloadrt.kernels import Kernel
-from offloadrt.models.openmp.construct import TargetClauses
 from offloadrt.runtime.environment import select_configuration
 from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.run import Run
-from offloadrt.trace.events import KernelStart
 
 ZERO_COPY = {
     # APU, XNACK, OMPX_APU_MAPS: what a program is run under that was built for copies
@@ -88,30 +84,6 @@ def test_an_implicit_zero_copy_binary_copies_on_a_discrete_device() -> None:
 def test_variables_that_are_entries_of_the_machine() -> None:
     run = Run(machine="mi300a", environment={"LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES": "2"})
     assert run.machine.spec.count("hsa.queues") == 2
-
-
-@pytest.mark.parametrize(
-    ("machine", "environment", "clauses", "teams"),
-    [
-        ("mi300a", {}, {}, 912),
-        ("mi300a", {"LIBOMPTARGET_AMDGPU_TEAMS_PER_CU": "6"}, {}, 1368),
-        ("mi300a", {}, {"teams": 5000}, 5000),
-        ("mi300a", {}, {"iterations": 1280}, 10),
-        ("alex-a100", {}, {}, 8192),
-    ],
-)
-def test_a_region_without_num_teams_has_a_few_teams_for_each_compute_unit(
-    machine: str, environment: dict[str, str], clauses: TargetClauses, teams: int
-) -> None:
-    run = Run(machine=machine, environment=environment, record=True)
-
-    async def body(t: omp.HostThread) -> None:
-        wanted: TargetClauses = {"iterations": 8192 * 128, **clauses}
-        await t.target(Kernel("work", flops_per_iteration=1.0), threads=128, **wanted)
-
-    run.sim.run(lambda: run.parallel(body, 1))
-    assert run.trace is not None
-    assert [event.teams for event in run.trace.events if isinstance(event, KernelStart)] == [teams]
 
 
 def test_an_unknown_variable_is_an_error() -> None:

@@ -96,6 +96,35 @@ def test_prefetch_and_copies_on_the_host_know_managed_arrays() -> None:
     assert run.statistics.faults["bytes_transfer_htod"] == run.statistics.faults["bytes_transfer_dtoh"] == BLOCK
 
 
+def test_a_memset_on_the_host_brings_managed_pages_back() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = await t.managed_array("a", N)
+        await t.target(add_scaled, a, 1.0, 1.0, is_device_ptr=a, teams=8)
+        await t.omp_target_memset(a, 0, a.nbytes)
+        assert t.program.machine.devices[0].memory.managed == 0 and not a.data.any()
+
+    assert run_body(body).statistics.faults["bytes_transfer_dtoh"] == BLOCK
+
+
+def test_copies_out_of_what_is_read_mostly_leave_the_device_its_copy() -> None:
+    """A copy reads its source, on the host or on its way to a device: that takes no copy away, as a write does."""
+
+    async def body(t: omp.HostThread) -> None:
+        a, b = await t.managed_array("a", N), t.array("b", N)
+        await t.host_access(a)
+        await t.advise(a, "read_mostly")
+        await t.prefetch(a)
+        block = await t.omp_target_alloc(a.nbytes)
+        await t.omp_target_memcpy(b, a, a.nbytes)
+        await t.omp_target_memcpy(block, a, a.nbytes)
+        moved = t.program.machine.devices[0].bytes_moved()["d2h"]
+        assert moved == 0 and t.program.machine.devices[0].memory.managed == BLOCK
+        await t.omp_target_memcpy(a, b, a.nbytes)
+        assert t.program.machine.devices[0].memory.managed == 0
+
+    run_body(body)
+
+
 def test_small_arrays_share_pages_and_large_alignment_keeps_them_apart() -> None:
     async def body(t: omp.HostThread) -> None:
         a, b = await t.managed_array("a", 8), await t.managed_array("b", 8)

@@ -11,7 +11,7 @@ import pytest
 from raw_files import Raw
 
 from offloadrt.recording.errors import ToolchainMissing
-from offloadrt.recording.recorder import RecordedRun, Wishes, record
+from offloadrt.recording.recorder import RecordedRun, RecordOptions, record
 from offloadrt.recording.toolchain import Language, find_compiler
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -39,5 +39,5 @@ def recorded(
 ) -> tuple[RecordedRun, Raw]:
     """Record one run of a program."""
     raw = program.with_name(f"{program.name}.raw")
-    (run,) = record([str(program), *map(str, arguments)], raw, [threads], Wishes(**wishes))
+    (run,) = record([str(program), *map(str, arguments)], raw, [threads], RecordOptions(**wishes))
     return run, Raw(raw / run.folder)

@@ -149,7 +149,7 @@ def test_kernels_are_declared_by_name(tmp_path: Path, capsys) -> None:
 def test_a_file_that_is_no_recording_is_one_message(tmp_path: Path, capsys, command: str) -> None:
     (tmp_path / "app.rec").write_text("nothing")
     code, _, err = output(capsys, command, tmp_path / "app.rec")
-    assert code == 2 and err.strip().endswith("app.rec: is neither a zip nor a folder")
+    assert code == 2 and err.strip().endswith("app.rec: is no recording")
 
 
 def test_a_recording_that_was_cut_off_says_so(tmp_path: Path, capsys) -> None:

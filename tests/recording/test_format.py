@@ -19,6 +19,7 @@ from offloadrt.recording.format import (
     convert,
 )
 from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays
+from offloadrt.recording.format.consistency import check
 from offloadrt.recording.format.recording import Step
 from offloadrt.runtime.mapping.map_type import ATTACH
 
@@ -36,6 +37,16 @@ def mapped(times: int = 1) -> RawProgram:
         program.work(7_000)
         program.directive(KERNEL, (X, 8000, PARAM), line=11, cost={"f64": 2000, "ldB": 8000, "stB": 8000})
         program.directive(END, (X, 8000, FROM), line=12, ops=[("d2h", DEVICE, X, 8000), ("delete", DEVICE, 0, 0)])
+    return program
+
+
+def traced() -> RawProgram:
+    """A program whose kernel loads from its only array, after the host has touched it."""
+    program = RawProgram()
+    program.malloc(X, 8000)
+    program.touches(X, 8000, 2)
+    use = {"host": X, "dev": DEVICE, "size": 8000, "ldB": 8000, "stB": 0, "rd": [250, 2], "wr": [0, 0]}
+    program.directive(KERNEL, (X, 8000, TO | PARAM), line=11, cost={"f64": 1000, "arrays": [use]})
     return program
 
 
@@ -212,7 +223,7 @@ def changed(path: Path, name: str, data: bytes | None) -> Path:
 def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
     path = mapped().recorded(tmp_path)
     (tmp_path / "text.rec").write_text("hello")
-    with pytest.raises(NotARecording, match=r"text.rec: is neither a zip nor a folder"):
+    with pytest.raises(NotARecording, match=r"text.rec: is no recording"):
         RecordingFile.read(tmp_path / "text.rec")
     with pytest.raises(NotARecording, match=r"no.rec: cannot be read: no such file"):
         RecordingFile.read(tmp_path / "no.rec")
@@ -244,7 +255,43 @@ def test_parts_that_contradict_one_another_are_found(tmp_path: Path) -> None:
     recording = only(mapped().recorded(tmp_path))
     recording.columns["record.subject"][0] = 7
     with pytest.raises(RecordingDamaged, match="a record names site 7 of 3"):
-        recording.check()
+        check(recording)
+
+
+@pytest.mark.parametrize(
+    ("column", "place", "value", "message"),
+    [
+        ("record.step", 0, 99, "record.step holds a kind that is not from 0 to 11"),
+        ("record.detail", -1, 9, "a record names list of items 9 of 1"),
+        ("items.first", 0, 1, "items.first does not rise from 0"),
+        ("task.count", 0, 5, "the tasks have 5 records together"),
+        ("record.launch", 0, -7, "record.launch names -7 of 1"),
+        ("use.item", 0, 1, "use.item names 1 of 1"),
+        ("touch.array", 0, -1, "touch.array names -1 of 1"),
+    ],
+)
+def test_references_to_what_does_not_exist_are_found(
+    tmp_path: Path, column: str, place: int, value: int, message: str
+) -> None:
+    recording = only(traced().recorded(tmp_path))
+    recording.columns[column][place] = value
+    with pytest.raises(RecordingDamaged, match=message):
+        check(recording)
+
+
+def test_a_program_may_be_killed_between_any_two_slots(tmp_path: Path) -> None:
+    whole = traced()
+    whole.routine("omp_target_memcpy", dst=X, src=DEVICE, bytes=8, doff=0, soff=0, dev=1, sdev=0)
+    for slots in range(len(whole.rows[0])):
+        program = traced()
+        program.rows[0] = whole.rows[0][:slots]
+        program.write(tmp_path / f"raw-{slots}" / "run-0")
+        try:
+            convert(tmp_path / f"raw-{slots}", tmp_path / f"{slots}.rec")
+        except NotARecording:
+            assert slots < 6  # the only directive is not complete
+        else:
+            assert only(tmp_path / f"{slots}.rec").directives
 
 
 def test_newer_raw_files_are_refused(tmp_path: Path) -> None:

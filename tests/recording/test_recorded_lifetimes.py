@@ -11,7 +11,7 @@ from recorded_programs import PROGRAMS, built
 
 from offloadrt.recording.format import RecordingDamaged, convert
 from offloadrt.recording.format.recording import ArrayEnd, EndKind
-from offloadrt.recording.recorder import Wishes, record
+from offloadrt.recording.recorder import RecordOptions, record
 from offloadrt.study.points import Options
 from offloadrt.study.running.checked import check
 from offloadrt.study.scripts import registry
@@ -41,7 +41,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], To
     def run(source: str, case: str) -> Told:
         program = built(source, folder, "-O1")
         raw, file = folder / f"{source}.{case}.raw", folder / f"{source}.{case}.rec"
-        record([str(program), case], raw, [2], Wishes(check=True))
+        record([str(program), case], raw, [2], RecordOptions(check=True))
         convert(raw, file)
         return said_of(file, source)
 

@@ -11,7 +11,7 @@ from recorded_programs import PROGRAMS, built
 
 from offloadrt.checking.mistakes import Mistake
 from offloadrt.recording.format import convert
-from offloadrt.recording.recorder import Wishes, record
+from offloadrt.recording.recorder import RecordOptions, record
 from offloadrt.study.points import Options
 from offloadrt.study.running.checked import CheckReport, check
 from offloadrt.study.scripts import registry
@@ -30,7 +30,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 
     def run(case: int) -> list[tuple[str, ...]]:
         raw, file = folder / f"{case}.raw", folder / f"{case}.rec"
-        record([str(program), str(case)], raw, [1], Wishes(check=True))
+        record([str(program), str(case)], raw, [1], RecordOptions(check=True))
         convert(raw, file)
         return [
             (one.kind, one.subject, *dict.fromkeys(words.get(Path(story.where).name, "") for story in one.stories))
@@ -106,6 +106,6 @@ def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: 
 def test_what_the_host_reads_of_a_vector_before_it_ends_is_judged(tmp_path: Path) -> None:
     """operator delete gets the vector's address, but stores nothing there for the program."""
     program = built("vector.cpp", tmp_path)
-    record([str(program)], tmp_path / "raw", [1], Wishes(check=True))
+    record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))
     convert(tmp_path / "raw", tmp_path / "vector.rec")
     assert [(one.kind, one.subject) for one in said_of(tmp_path / "vector.rec")] == [("uninitialised data", "data")]

@@ -29,7 +29,7 @@ from raw_files import (
 from recorded_programs import PROGRAMS, built, recorded
 
 from offloadrt.recording.errors import RecordingRefused
-from offloadrt.recording.recorder import Wishes, record, stop_wish
+from offloadrt.recording.recorder import RecordOptions, parse_stop_after, record
 
 ALLOCATE, TO_DEVICE, FROM_DEVICE, DELETE = 1, 2, 3, 4
 INOUT, IN = 3, 1
@@ -161,20 +161,29 @@ def test_times_of_a_thread_never_go_back(folder):
 def test_a_program_that_does_not_offload_is_refused(tmp_path, folder):
     built("endings.c", folder)  # skips where there is no compiler
     with pytest.raises(RecordingRefused, match=r"true ended with exit code 0 and called no OpenMP offloading runtime"):
-        record(["true"], tmp_path / "raw", [None], Wishes())
+        record(["true"], tmp_path / "raw", [None], RecordOptions())
 
 
 def test_a_program_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(RecordingRefused, match=r"no-such-program: no such program"):
-        record(["./no-such-program"], tmp_path / "raw", [None], Wishes())
+        record(["./no-such-program"], tmp_path / "raw", [None], RecordOptions())
+
+
+def test_a_folder_of_somebody_else_s_is_not_deleted(tmp_path, folder):
+    built("endings.c", folder)  # skips where there is no compiler
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "thesis.txt").write_text("three years")
+    with pytest.raises(RecordingRefused, match=r"raw: is no folder of raw files, which would be made there; move it"):
+        record(["true"], tmp_path / "raw", [None], RecordOptions())
+    assert (tmp_path / "raw" / "thesis.txt").exists()
 
 
 def test_stop_after_counts_directives_or_seconds():
-    assert stop_wish("1000") == (1000, None)
-    assert stop_wish("1.5s") == (None, 1.5)
+    assert parse_stop_after("1000") == (1000, None)
+    assert parse_stop_after("1.5s") == (None, 1.5)
     for wrong in ("0", "-3", "many", "s", "nans"):
         with pytest.raises(RecordingRefused, match=r"give a number of directives"):
-            stop_wish(wrong)
+            parse_stop_after(wrong)
 
 
 def test_without_a_device_the_directives_are_recorded_and_the_host_runs_the_kernels(folder, monkeypatch, capfd):

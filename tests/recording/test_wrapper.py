@@ -66,6 +66,14 @@ def test_a_compiler_that_is_not_llvms_is_refused(monkeypatch):
         toolchain.find_compiler("cc")
 
 
+def test_a_compiler_that_cannot_be_executed_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "cc").write_bytes(b"no program")
+    (tmp_path / "cc").chmod(0o755)
+    _fresh(monkeypatch, OFFLOADRT_CC=str(tmp_path / "cc"))
+    with pytest.raises(ToolchainMissing, match=r"cc: no compiler of LLVM answers by that name"):
+        toolchain.find_compiler("cc")
+
+
 @pytest.fixture(autouse=True)
 def _forget_compilers():
     yield

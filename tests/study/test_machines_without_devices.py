@@ -56,6 +56,7 @@ def test_an_offload_is_refused_with_the_entry_that_says_so(options: ProgramOptio
 
 def test_what_stays_on_the_host_runs() -> None:
     async def body(t: omp.HostThread) -> None:
+        assert t.omp_get_num_devices() == 0
         await t.compute(1e-3)
         a = t.array("a", 8, fill=1.0)
         await t.host_access(a)

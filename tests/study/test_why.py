@@ -20,12 +20,13 @@ from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.drawn import compare_drawn
 from offloadrt.study.why.explain import Page, explain
-from offloadrt.study.why.indices import groups_of, total_order
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.resources import Holder
+from offloadrt.study.why.robustness import dependences
 from offloadrt.study.why.sentence import limit_of
-from offloadrt.study.why.sureness import dependences
+from offloadrt.study.why.sobol_indices import groups_of, total_order
+from offloadrt.study.why.what_if import command_of
 
 PLANTED = Path(__file__).with_name("planted.py")
 EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}
@@ -192,6 +193,15 @@ def test_what_would_help_most_comes_first_and_each_what_if_is_a_run() -> None:
     assert found.tried.left == 0
     for tried in found.tried.what_ifs[::9]:
         assert again(tried.command) == tried.elapsed_s
+
+
+def test_a_command_is_quoted_and_has_every_option_of_the_run() -> None:
+    chosen = find_scenario("exahype")
+    options = Options(gear="native", overrides={"table.handover": "5 us"}, faults=("slow:h2d:10x@2ms",))
+    assert command_of(chosen, chosen.bind(EXAHYPE), options, {"cpu.cores": "4"}) == (
+        "offloadrt run exahype batch=4 threads=4 patches=8 --gear native --faults slow:h2d:10x@2ms "
+        "--set 'table.handover=5 us' --set cpu.cores=4"
+    )
 
 
 def again(command: str) -> float:

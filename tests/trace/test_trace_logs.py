@@ -48,6 +48,9 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
     path.write_text('{"event":"Drain","time_ns":1' + "0" * 400 + ',"actor":0,"reason":"x"}\n')
     with pytest.raises(ValueError, match=r"bad\.jsonl, line 1: not an event"):
         list(read_json_lines(path))
+    path.write_text('{"event":["Drain"],"time_ns":1}\n')
+    with pytest.raises(ValueError, match=r"bad\.jsonl, line 1: not an event"):
+        list(read_json_lines(path))
     path.write_text("nonsense\n")
     with pytest.raises(ValueError, match=r"bad\.jsonl, line 1: not an event"):
         list(read_json_lines(path))

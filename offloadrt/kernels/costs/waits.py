@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.traffic import Frequency, jointly, loads_own_store, streams
+from offloadrt.kernels.accesses.traffic import Frequency, jointly, loads_own_store, same_elements
 
 ELEMENT = 8.0
 """Bytes of a double."""
@@ -55,11 +55,11 @@ def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: 
     total = 0.0
     together: dict[object, list[tuple[ArrayAccess, float]]] = {}
     for array, of_array in by_array.items():
-        for stream in streams(of_array):
+        for group in same_elements(of_array):
             brought = [
                 access
-                for number, access in enumerate(stream)
-                if access.kind == "read" and not any(loads_own_store(earlier, access) for earlier in stream[:number])
+                for number, access in enumerate(group)
+                if access.kind == "read" and not any(loads_own_store(earlier, access) for earlier in group[:number])
             ]
             own = [access for access in brought if _differs_by_thread(access)]
             if not own:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from offloadrt.kernels import Kernel, KernelError, Launch
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
+from offloadrt.runtime.plugins.grid import GridDefaults
+
+_OPEN: Final = GridDefaults(sys.maxsize, 128, 128)
+"""A thread for each iteration."""
 
 
 def launch_of(
@@ -19,33 +23,30 @@ def launch_of(
     teams: int | None = None,
     threads: int | None = None,
     iterations: int | None = None,
-    default_teams: int = sys.maxsize,
+    grid: GridDefaults = _OPEN,
 ) -> Launch:
     """Make a launch with these arguments, of which only shapes, types and numbers are looked at.
 
-    A loop nest does the iterations that its source says, in as many teams as they fill, but not more than
-    `default_teams`; any other kernel is one team with one iteration a thread unless given. KernelError when a loop
-    needs what is not known.
+    A loop nest does the iterations that its source says; any other kernel is one team with one iteration a thread
+    unless given. `grid`: what the runtime gives a loop whose teams or threads are open. KernelError when a loop needs
+    what is not known.
     """
     per_team = kernel.threads_per_team if threads is None else threads
     known = None if kernel.analysis is None else arguments
     if kernel.analysis is not None and iterations is None:
         iterations = kernel.analysis.trip_count(*arguments)
+    if iterations is None:
+        return kernel.launch(teams or 1, per_team, None, known)
     if teams is None:
-        teams = 1 if iterations is None else teams_left_open(iterations, per_team, default_teams)
-    return kernel.launch(teams, per_team, iterations, known)
-
-
-def teams_left_open(iterations: int, per_team: int, default_teams: int) -> int:
-    """Return the teams of a launch that leaves them open: a thread for each iteration, up to the runtime's default."""
-    return min(max(1, -(-iterations // max(1, per_team))), default_teams)
+        teams, per_team = grid.over_threads(iterations, per_team)
+    return kernel.launch(teams, per_team or grid.threads, iterations, known)
 
 
 def check_sizes(construct: str, **sizes: object) -> None:
     """Raise ValueError for a clause of a launch configuration that is no positive whole number (or 0 iterations)."""
     for clause, value in sizes.items():
         least = 0 if clause == "iterations" else 1
-        if value is not None and not (is_whole(value) and value >= least):
+        if value is not None and not (is_integer(value) and value >= least):
             raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
 
 

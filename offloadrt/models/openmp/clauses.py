@@ -90,6 +90,11 @@ def _listed(items: Any) -> tuple[Any, ...]:
     return (items,)
 
 
+def _each(items: Iterable[Any]) -> tuple[Any, ...]:
+    """Return list items one by one; several may be given as a list."""
+    return tuple(item for listed in items for item in _listed(listed))
+
+
 def map(
     *,
     to: ListItem = None,
@@ -120,20 +125,30 @@ def map(
 
 def to(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
     """``to([present:] items)`` of target update."""
-    return Motion(items, "to", TO | PRESENT * present, mapper)
+    return Motion(_each(items), "to", TO | PRESENT * present, mapper)
 
 
 def from_(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
     """``from([present:] items)`` of target update."""
-    return Motion(items, "from", FROM | PRESENT * present, mapper)
+    return Motion(_each(items), "from", FROM | PRESENT * present, mapper)
 
 
-def use_device_ptr(*arrays: HostArray) -> UseDevice:
-    return UseDevice(arrays, address=False)
+def use_device_ptr(*arrays: HostArray | Sequence[HostArray]) -> UseDevice:
+    """``use_device_ptr(arrays)`` of target data. Raises TypeError for what is no array."""
+    return UseDevice(_arrays("use_device_ptr", arrays), address=False)
 
 
-def use_device_addr(*arrays: HostArray) -> UseDevice:
-    return UseDevice(arrays, address=True)
+def use_device_addr(*arrays: HostArray | Sequence[HostArray]) -> UseDevice:
+    """``use_device_addr(arrays)`` of target data. Raises TypeError for what is no array."""
+    return UseDevice(_arrays("use_device_addr", arrays), address=True)
+
+
+def _arrays(clause: str, items: Iterable[Any]) -> tuple[HostArray, ...]:
+    arrays = _each(items)
+    for array in arrays:
+        if not isinstance(array, HostArray):
+            raise TypeError(f"{clause} takes arrays of the program, not {array!r}")
+    return arrays
 
 
 def depend(

@@ -11,12 +11,13 @@ times saves the emulator's own by preparing it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import attrs
 
 from offloadrt.kernels import Kernel
+from offloadrt.models.host.data_works import beginning, ending, updating
 from offloadrt.models.host.directive import Work
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.host.section import Section
@@ -30,8 +31,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
-from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.mapping.map_item import MapItems
 
 
 @attrs.frozen(eq=False)
@@ -111,44 +111,32 @@ def target_construct(
     """
     check_sizes("target", teams=teams, threads=threads, iterations=iterations)
     check_arguments(kernel, arguments)
-    managed = [
-        argument for argument in _as_sequence(is_device_ptr) if isinstance(argument, HostArray) and argument.managed
-    ]
-    for pointer in _as_sequence(is_device_ptr):
-        if not isinstance(pointer, DevicePointer) and pointer not in managed:
-            raise TypeError(f"is_device_ptr takes device pointers and managed arrays, not {pointer!r}")
-    named = {
-        argument.pointers if isinstance(argument, Pointees) else argument
-        for argument in arguments
-        if isinstance(argument, (HostArray, Pointees))
-    }
-    _check_arrays("has_device_addr", has_device_addr, named)
-    _check_arrays("firstprivate", firstprivate, named)
-    _check_arrays("private", private, named)
-    for listed in flatten(_as_sequence(maps)):
-        for item in listed.items if isinstance(listed, Map) else ():
-            array = item.array if isinstance(item, Section) else item
-            if array in (*_as_sequence(firstprivate), *_as_sequence(private)):
-                raise ValueError(f"target: array {array.name!r} is in a map clause, so it cannot be private")
-    extra = [pointer for pointer in _as_sequence(is_device_ptr) if pointer not in arguments]
+    copied, uninitialised = _as_sequence(firstprivate), _as_sequence(private)
+    own = (*copied, *uninitialised)
+    mapped, pointers, on_device = _as_sequence(maps), _as_sequence(is_device_ptr), _as_sequence(has_device_addr)
+    _check_pointers(pointers)
+    if own or on_device:
+        _check_arrays(arguments, has_device_addr=on_device, firstprivate=copied, private=uninitialised)
+        _check_not_private(mapped, own)
+    managed = [pointer for pointer in pointers if isinstance(pointer, HostArray)]
+    extra = [pointer for pointer in pointers if pointer not in arguments]
     items = MapItems(
         lower_target(
-            _as_sequence(maps),
+            mapped,
             [*arguments, *extra],
             declarations.mappers,
-            firstprivate=_as_sequence(firstprivate),
-            private=_as_sequence(private),
-            on_device=(*_as_sequence(has_device_addr), *managed),
+            firstprivate=copied,
+            private=uninitialised,
+            on_device=(*on_device, *managed),
             implicit=defaultmap_item(defaultmap),
         )
     )
     items.follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
-    launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.default_teams)
+    launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.grid)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
         return target(where, launch, items, arguments, queue, "target", declarations.globals.binding)
 
-    own = (*_as_sequence(firstprivate), *_as_sequence(private))
     where = device if if_ else INITIAL_DEVICE
     return Construct("target", region, where, nowait, _dependences(depend), HostRegion(launch, tuple(arguments), own))
 
@@ -159,11 +147,7 @@ def enter_data_construct(
     """Make a ``target enter data``. Raises ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target enter data", declarations.mappers)
-
-    def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_begin(where, items, queue, "target enter data")
-
-    return Construct("target enter data", begin, device, nowait, depends)
+    return Construct("target enter data", beginning(items, "target enter data"), device, nowait, depends)
 
 
 def exit_data_construct(
@@ -182,20 +166,7 @@ def update_construct(
     others, depends = _without_dependences(clauses)
     items = lower_update(others, declarations.mappers)
     specification = declarations.strided_update == "specification"
-
-    def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_update(where, items, queue, "target update", specification)
-
-    return Construct("target update", update, device, nowait, depends)
-
-
-def ending(items: Sequence[MapItem], call: str) -> Work:
-    """Return the work of a directive that ends the mapping of these items."""
-
-    def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_end(where, items, queue, call)
-
-    return end
+    return Construct("target update", updating(items, "target update", specification), device, nowait, depends)
 
 
 def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
@@ -211,13 +182,35 @@ def _dependences(value: Any) -> tuple[Depend, ...]:
     return depends
 
 
-def _check_arrays(clause: str, given: Any, arguments: Collection[HostArray]) -> None:
-    """Raise TypeError for what is no array, ValueError for one that the kernel does not get."""
-    for array in _as_sequence(given):
-        if not isinstance(array, HostArray):
-            raise TypeError(f"target: {clause} takes arrays of the program, not {array!r}")
-        if array not in arguments:
-            raise ValueError(f"target: {clause}({array.name}): the kernel has no such argument")
+def _check_pointers(pointers: Sequence[Any]) -> None:
+    """Raise TypeError for what is no pointer that is_device_ptr takes."""
+    for pointer in pointers:
+        if not isinstance(pointer, DevicePointer) and not (isinstance(pointer, HostArray) and pointer.managed):
+            raise TypeError(f"is_device_ptr takes device pointers and managed arrays, not {pointer!r}")
+
+
+def _check_arrays(arguments: Sequence[Any], **clauses: Sequence[Any]) -> None:
+    """Check the arrays of clauses: TypeError for what is no array, ValueError for one that the kernel does not get."""
+    named = {
+        argument.pointers if isinstance(argument, Pointees) else argument
+        for argument in arguments
+        if isinstance(argument, (HostArray, Pointees))
+    }
+    for clause, arrays in clauses.items():
+        for array in arrays:
+            if not isinstance(array, HostArray):
+                raise TypeError(f"target: {clause} takes arrays of the program, not {array!r}")
+            if array not in named:
+                raise ValueError(f"target: {clause}({array.name}): the kernel has no such argument")
+
+
+def _check_not_private(maps: Sequence[Any], own: Sequence[HostArray]) -> None:
+    """Raise ValueError for an array that is both mapped and private."""
+    for listed in flatten(maps):
+        for item in listed.items if isinstance(listed, Map) else ():
+            array = item.array if isinstance(item, Section) else item
+            if array in own:
+                raise ValueError(f"target: array {array.name!r} is in a map clause, so it cannot be private")
 
 
 def _as_sequence(value: Any) -> tuple[Any, ...]:

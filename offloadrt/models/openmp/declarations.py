@@ -6,6 +6,7 @@ import attrs
 
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.openmp.mapper import Mapper
+from offloadrt.runtime.plugins.grid import GridDefaults
 
 
 @attrs.define(eq=False)
@@ -16,7 +17,7 @@ class Declarations:
     """The variables of ``declare target``."""
     strided_update: str
     """Which bytes an update of a section with a stride moves: those of `llvm`, or of the `specification`."""
-    default_teams: int
-    """How many teams a target region without ``num_teams`` has at most."""
+    grid: GridDefaults
+    """What a target region gets that leaves its teams or its threads open."""
     mappers: dict[type, Mapper] = attrs.field(factory=dict)
     """The mappers of ``declare mapper``, by the type of the objects that they map."""

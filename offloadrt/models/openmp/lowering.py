@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 import attrs
 
-from offloadrt.models.host.section import Section, begin_of, map_item
+from offloadrt.models.host.section import Section, begin_of, literal_item, map_item
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevice, flatten
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.models.openmp.structs import Member, StructPointee
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.launch.private_arguments import required_alignment
@@ -37,7 +36,7 @@ from offloadrt.runtime.mapping.map_type import (
     TO,
 )
 
-Construct = Literal["target", "target data", "target enter data", "target exit data", "target update"]
+ConstructName = Literal["target", "target data", "target enter data", "target exit data", "target update"]
 
 
 @attrs.define(eq=False)
@@ -130,7 +129,7 @@ def _variable_of(place: HostArray | Section | Member | StructPointee) -> HostArr
     return place.pointer.array if isinstance(place, StructPointee) else place.array
 
 
-def lower_data(clauses: Sequence[Clause], construct: Construct, mappers: dict[type, Mapper]) -> list[MapItem]:
+def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:
     """Lower target data, target enter data and target exit data to their items.
 
     ValueError for a clause that the construct does not take.
@@ -191,25 +190,22 @@ def lower_target(
     captured: dict[HostArray, None] = {}
     for argument in arguments:
         array = argument.pointers if isinstance(argument, Pointees) else argument
-        if isinstance(array, HostArray):
-            if array in captured or array.kind in ("global", "link"):
-                continue
-            captured[array] = None
-            if array in firstprivate:
-                items.append(MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TO | TARGET_PARAM))
-            elif array in private:
-                items.append(MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TARGET_PARAM))
-            elif array in on_device:
-                items.append(MapItem(array, array.address, array.address, POINTER_BYTES, LITERAL | TARGET_PARAM))
-            elif array in variables:
-                items.extend(variables[array].lower(attach=True, first=TARGET_PARAM, position=len(items)))
-            else:
-                items.append(implicit(array))
-        elif isinstance(argument, DevicePointer):
-            address = argument.address
-            items.append(MapItem(None, address, address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=argument))
+        if not isinstance(array, HostArray):
+            items.append(literal_item(argument))
+            continue
+        if array in captured or array.kind in ("global", "link"):
+            continue
+        captured[array] = None
+        if array in firstprivate:
+            items.append(MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TO | TARGET_PARAM))
+        elif array in private:
+            items.append(MapItem(array, array.address, array.address, array.nbytes, PRIVATE | TARGET_PARAM))
+        elif array in on_device:
+            items.append(MapItem(array, array.address, array.address, POINTER_BYTES, LITERAL | TARGET_PARAM))
+        elif array in variables:
+            items.extend(variables[array].lower(attach=True, first=TARGET_PARAM, position=len(items)))
         else:
-            items.append(MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=argument))
+            items.append(implicit(array))
     for array, variable in variables.items():
         if array not in captured:
             items.extend(variable.lower(attach=True, position=len(items)))
@@ -265,7 +261,7 @@ def defaultmap_item(behaviour: str | Mapping[str, str]) -> Callable[[HostArray],
     return implicit
 
 
-_MAP_TYPES: dict[Construct, tuple[str, ...]] = {
+_MAP_TYPES: dict[ConstructName, tuple[str, ...]] = {
     "target": ("to", "from", "tofrom", "alloc"),
     "target data": ("to", "from", "tofrom", "alloc"),
     "target enter data": ("to", "tofrom", "alloc"),
@@ -274,7 +270,7 @@ _MAP_TYPES: dict[Construct, tuple[str, ...]] = {
 }
 
 
-def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
+def _check_clauses(clauses: Iterable[object], construct: ConstructName) -> None:
     """Raise ValueError for what a compiler refuses, and TypeError for what is no clause."""
     for clause in clauses:
         if isinstance(clause, Map):
@@ -293,7 +289,7 @@ def _check_clauses(clauses: Iterable[object], construct: Construct) -> None:
             raise _no_clause(clause, construct)
 
 
-def _no_clause(given: object, construct: Construct) -> Exception:
+def _no_clause(given: object, construct: ConstructName) -> Exception:
     """Make the error for something that stands where a clause belongs."""
     if isinstance(given, Depend):
         return ValueError(f"{construct}: no depend clause is allowed here")

@@ -49,7 +49,7 @@ class OpenMP(OffloadProgram[HostThread]):
             table_policy=options.table_policy,
         )
         self.declarations = Declarations(
-            self.globals, machine.spec.text("runtime.strided_update"), self.devices[0].plugin.default_teams
+            self.globals, machine.spec.text("runtime.strided_update"), self.devices[0].plugin.grid
         )
         self.helpers = HiddenHelpers(
             machine.sim, machine.spec.count("runtime.hidden_helper_threads"), machine.host_time

@@ -4,7 +4,7 @@ Open `recording.py` first: it has the tables. `convert` makes a recording of the
 `RecordingFile` opens one. The format is described in `README.md`.
 """
 
-from offloadrt.recording.format.container import RecordingFile
+from offloadrt.recording.format.container import RecordingFile, is_recording
 from offloadrt.recording.format.convert import convert
 from offloadrt.recording.format.errors import (
     NotARecording,
@@ -22,4 +22,5 @@ __all__ = [
     "RecordingFile",
     "RecordingTooNew",
     "convert",
+    "is_recording",
 ]

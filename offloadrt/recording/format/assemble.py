@@ -10,7 +10,7 @@ from offloadrt.recording.format.calls import RuntimeCalls
 from offloadrt.recording.format.errors import RecordingDamaged
 from offloadrt.recording.format.events import RecordedEvent
 from offloadrt.recording.format.memory import MemoryEvents
-from offloadrt.recording.format.recording import NONE, ArrayEnd, EndKind, Step, TaskKind
+from offloadrt.recording.format.recording import NONE, ORDERED, ArrayEnd, EndKind, Step, TaskKind
 from offloadrt.recording.format.slots import DEFERRED, REALLOC, RawProcess, Row, Slot, a_of, b_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
@@ -19,7 +19,7 @@ _BARRIERS: Final = (1, 2, 3, 8)
 _REGION_END, _TASKWAIT, _TASKGROUP = 9, 5, 6
 _BEGIN, _END = 1, 2
 _ACQUIRED, _RELEASED = 2, 3
-_ATOMIC, _ORDERED = 6, 7
+_ATOMIC = 6
 _TARGET_TASK, _TASKWAIT_TASK, _UNDEFERRED = 0x8, 0x10, 0x08000000
 _INITIAL_TASK = 1
 
@@ -53,7 +53,7 @@ class _Thread:
 
 @attrs.define(eq=False)
 class Assembler:
-    """Takes the events of one process in order; ``columns`` returns what became of them."""
+    """Makes tasks with their records of the events of one process, taken in order; `finish` completes them."""
 
     process: RawProcess
     memory: MemoryEvents = attrs.field(factory=MemoryEvents)
@@ -109,9 +109,15 @@ class Assembler:
 
     def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
         """Add a record to the task that a thread runs, with the time and the touches since the last one."""
-        task = thread_task(self, thread)
+        task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)
+
+    def task_of(self, thread: _Thread) -> TaskRow:
+        """Return the task that a thread runs; a thread that OpenMP did not make has an initial task of its own."""
+        if thread.task is None:
+            thread.task = self.make_task(TaskKind.INITIAL, thread.number)
+        return thread.task
 
     def make_task(self, kind: TaskKind, thread: int, identifier: int = 0) -> TaskRow:
         """Add a task; it may run in another thread than the one that makes it."""
@@ -126,7 +132,7 @@ class Assembler:
             return
         thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
-        self.calls.begin(event, thread_task(self, thread), place)
+        self.calls.begin(event, self.task_of(thread), place)
         thread.deferring = event.row[2] if a_of(event.row) in DEFERRED else 0
 
     # the host's memory
@@ -137,7 +143,7 @@ class Assembler:
                 task.put(place, "detail", NONE if address == row[2] else end)
         thread.moving.clear()
         block = self.memory.arrays.allocate(row[2], row[3], "malloc")
-        task = thread_task(self, thread)
+        task = self.task_of(thread)
         self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
 
     def _freed(self, thread: _Thread, row: Row) -> None:
@@ -147,7 +153,7 @@ class Assembler:
         where = ArrayEnd(self.process.strings.get(row[5], ""), EndKind(how))
         thread.moving.clear()
         for block in self.memory.freed(row[2], row[3]):
-            task, end = thread_task(self, thread), self.memory.end_of(block, where)
+            task, end = self.task_of(thread), self.memory.end_of(block, where)
             place = self.add(thread, Step.FREE, 0, NONE if how == EndKind.REALLOC else end)
             self.memory.allocated.append((task, place, block))
             thread.moving.append((task, place, row[2], end))
@@ -195,10 +201,10 @@ class Assembler:
                 self.add(thread, Step.TASKWAIT, 0)
             elif kind == _TASKGROUP:
                 self.add(thread, Step.GROUP_BEGIN, 0)
-            thread_task(self, thread).waiting = kind != _TASKGROUP
+            self.task_of(thread).waiting = kind != _TASKGROUP
             return
         thread.since = cpu
-        thread_task(self, thread).waiting = False
+        self.task_of(thread).waiting = False
         if kind == _TASKGROUP:
             self.add(thread, Step.GROUP_END, 0)
 
@@ -214,7 +220,7 @@ class Assembler:
             self._schedule(thread, row)
 
     def _create(self, thread: _Thread, identifier: int, flags: int) -> None:
-        maker = thread_task(self, thread)
+        maker = self.task_of(thread)
         if flags & _TASKWAIT_TASK:
             self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
             return
@@ -249,17 +255,18 @@ class Assembler:
         if kind == _ATOMIC:
             return
         if phase == _ACQUIRED:
-            lock = self.locks.setdefault((row[2], _ORDERED if kind == _ORDERED else 0), len(self.locks))
-            turn = NONE
-            if kind == _ORDERED:
+            lock, turn = self._lock(row[2], kind), NONE
+            if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
             thread.since = row[4]
             return
         thread.worked(row[4])
         if phase == _RELEASED:
-            lock = self.locks.setdefault((row[2], _ORDERED if kind == _ORDERED else 0), len(self.locks))
-            self.add(thread, Step.RELEASE, lock)
+            self.add(thread, Step.RELEASE, self._lock(row[2], kind))
+
+    def _lock(self, identifier: int, kind: int) -> int:
+        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
 
     # the end
 
@@ -272,10 +279,3 @@ class Assembler:
         for identifier, (task, place) in self._made.items():
             if identifier in self._depends:
                 task.put(place, "detail", self.dependences.add(self._depends[identifier]))
-
-
-def thread_task(assembler: Assembler, thread: _Thread) -> TaskRow:
-    """Return the task that a thread runs; a thread that OpenMP did not make has an initial task of its own."""
-    if thread.task is None:
-        thread.task = assembler.make_task(TaskKind.INITIAL, thread.number)
-    return thread.task

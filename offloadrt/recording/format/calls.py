@@ -92,8 +92,15 @@ class RuntimeCalls:
 
     def _where(self, row: Row) -> str:
         """Name the place of a call in the source."""
-        _, file, _, line, *_ = (self._process.strings.get(row[5], "") + ";;;;;").split(";")
+        file, _, line, _ = self._location(row[5])
         return f"{file}:{line}" if line not in ("", "0") else CALLS.get(a_of(row), f"call {a_of(row)}")
+
+    def _location(self, address: int) -> list[str]:
+        """Split the string that the compiler makes for a place in the source: ``;FILE;FUNCTION;LINE;COLUMN;;``.
+
+        That of an item begins with its text and its file. All are empty where the program has no such string.
+        """
+        return (self._process.strings.get(address, "") + ";;;;;").split(";")[1:5]
 
     def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
         """Note a call, with the arrays that its items are in now."""
@@ -157,8 +164,7 @@ class RuntimeCalls:
         return found
 
     def _read_form(self, item: Row) -> ItemForm:
-        text = self._process.strings.get(item[5], "")
-        _, name, file, line, *_ = (text + ";;;;;").split(";")
+        name, file, line, _ = self._location(item[5])
         if name.lower().endswith(_FORTRAN):  # flang puts the file first
             name, file = file if file != "unknown" else "", name
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
@@ -285,8 +291,7 @@ class RuntimeCalls:
         return number
 
     def _read_site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> Site:
-        text = self._process.strings.get(call.row[5], "")
-        _, file, function, line, column, *_ = (text + ";;;;;").split(";")
+        file, function, line, column = self._location(call.row[5])
         kernel = call.kernel
         return Site(
             call=CALLS.get(call.function, f"call {call.function}"),

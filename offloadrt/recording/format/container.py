@@ -18,6 +18,7 @@ import attrs
 import msgspec
 import numpy as np
 
+from offloadrt.recording.format.consistency import check
 from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
 from offloadrt.recording.format.recording import COLUMNS, LATER, Column, Dictionaries, Recording, with_later_columns
 from offloadrt.recording.format.tables import narrowed
@@ -105,7 +106,7 @@ class RecordingFile:
                     )  # pickles are never read: no advice to do so
                     raise RecordingDamaged(f"{self.path}: {part} is damaged{reason}") from None
         recording = Recording(f"{self.path}:{run.folder}", found, with_later_columns(columns))
-        recording.check()
+        check(recording)
         return recording
 
     def _needed(self, members: _Members, name: str) -> bytes:
@@ -163,7 +164,8 @@ class _opened:
         except (NotImplementedError, OSError, ValueError) as error:  # zipfile's own errors for a damaged directory
             raise RecordingDamaged(f"{self.path}: is damaged: {error}") from None
         except zipfile.BadZipFile:
-            what = "is cut off" if _begins_as_zip(self.path) else "is neither a zip nor a folder"
+            what = "is cut off: record or copy it again" if _begins_as_zip(self.path) else "is no recording"
+            what = what if self.path.stat().st_size else "is empty"
             kind = RecordingDamaged if _begins_as_zip(self.path) else NotARecording
             raise kind(f"{self.path}: {what}") from None
         return self._archive

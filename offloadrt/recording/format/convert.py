@@ -17,9 +17,9 @@ from offloadrt.recording.format.container import RunSummary, write
 from offloadrt.recording.format.errors import NotARecording, RecordingTooNew
 from offloadrt.recording.format.events import events_of
 from offloadrt.recording.format.recording import NONE, Column, Dictionaries, Meta, Step
-from offloadrt.recording.format.roots import TaskTree
 from offloadrt.recording.format.slots import RAW_VERSION, RawProcess, processes_of
 from offloadrt.recording.format.tables import FIELDS, ListTable, row_columns, task_columns
+from offloadrt.recording.format.task_tree import TaskTree
 
 
 def convert(raw: Path, out: Path) -> list[RunSummary]:
@@ -31,7 +31,7 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
     made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []
     for run in record["runs"]:
         for process in processes_of(raw / run["folder"]):
-            dictionaries, columns = recorded(process, record, run)
+            dictionaries, columns = tables_of(process, record, run)
             count = int(np.count_nonzero(columns["record.step"] == Step.DIRECTIVE))
             if count:
                 meta = dictionaries.meta
@@ -67,7 +67,7 @@ def _record(raw: Path) -> dict[str, Any]:
     return record
 
 
-def recorded(
+def tables_of(
     process: RawProcess, record: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[Dictionaries, dict[str, Column]]:
     """Make the tables of one process. Raises RecordingDamaged."""
@@ -136,11 +136,11 @@ def _place_allocations(assembler: Assembler, columns: dict[str, Column], numbers
 
 def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int) -> Meta:
     process, memory, calls = assembler.process, assembler.memory, assembler.calls
-    line, end = process.line("process"), process.line("end")
+    begin, end = process.line("process"), process.line("end")
     return Meta(
-        program=[str(word) for word in line.get("argv") or record.get("command", [])],
+        program=[str(word) for word in begin.get("argv") or record.get("command", [])],
         pid=process.pid,
-        rank=line.get("rank"),
+        rank=begin.get("rank"),
         threads=threads,
         asked_threads=run.get("threads"),
         ended=str(end.get("how", "cut")),
@@ -152,9 +152,7 @@ def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any
         oracle=calls.has_operations,
         host_touches=bool(run.get("host_touches", memory.has_host_touches)),
         separate_copies=list(memory.copies.findings),
-        globals={
-            str(one["name"]): int(one["size"]) for one in process.lines if one["k"] == "entry" and one.get("size")
-        },
+        globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
         requires=int(process.line("requires").get("flags", 0)),
-        devices=sum(one["k"] == "device" for one in process.lines),
+        devices=sum(line["k"] == "device" for line in process.lines),
     )

@@ -14,8 +14,8 @@ from offloadrt.recording.format.errors import RecordingDamaged
 from offloadrt.recording.format.slots import RawProcess, Row, Slot, b_of, kind_of
 
 _CHUNK: Final = 1 << 15
-_ENDS: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
-"""The word that says when something happened, where it is not the first."""
+_TIMES: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
+"""The word that says when something happened, where it is not the first: operations are told of when they end."""
 
 
 @attrs.frozen(eq=False)
@@ -35,19 +35,24 @@ def events_of(process: RawProcess) -> Iterator[RecordedEvent]:
 
 
 def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, int, int, RecordedEvent]]:
-    """Yield (time, thread, place, event); times never go back."""
-    now = 0
+    """Yield (time, thread, place, event); times never go back.
+
+    A program may be killed while it writes a call or a launch: one whose parts are not all there is left out.
+    """
+    now = place = 0
     slots = _rows(rows)
-    for place, row in enumerate(slots):
+    for row in slots:
         kind = kind_of(row)
         if kind not in _KINDS:
             raise RecordingDamaged(f"thread {thread}: slot {place} is of unknown kind {kind}")
-        parts: tuple[Row, ...] = ()
-        if kind in (Slot.CALL, Slot.LAUNCH):
-            parts = tuple(itertools.islice(slots, b_of(row)))
+        count = b_of(row) if kind in (Slot.CALL, Slot.LAUNCH) else 0
+        parts = tuple(itertools.islice(slots, count))
+        if len(parts) < count:
+            return
         if kind != Slot.OUT:
-            now = max(now, row[_ENDS.get(Slot(kind), 1)])
+            now = max(now, row[_TIMES.get(Slot(kind), 1)])
         yield now, thread, place, RecordedEvent(kind, thread, row, parts)
+        place += 1 + count
 
 
 _KINDS: Final = frozenset(int(kind) for kind in Slot)

@@ -17,10 +17,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from offloadrt.recording.format.errors import RecordingDamaged
-
 NONE: Final = -1
 """In a column: no list, no launch, no array."""
+
+ORDERED: Final = 7
+"""The kind of a lock that is an ordered region, by OMPT's numbers of mutual exclusion."""
 
 
 class Step(enum.IntEnum):
@@ -320,58 +321,3 @@ class Recording:
             return range(0)
         first = self.columns[f"{table}.first"]
         return range(int(first[number]), int(first[number + 1]))
-
-    def check(self) -> None:
-        """Raise RecordingDamaged when a column is missing, or refers to what does not exist."""
-        for name in COLUMNS:
-            if name not in self.columns:
-                raise RecordingDamaged(f"{self.name}: column {name} is missing")
-        for table, names in _tables().items():
-            lengths = {name: len(self.columns[name]) for name in names}
-            if len(set(lengths.values())) > 1:
-                raise RecordingDamaged(f"{self.name}: columns of {table} differ in length: {lengths}")
-        columns, found = self.columns, self.dictionaries
-        steps, subjects = columns["record.step"], columns["record.subject"]
-        for step, count, what in (
-            (Step.DIRECTIVE, len(found.sites), "site"),
-            (Step.TASK, len(columns["task.kind"]), "task"),
-            (Step.ALLOCATE, len(found.arrays), "array"),
-            (Step.FREE, len(found.arrays), "array"),
-        ):
-            named = subjects[steps == step]
-            if len(named) and int(named.max()) >= count:
-                raise RecordingDamaged(f"{self.name}: a record names {what} {int(named.max())} of {count}")
-        ends = columns["record.detail"][steps == Step.FREE]
-        if len(ends) and int(ends.max()) >= len(found.ends):
-            raise RecordingDamaged(f"{self.name}: a record names end {int(ends.max())} of {len(found.ends)}")
-        for name, count in (
-            ("record.launch", len(columns["launch.trip"])),
-            ("record.operations", len(columns["operations.first"]) - 1),
-            ("record.touches", len(columns["touches.first"]) - 1),
-            ("launch.trace", len(columns["trace.first"]) - 1),
-            ("item.array", len(found.arrays)),
-            ("use.array", len(found.arrays)),
-        ):
-            if len(columns[name]) and int(columns[name].max()) >= count:
-                raise RecordingDamaged(f"{self.name}: {name} names {int(columns[name].max())} of {count}")
-        for list_, entries in (
-            ("items.first", "item.base"), ("operations.first", "operation.kind"), ("touches.first", "touch.array"),
-            ("dependences.first", "dependence.kind"), ("trace.first", "use.item"), ("use.first_run", "run.kind"),
-            ("use.first_range", "range.kind"),
-        ):  # fmt: skip
-            if not len(columns[list_]) or int(columns[list_][-1]) != len(columns[entries]):
-                raise RecordingDamaged(f"{self.name}: {list_} does not end where {entries} ends")
-
-
-_LISTS: Final = ("items", "operations", "touches", "dependences")
-_ENDS: Final = {"trace.first": "trace", "use.first_run": "use", "use.first_range": "use"}
-
-
-def _tables() -> dict[str, list[str]]:
-    """Group the columns that must have one length; columns of list ends have one entry more and are left out."""
-    tables: dict[str, list[str]] = {}
-    for name in COLUMNS:
-        table = name.partition(".")[0]
-        if table not in _LISTS and name not in _ENDS:
-            tables.setdefault(table, []).append(name)
-    return tables

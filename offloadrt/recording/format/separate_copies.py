@@ -16,10 +16,10 @@ from typing import Final
 import attrs
 
 from offloadrt.recording.format.blocks import HostBlock
+from offloadrt.recording.format.slots import LOADS, STORES
 
 STRETCH: Final = 64 << 10
-_LOADS, _STORES = 1, 2
-_TOLD: Final = 20
+_MOST_FINDINGS: Final = 20
 """Findings that are kept; more say nothing new."""
 
 
@@ -61,24 +61,21 @@ class SeparateCopies:
     def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
         """Note that the host loads (1) or stores (2)."""
         for stretch in self._stretches(block, address, nbytes):
-            if stretch in self._device_newer:
-                if kind == _LOADS:
-                    kernel = self._device_newer.pop(stretch)
-                    self._find(f"the host reads {block.name!r}, which {kernel} has written on the device only")
-                else:
-                    self._device_newer.pop(stretch)
-            if kind == _STORES and stretch in self._mapped:
+            kernel = self._device_newer.pop(stretch, None)
+            if kernel is not None and kind & LOADS:
+                self._find(f"the host reads {block.name!r}, which {kernel} has written on the device only")
+            if kind & STORES and stretch in self._mapped:
                 self._host_newer.add(stretch)
 
     def kernel(self, block: HostBlock, address: int, nbytes: int, kind: int, where: str) -> None:
         """Note that a kernel loads (1) or stores (2)."""
         for stretch in self._stretches(block, address, nbytes):
-            if kind == _LOADS and stretch in self._host_newer:
+            if kind == LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)
                 self._find(f"the kernel at {where} uses {block.name!r}, which the host has written since it was mapped")
-            if kind == _STORES:
+            if kind == STORES:
                 self._device_newer[stretch] = f"the kernel at {where}"
 
     def _find(self, text: str) -> None:
-        if len(self.findings) < _TOLD:
+        if len(self.findings) < _MOST_FINDINGS:
             self.findings[text] = None

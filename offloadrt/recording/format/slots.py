@@ -94,11 +94,13 @@ REALLOC: Final = 3
 LOADS: Final = 1
 STORES: Final = 2
 SYNC: Final = 8
-"""Ways of an access: a bit each; the last one of atomic and volatile ones."""
+"""The bits of the kind of an access. SYNC: the access is atomic or volatile."""
 EXACT: Final = 4
+"""Of a touch by the host: each of its bytes was touched."""
 MAYBE_STORED: Final = 8
+"""Of a touch by the host: code that is not instrumented was given the address, and may have stored there."""
 ATOMICALLY: Final = 16
-"""Of a touch: each byte is; code that nobody watches was given the address; by atomic or volatile accesses."""
+"""Of a touch by the host: all accesses were atomic or volatile."""
 
 COUNTERS: Final = (
     "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",
@@ -111,14 +113,17 @@ Row = tuple[int, int, int, int, int, int, int, int]
 
 
 def kind_of(row: Row) -> int:
+    """Return the kind of a slot, a `Slot`."""
     return row[0] & 0xFF
 
 
 def a_of(row: Row) -> int:
+    """Return the first number beside the kind of a slot."""
     return row[0] >> 16 & 0xFFFF
 
 
 def b_of(row: Row) -> int:
+    """Return the second number beside the kind of a slot; of a call and a launch, how many slots belong to it."""
     return row[0] >> 32
 
 

@@ -21,7 +21,6 @@ from offloadrt.kernels.costs.sectors import Moved, Moves
 from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.costs.waits import Waits
 from offloadrt.kernels.ranges.reach import ElementRuns, Reach
-from offloadrt.models.host.launch import teams_left_open
 from offloadrt.recording.format.launches import PAGE
 from offloadrt.recording.format.recording import NONE, Recording, Site
 from offloadrt.recording.format.slots import COUNTERS, LOADS, STORES
@@ -29,6 +28,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import TARGET_PARAM
+from offloadrt.runtime.plugins.grid import GridDefaults
 
 SECTOR: Final = 32
 _KINDS: Final = {LOADS: "read", STORES: "write"}
@@ -71,8 +71,8 @@ class RecordedKernels:
     recording: Recording
     most_threads: int
     """Of a team on this machine: like the runtime, it takes no more than these, whatever the program asks for."""
-    default_teams: int
-    """How many teams a region that leaves them open has at most."""
+    grid: GridDefaults
+    """What a region gets that leaves its teams or its threads open."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
 
     def launch(
@@ -80,17 +80,10 @@ class RecordedKernels:
     ) -> RecordedLaunch:
         """Make the launch of a directive; `arrays`: those of the recording, as they are now."""
         columns, name = self.recording.columns, self.recording.dictionaries.kernels[site.kernel]
-        trip = int(columns["launch.trip"][number])
-        played = int(columns["launch.teams"][number]), int(columns["launch.threads"][number])
-        limit = min(site.threads, self.most_threads)
-        threads = limit if limit > 0 else self._threads(name, site, number)
-        iterations = trip or max(1, played[0] * played[1])
-        per_team = 1 if self._is_team_loop(site, number) else threads
-        open_teams = teams_left_open(iterations, per_team, self.default_teams)
-        teams = site.teams if site.teams > 0 else 1 if site.teams < 0 else open_teams
-        if not played[0]:
-            kernel = self.declared.get(name, Kernel(name))
-            return RecordedLaunch(kernel.launch(teams, limit if limit > 0 else None, iterations), ())
+        declared = self.declared.get(name, Kernel(name))
+        iterations, teams, threads = self._sizes(site, number, declared.threads_per_team)
+        if not int(columns["launch.teams"][number]):
+            return RecordedLaunch(declared.launch(teams, threads, iterations), ())
         uses = [] if (trace := int(columns["launch.trace"][number])) == NONE else self._uses(trace, items, arrays)
         if not columns["launch.traced"][number]:  # which bytes another launch touched says nothing of this one
             uses = [attrs.evolve(used, touched={}) for used in uses]
@@ -123,15 +116,28 @@ class RecordedKernels:
         reached = [pointer for used in uses if used.item not in arguments for pointer in _pointers(used)]
         return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached))
 
-    def _threads(self, name: str, site: Site, number: int) -> int:
-        """Return the threads of a team that was left open: one where the kernel never forks, else the default."""
+    def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
+        """Return iterations, teams and threads of a launch.
+
+        declared: threads of a team, where a file of kernels that were not recorded says how many
+        """
         columns = self.recording.columns
-        gpu_threads, teams = int(columns["launch.gpu_threads"][number]), int(columns["launch.teams"][number])
-        if self._is_team_loop(site, number):
-            forks = gpu_threads > teams
+        trip, played = int(columns["launch.trip"][number]), int(columns["launch.teams"][number])
+        iterations = trip or max(1, played * int(columns["launch.threads"][number]))
+        limit, team_loop = min(site.threads, self.most_threads), self._is_team_loop(site, number)
+        if limit > 0:
+            given: int | None = limit
+        elif not played:
+            given = declared
         else:
-            forks = gpu_threads > 1 or int(columns["launch.trip"][number]) > 0
-        return Kernel(name).threads_per_team if forks or not teams else 1
+            forked = int(columns["launch.gpu_threads"][number]) > (played if team_loop else 1)
+            given = None if forked or (trip and not team_loop) else 1
+        threads = given or self.grid.threads
+        if site.teams:
+            return iterations, max(site.teams, 1), threads
+        if team_loop:
+            return iterations, self.grid.over_teams(iterations), threads
+        return iterations, *self.grid.over_threads(iterations, given if trip else threads)
 
     def _is_team_loop(self, site: Site, number: int) -> bool:
         """Tell whether each iteration has a team of its own: a `distribute` that is not combined with `parallel`."""

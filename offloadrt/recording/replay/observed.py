@@ -13,7 +13,7 @@ from typing import Final
 
 from offloadrt.recording.format.recording import NONE, ArrayEnd, EndKind, Findings, Party, Recording, StrayKind
 from offloadrt.recording.format.separate_copies import STRETCH
-from offloadrt.recording.format.slots import ATOMICALLY, EXACT, MAYBE_STORED
+from offloadrt.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.program_events import (
     Awaited,
@@ -30,7 +30,6 @@ from offloadrt.runtime.program_events import (
     SourceNamed,
 )
 
-_LOADS, _STORES = 1, 2
 _STRAYS: Final = {
     StrayKind.AFTER: "behind the end of what is mapped",
     StrayKind.BEFORE: "before the beginning of what is mapped",
@@ -116,7 +115,7 @@ class ObservedReplay:
             return
         if self.in_run_order:
             self._observer.handle(Awaited(self))
-        for writes in [bool(one - 1) for one in (_LOADS, _STORES) if kind & one]:
+        for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
             self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
         self.leaves()
 

@@ -62,8 +62,7 @@ class ReplayedProgram:
         self.arrays = [None] * len(self.recording.dictionaries.arrays)
         self._lowered = LoweredProgram(self.openmp)
         most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
-        default_teams = self.openmp.declarations.default_teams
-        self._kernels = RecordedKernels(self.recording, most_threads, default_teams, self.declared)
+        self._kernels = RecordedKernels(self.recording, most_threads, self.openmp.declarations.grid, self.declared)
         self._routines = Routines(self.recording, self._lowered)
         self._total = self.recording.directives
         if self.openmp.observer is not None:

@@ -15,14 +15,13 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from offloadrt.recording.format.recording import NONE, OmptOperation, Recording, Step
-from offloadrt.recording.format.roots import TaskTree
+from offloadrt.recording.format.recording import NONE, ORDERED, OmptOperation, Recording, Step
+from offloadrt.recording.format.task_tree import TaskTree
 
 _LEAST: Final = 8
 """Instances of a repeat."""
 _PERIODS: Final = 24
 """Periods that are tried for a stretch."""
-_ORDERED: Final = 7
 _BEGINS: Final = (Step.ALLOCATE, Step.GROUP_BEGIN, Step.ACQUIRE)
 _ENDS: Final = (Step.FREE, Step.GROUP_END, Step.RELEASE)
 
@@ -90,16 +89,11 @@ class RepeatFinder:
 
     # ------------------------------------------------------------------ alike records
 
-    def _rows(self, task: int) -> slice:
-        columns = self.recording.columns
-        first = int(columns["task.first"][task])
-        return slice(first, first + int(columns["task.count"][task]))
-
     def _shape(self, task: int) -> tuple[int, float]:
         """Return a number for what a task does, tasks that it forks and makes included, and its host work."""
         known = self._known.get(task)
         if known is None:
-            rows = self._rows(task)
+            rows = self.tree.rows(task)
             steps = self.recording.columns["record.step"][rows]
             for place in np.flatnonzero((steps == Step.FORK) | (steps == Step.TASK)).tolist():
                 self._include(rows.start + place)
@@ -122,7 +116,7 @@ class RepeatFinder:
     # ------------------------------------------------------------------ repeats
 
     def _found(self, task: int) -> Iterator[Repeat]:
-        rows = self._rows(task)
+        rows = self.tree.rows(task)
         stretches = [(rows.start, rows.stop)]
         found: list[Repeat] = []
         while stretches:
@@ -159,7 +153,7 @@ class RepeatFinder:
             levels.append(level)
             if step == Step.DIRECTIVE:
                 level += self._stays(list_)
-            elif step == Step.ACQUIRE and int(kinds[subject]) == _ORDERED:
+            elif step == Step.ACQUIRE and int(kinds[subject]) == ORDERED:
                 return None
             else:
                 level += (step in _BEGINS) - (step in _ENDS)
@@ -183,7 +177,7 @@ class RepeatFinder:
     def _that_meet(self, team: int, found: dict[int, list[Repeat]]) -> dict[int, list[Repeat]]:
         """Keep repeats with barriers only where all threads of the team have them between the same barriers."""
         met = {
-            task: [(self._barriers(self._rows(task).start, repeat.first), self._barriers(repeat.first, repeat.end))
+            task: [(self._barriers(self.tree.rows(task).start, repeat.first), self._barriers(repeat.first, repeat.end))
                    for repeat in repeats]
             for task, repeats in found.items()
         }  # fmt: skip

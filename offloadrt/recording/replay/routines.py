@@ -6,6 +6,7 @@ address that it was given there, and an address that omp_get_mapped_ptr gave by 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -54,6 +55,12 @@ class Routines:
             _Mapped(address, host) if number != NONE else address
             for address, host, number in zip(base, begin, array, strict=True)
         ]
+        try:
+            inspect.signature(routine).bind(t, *words)
+        except TypeError:
+            raise ReplayRefused(
+                f"{self._recording.name}: {site.where}: {site.call} cannot have {len(words) - 1} arguments"
+            ) from None
         try:
             await routine(t, *words)
         except LookupError as error:

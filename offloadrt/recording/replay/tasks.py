@@ -15,16 +15,13 @@ import attrs
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import Task, TaskRegion
-from offloadrt.recording.format.recording import NONE, Recording, Step, TaskKind
-from offloadrt.recording.format.roots import TaskTree
+from offloadrt.recording.format.recording import NONE, ORDERED, Recording, Step, TaskKind
+from offloadrt.recording.format.task_tree import TaskTree
 from offloadrt.recording.replay.repeats import RepeatFinder
 from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
 from offloadrt.runtime.program_events import Awaited, Signalled
 from offloadrt.sim import Lock
 
-_ORDERED = 7
-_EXCLUSIONS = {5: "critical", 6: "atomic", _ORDERED: "ordered"}
-"""Names of OMPT's kinds of mutual exclusion; all others are locks of a program."""
 _READS = (1,)
 """OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
 _CHUNK = 1 << 12
@@ -73,8 +70,8 @@ class TaskWalk:
         self._host_time = program.openmp.machine.host_time
         kinds = self._columns["lock.kind"].tolist()
         self._locks = {number: Lock(self._sim, f"lock {number} of the program") for number in range(len(kinds))}
-        self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == _ORDERED}
-        self._exclusions = [_EXCLUSIONS.get(kind, "lock") for kind in kinds]
+        self._turns = {number: OrderedTurns(self._sim) for number, kind in enumerate(kinds) if kind == ORDERED}
+        self._exclusions = ["ordered" if kind == ORDERED else "lock" for kind in kinds]
         self._tree = TaskTree(self._columns)
         self._repeats: RepeatFinder | None = None
         if phases is not None and phases.wanted:
@@ -105,8 +102,8 @@ class TaskWalk:
 
     def _stretches(self, task: int) -> Iterator[tuple[int, int]]:
         """Yield first record and end of what is walked: all of a task, or less of its repeated phases."""
-        first = int(self._columns["task.first"][task])
-        end = first + int(self._columns["task.count"][task])
+        rows = self._tree.rows(task)
+        first, end = rows.start, rows.stop
         if self._repeats is not None:
             for repeat in self._repeats.of_task(task):
                 yield first, repeat.first

@@ -29,7 +29,7 @@ class ReplayTeam:
     _ready: deque[Task] = attrs.field(factory=deque)
     _on_helpers: set[Task] = attrs.field(factory=set)
     _made: list[Task] = attrs.field(factory=list)
-    """Told to an observer: the tasks that were made since the last barrier."""
+    """The tasks that were made since the last barrier; filled only for an observer."""
     _unfinished: int = 0
     _arrived: int = 0
     _ended: int = 0
@@ -44,11 +44,11 @@ class ReplayTeam:
             observer.handle(Signalled((self, passed)))
         tasks = self._made
         self._arrived += 1
-        self._open()
+        self._open_barrier()
         await self.work_until(lambda: self._barriers > passed)
         if observer is not None:
-            for what in ((self, passed), *[task.done for task in tasks]):
-                observer.handle(Awaited(what))
+            for signal in ((self, passed), *[task.done for task in tasks]):
+                observer.handle(Awaited(signal))
             if tasks is self._made:
                 self._made = []
 
@@ -56,8 +56,8 @@ class ReplayTeam:
         """End a thread's part: the barrier at the end of the region; `awaits` is False where the program has none."""
         observer = self.helpers.observer
         self._ended += 1
-        self._open()
-        self._tell()
+        self._open_barrier()
+        self._wake()
         await self.work_until(lambda: self._ended == self.size and not self._unfinished)
         if observer is not None and awaits:
             for task in self._made:
@@ -95,19 +95,19 @@ class ReplayTeam:
             self._finished(task)
 
         task = Task(name, run, Signal(self.sim, name))
-        before = region.predecessors(tuple(depends))
+        predecessors = region.predecessors(tuple(depends))
         if observer is not None:
-            task.after = tuple([one.done for one in region.ordered_before(tuple(depends))])
+            task.after = tuple([earlier.done for earlier in region.ordered_before(tuple(depends))])
             observer.handle(TaskMade(task, name))
             self._made.append(task)
         region.enter(task, tuple(depends))
         self._unfinished += 1
-        task.waiting_for = len(before)
+        task.waiting_for = len(predecessors)
         if on_helpers:
             self._on_helpers.add(task)
-        for predecessor in before:
+        for predecessor in predecessors:
             predecessor.successors.append(task)
-        if not before:
+        if not predecessors:
             self._start(task)
         return task
 
@@ -117,7 +117,7 @@ class ReplayTeam:
             self.helpers.submit(TaskRegion(), task.name, task.run, (), observed=False)
         else:
             self._ready.append(task)
-            self._tell()
+            self._wake()
 
     def _finished(self, task: Task) -> None:
         task.done.set()
@@ -126,17 +126,18 @@ class ReplayTeam:
             if not successor.waiting_for:
                 self._start(successor)
         self._unfinished -= 1
-        self._open()
-        self._tell()
+        self._open_barrier()
+        self._wake()
 
-    def _open(self) -> None:
+    def _open_barrier(self) -> None:
         """Let the threads pass when all are there and no task is left."""
         if self._arrived and self._arrived + self._ended == self.size and not self._unfinished:
             self._arrived = 0
             self._barriers += 1
-            self._tell()
+            self._wake()
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
+        """Let the threads that wait in `work_until` look again: a task is ready, or something has ended."""
         if self._changed is not None:
             changed, self._changed = self._changed, None
             changed.set()
@@ -151,11 +152,13 @@ class OrderedTurns:
     _waiting: dict[int, Signal] = attrs.field(factory=dict)
 
     async def take(self, turn: int) -> None:
+        """Wait until it is this turn."""
         if turn > self.next:
             signal = self._waiting[turn] = Signal(self.sim, "ordered region")
             await signal.wait()
 
     def give_up(self) -> None:
+        """End the present turn, and let the next one begin."""
         self.next += 1
         if (signal := self._waiting.pop(self.next, None)) is not None:
             signal.set()

@@ -17,9 +17,12 @@ from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
 from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes, PluginBlock
+from offloadrt.runtime.plugins.grid import GridDefaults
 from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import LockStatistics, Signal
 
+_THREADS: Final = 256
+"""Threads of a team that are left open (``GV_Default_WG_Size`` of ``AMDGPUGridValues``)."""
 _IMAGE_COPY: Final = 64
 """Bytes of a copy when the program is loaded: a variable of the device's runtime library."""
 _ARGUMENT: Final = 8
@@ -47,7 +50,8 @@ class AmdgpuPlugin:
         node = f"GPU node-{number + 1}"
         self.illegal_access = f"Memory access fault by {node}. Reason: Page not present or supervisor privilege"
         self.limit = spec.count("copy.async_limit")
-        self.default_teams = spec.count("teams.per_cu") * machine.devices[number].compute.spec.sms
+        most_teams = spec.count("teams.per_cu") * machine.devices[number].compute.spec.sms
+        self.grid = GridDefaults.of(spec, most_teams, _THREADS)
         self.image_pending = True
         self._sim = machine.sim
         self._memory = machine.devices[number].memory

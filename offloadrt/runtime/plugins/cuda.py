@@ -7,7 +7,7 @@ that others may have to wait for, one stream serves one directive.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -18,9 +18,13 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.plugins.grid import GridDefaults
 from offloadrt.runtime.plugins.plugin import QueueLike
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
+
+_THREADS: Final = 128
+"""Threads of a team that are left open (``GV_Default_WG_Size`` of ``NVPTXGridValues``)."""
 
 
 @attrs.define(eq=False)
@@ -66,13 +70,12 @@ class CudaPlugin:
     global_indirection = 0.0
     illegal_access = "CUDA error: an illegal memory access was encountered"
     shared_streams = True
-    default_teams = (1 << 31) - 1
-    """As many as a grid may have blocks."""
 
     def __init__(
         self, machine: Machine, driver: Driver, number: int, migrates: bool = False, system: bool = False
     ) -> None:
         self.driver = driver
+        self.grid = GridDefaults.of(machine.spec, machine.spec.count("teams.default"), _THREADS)
         self._start = machine.spec.text("runtime.start")
         self.image_pending = self._start != "warm"
         self._found: set[str] | None = set() if self.image_pending else None

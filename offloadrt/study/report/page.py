@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from offloadrt.study.errors import writing
 from offloadrt.study.report import charts
 from offloadrt.study.report.threads import Frame, flame_of, own_times, threads_of
 from offloadrt.study.report.timeline import CRITICAL_PATH, TimelineTrack, overview, timeline_of
@@ -45,8 +46,10 @@ class ReportedRun:
 
 
 def write_report(path: Path, runs: Sequence[ReportedRun]) -> None:
-    """Write the page about a run, or about two that are compared. Raises OSError."""
-    path.write_text(report(runs), encoding="utf-8")
+    """Write the page about a run, or about two that are compared. Raises UserError when it cannot be written."""
+    text = report(runs)
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
 
 
 def report(runs: Sequence[ReportedRun]) -> str:

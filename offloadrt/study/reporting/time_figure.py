@@ -17,16 +17,20 @@ _NARROW = 0.06
 """The share of a part whose name does not fit into it."""
 
 
-def draw_time(result: Result, path: Path) -> None:
-    """Draw where the time of the host threads went, in percent of their lives, to a PNG, SVG or PDF file.
-
-    Raises UserError for another type of file, without matplotlib, or when no host thread lived in the measured time.
-    """
+def check_type(path: Path) -> None:
+    """Check that a figure can be drawn to that file. Raises UserError for another type, and without matplotlib."""
     if path.suffix not in _TYPES:
         raise UserError(f"--figure {path}: a figure is a file that ends with {', '.join(_TYPES)}")
+    library("matplotlib")
+
+
+def draw_time(result: Result, path: Path) -> None:
+    """Draw where the time of the host threads went, in percent of their lives, to a file that `check_type` lets pass.
+
+    Raises UserError when no host thread lived in the measured time, or the file cannot be written.
+    """
     if not result.where_time_went:
         raise UserError(f"--figure {path}: no host thread lived in the measured time")
-    library("matplotlib")
     canvas = library("matplotlib.figure").Figure(figsize=(9.0, 2.4), layout="constrained")
     area = canvas.subplots()
     left = 0.0
@@ -50,5 +54,5 @@ def draw_time(result: Result, path: Path) -> None:
     )
     area.spines[["top", "right", "left"]].set_visible(False)
     canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
-    with writing(path.parent):
+    with writing(path):
         canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)

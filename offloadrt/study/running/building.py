@@ -89,14 +89,14 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
         key = ENTRIES.get(name)
         if key is None and name not in CHOOSING:
             raise UserError(f"--env {name}: there are {', '.join([*ENTRIES, *CHOOSING])}")
-        on = False
-        if key is None or key == "gpu.xnack":
+        known = key is not None and key in spec.entries
+        given: str | float | bool = _plain(value)
+        if key is None or key == "gpu.xnack" or (known and isinstance(spec.entries[key].value, bool)):
             try:
-                on = is_on(environment, name)
+                given = is_on(environment, name)
             except ValueError as error:
                 raise UserError(f"--env {error}") from None
-        if key is not None and key in spec.entries:
-            given = on if key == "gpu.xnack" else _plain(value)
+        if key is not None and known:
             spec = profiles.override(spec, key, given, said=f"--env {name}, entry")
     return spec
 

@@ -33,6 +33,8 @@ from offloadrt.study.scripts.listing import (
 from offloadrt.study.scripts.tracebacks import script_failure
 
 _modules: dict[Path, ModuleType] = {}
+_COMPILED = {".c": "cc", **dict.fromkeys((".cc", ".cpp", ".cxx"), "cxx"), **dict.fromkeys((".f", ".f90", ".f95"), "fc")}
+"""Ends of names of sources that are no scripts, and the command that compiles each."""
 
 
 def load(path: Path) -> dict[str, Scenario]:
@@ -50,7 +52,7 @@ def _import(path: Path) -> ModuleType:
     except OSError as error:
         raise ScenarioNotFound(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise ScenarioNotFound(f"{path}: is no Python script (not UTF-8)") from None
+        raise ScenarioNotFound(f"{path}: is no Python script (not UTF-8){_to_record(path)}") from None
     name = f"offloadrt_scenario_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -91,6 +93,20 @@ def _longest_statement(path: Path) -> int:
             elif token.type not in (tokenize.ENCODING, tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
                 lines.append(token.start[0])
     return longest[0]
+
+
+def _to_record(path: Path) -> str:
+    """Say how a program that is no script is recorded, if the file is a binary or the source of one."""
+    compiler = _COMPILED.get(path.suffix.lower())
+    if compiler is not None:
+        program = f"./{path.stem}"
+        return (
+            f"; build it with `offloadrt {compiler} -fopenmp {path} -o {path.stem}`, record it with `offloadrt record "
+            f"-o {path.stem}.rec {program}`, and give the recording"
+        )
+    if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
+        return f"; a program is recorded with `offloadrt record -o {path.name}.rec {path}`, and the recording is given"
+    return ""
 
 
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
@@ -155,6 +171,8 @@ def find(reference: str) -> Scenario:
         from offloadrt.study.scripts.recordings import scenario_of
 
         return scenario_of(Path(reference))
+    if Path(reference).suffix.lower() in _COMPILED:
+        raise ScenarioNotFound(f"{reference}: is no Python script{_to_record(Path(reference))}")
     subfolder, _, base = reference.rpartition("/")
     if subfolder.isidentifier() and (folder() / subfolder / f"{base}.py").is_file():
         return load(folder() / subfolder / f"{base}.py")[base]
@@ -193,7 +211,11 @@ def find(reference: str) -> Scenario:
 def is_recording(reference: str) -> bool:
     """Tell whether a reference names a recording: a file or folder that ends in .rec, or has a recording in it."""
     path = Path(reference)
-    return path.suffix == ".rec" or (path / "meta.json").is_file()
+    if path.suffix == ".py" or (path.suffix != ".rec" and not path.exists()):
+        return False  # scripts and names of scenarios need no reader of recordings
+    from offloadrt.recording.format import is_recording as has_recording
+
+    return has_recording(path)
 
 
 def split(reference: str) -> tuple[Path | None, str | None]:

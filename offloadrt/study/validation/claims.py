@@ -150,6 +150,8 @@ def read_claims(text: str, file: str) -> dict[str, Claim]:
         entries = tomllib.loads(text).get("claim", [])
     except tomllib.TOMLDecodeError as error:
         raise ClaimRefused(f"{file}: is not valid TOML: {error}") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ClaimRefused(f"{file}: claim: a file of claims has tables [[claim]]")
     claims = [_claim(entry, f"{file}: claim {entry.get('id', number)}") for number, entry in enumerate(entries, 1)]
     by_id = {claim.id: claim for claim in claims}
     if len(by_id) < len(claims):
@@ -172,6 +174,8 @@ def _claim(entry: dict[str, Any], where: str) -> Claim:
             claim._filled(getattr(claim, name))
         except KeyError as error:
             raise ClaimRefused(f"{where}: field {name}: nothing of the claim is called {error}") from None
+        except (IndexError, TypeError, ValueError) as error:
+            raise ClaimRefused(f"{where}: field {name}: cannot be filled in: {error}") from None
     if claim.expression and not claim.failing:
         raise ClaimRefused(f"{where}: field fails_if: is missing, and no limits say when the claim fails")
     return claim

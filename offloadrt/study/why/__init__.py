@@ -7,6 +7,6 @@ sentence       what limits the run, in one sentence
 observed       a run that is recorded for all this
 proposals      what could be changed, the most promising first
 what_if        the changes tried, each by a run of its own
-indices        on which unknown entries the sentence's figure depends: Sobol indices
-sureness       in how much of the unknown the sentence holds
+robustness     in how many places of the machine's ranges the sentence holds
+sobol_indices  on which entries with a range the sentence's figure depends
 """

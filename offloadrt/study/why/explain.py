@@ -23,12 +23,12 @@ from offloadrt.study.reporting.words import percent, seconds
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.why.indices import Indices, groups_of, total_order
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.resources import ResourceUse
+from offloadrt.study.why.robustness import Robustness, robustness_of
 from offloadrt.study.why.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
-from offloadrt.study.why.sureness import Sureness, how_sure
+from offloadrt.study.why.sobol_indices import SobolIndices, groups_of, total_order
 from offloadrt.study.why.what_if import Trials, Tried, command_of, merit_of
 
 _DRAWS = 16
@@ -63,18 +63,16 @@ class Page:
     path_by_line: tuple[PathShare, ...]
     resources: tuple[ResourceUse, ...]
     tried: Tried
-    sure: Sureness | None
-    """None when nothing was drawn."""
-    indices: Indices | None
+    sure: Robustness | None
+    """In how many draws the sentence holds; None when nothing was drawn."""
+    indices: SobolIndices | None
     """On which entries of the machine the sentence's share depends; None when nobody asked."""
 
     def to_json(self) -> bytes:
         """Encode the page as one JSON object on one line."""
         record = attrs.asdict(self)
-        for row in record["tried"]["what_ifs"]:
-            row["change"]["name"] = next(
-                tried.change.name for tried in self.tried.what_ifs if tried.command == row["command"]
-            )
+        for row, what_if in zip(record["tried"]["what_ifs"], self.tried.what_ifs, strict=True):
+            row["change"]["name"] = what_if.change.name
         return msgspec.json.encode(record)
 
     def _repr_html_(self) -> str:
@@ -131,26 +129,12 @@ def explain(
     begun = time.monotonic()
     draws = draws or (_DRAWS if sobol else 0)
     part_s = budget_s / (1 + bool(draws) + bool(sobol))
-    deadline = begun + part_s
     options = options or Options()
     parameters = scenario.bind(given)
-    trials = Trials(scenario, parameters, options, pool, jobs, deadline)
-    chosen = sorted(decisions(scenario, parameters), key=lambda change: -change.promise) if budget_s > 0 else []
-    early = chosen[: jobs - 1]
-    trials.start(early)  # where there are more processes than this one, they have something to do meanwhile
-    observed = observe(scenario, parameters, options)
-    watched(observed)
-    stage("the run", 1, 1)
-    trials.merit = merit_of(scenario, observed.result)
-    changes = [*chosen[len(early) :], *proposals(observed.spec, observed.path, options.overrides)]
-    tried = trials.finish(
-        observed.result,
-        observed.spec,
-        changes if budget_s > 0 else (),
-        lambda done, asked: stage("what if", done, asked),
-    )
+    trials = Trials(scenario, parameters, options, pool, jobs, begun + part_s)
+    observed, tried = _try_changes(trials, budget_s > 0, stage, watched)
     limit = limit_of(observed)
-    drawn = how_sure(
+    drawn = robustness_of(
         limit,
         scenario,
         parameters,
@@ -174,15 +158,53 @@ def explain(
             begun + budget_s if budget_s else math.inf,
             lambda done, asked: stage("Sobol", done, asked),
         )
+    return _page(trials, observed, limit, tried, None if drawn is None else drawn.robustness, indices)
+
+
+def _try_changes(
+    trials: Trials, has_budget: bool, stage: Stage, watched: Callable[[Observed], object]
+) -> tuple[Observed, Tried]:
+    """Run the scenario, and try changes of it, the most promising first.
+
+    Decisions of the user do not depend on the run. So where there are more processes than this one, they try some of
+    these meanwhile.
+    """
+    scenario, parameters, options = trials.scenario, trials.given, trials.options
+    chosen = sorted(decisions(scenario, parameters), key=lambda change: -change.promise) if has_budget else []
+    early, later = chosen[: trials.jobs - 1], chosen[trials.jobs - 1 :]
+    trials.start(early)
+    observed = observe(scenario, parameters, options)
+    watched(observed)
+    stage("the run", 1, 1)
+    trials.merit = merit_of(scenario, observed.result)
+    changes = [*later, *proposals(observed.spec, observed.path, options.overrides)]
+    tried = trials.finish(
+        observed.result,
+        observed.spec,
+        changes if has_budget else (),
+        lambda done, asked: stage("what if", done, asked),
+    )
+    return observed, tried
+
+
+def _page(
+    trials: Trials,
+    observed: Observed,
+    limit: Limit,
+    tried: Tried,
+    sure: Robustness | None,
+    indices: SobolIndices | None,
+) -> Page:
+    scenario, parameters, result = trials.scenario, trials.given, observed.result
     return Page(
         scenario=scenario.name,
         parameters=dict(parameters),
-        machine=observed.result.machine,
-        runtime=observed.result.runtime,
-        command=command_of(scenario, parameters, options, {}, sampled=bool(observed.result.phases)),
-        elapsed_s=observed.result.elapsed_s,
+        machine=result.machine,
+        runtime=result.runtime,
+        command=command_of(scenario, parameters, trials.options, {}, sampled=bool(result.phases)),
+        elapsed_s=result.elapsed_s,
         elapsed_ps=observed.elapsed_ps,
-        phases=tuple(str(phase) for phase in observed.result.phases),
+        phases=tuple(str(phase) for phase in result.phases),
         limit=limit,
         waited=_waited(grouped(observed.path, by_resource)),
         path_by_resource=tuple(grouped(observed.path, by_resource)),
@@ -190,7 +212,7 @@ def explain(
         path_by_line=tuple(grouped(observed.path, by_line)),
         resources=observed.resources,
         tried=tried,
-        sure=None if drawn is None else drawn.sureness,
+        sure=sure,
         indices=indices,
     )
 

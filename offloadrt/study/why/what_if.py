@@ -5,6 +5,7 @@ A change's time is that of `offloadrt run` with the change on its command line, 
 
 from __future__ import annotations
 
+import shlex
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +20,7 @@ from offloadrt.machine import MachineSpec
 from offloadrt.study.dispatch import run_point
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
@@ -151,24 +153,26 @@ def command_of(
     *,
     sampled: bool = False,
 ) -> str:
-    """Return the command line of a run; parameters at their defaults are left out.
+    """Return the command line of a run, quoted for a shell; parameters at their defaults are left out.
 
     more: entries of the machine that are set besides. sampled: whether instances of repeated phases were left out.
     """
-    words = ["offloadrt run", _called(scenario)]
+    words = ["offloadrt", "run", _called(scenario)]
     for name, value in parameters.items():
         if scenario.parameters[name].required or value != scenario.parameters[name].default:
-            shown = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-            words.append(f"{name}={shown}")
-    words += [f"--machine {options.machine}"] if options.machine else []
-    words += [f"--runtime {options.runtime}"] if options.runtime else []
-    words += [f"--configuration {options.configuration}"] if options.configuration else []
-    words += [f"--seed {options.seed}"] if options.seed else []
-    words += [f"--strategy {options.strategy}"] if options.strategy != "fifo" else []
-    words += ["--windows"] if sampled else []
-    words += [f"--env {name}={value}" for name, value in options.environment.items()]
-    words += [f"--set {key}={value}" for key, value in {**options.overrides, **more}.items()]
-    return " ".join(words)
+            words.append(f"{name}={word(value)}")
+    defaults = Options()
+    for name in ("machine", "runtime", "configuration", "seed", "gear", "strategy"):
+        if (value := getattr(options, name)) != getattr(defaults, name):
+            words += [f"--{name}", str(value)]
+    words += ["--sample-phases"] if sampled else []
+    for option, values in (
+        ("--faults", options.faults),
+        ("--env", [f"{name}={value}" for name, value in options.environment.items()]),
+        ("--set", [f"{key}={value}" for key, value in {**options.overrides, **more}.items()]),
+    ):
+        words += [word for value in values for word in (option, value)]
+    return shlex.join(words)
 
 
 def _called(scenario: Scenario) -> str:

@@ -160,7 +160,7 @@ def _header(
         if argument.symbol not in constants
     )
     collapse = 1 if kernel.analysis is None else len(kernel.analysis.distributed)
-    launch = f"{kernel.threads_per_team} threads a gang, {kernel.registers_per_thread} registers a thread"
+    launch = f"{kernel.team_threads} threads a gang, {kernel.registers_per_thread} registers a thread"
     lines = [
         f"# kernel {kernel.name}, generated at run time{', restrict' if flags & PushFlags.RESTRICT else ''}",
         f"# types: {types}",

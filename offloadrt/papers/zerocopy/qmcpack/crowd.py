@@ -135,7 +135,7 @@ class Crowd:
         """Make the kernel with its work, in as many variants as a crowd chooses among."""
         flops, traffic = kind.work(self.size)
         walkers, spread = self.plan.walkers, self.inputs.spread
-        accesses = self.inputs.accesses_of(kind, self.size, walkers, t.declarations.default_teams)
+        accesses = self.inputs.accesses_of(kind, self.size, walkers, t.declarations.grid.teams)
         # The work is log-normal with mean 1. A crowd chooses each launch among a few regions, because a region is
         # prepared once and run many times. The mean work of one kind in a crowd then deviates from 1 by about
         # spread / sqrt(VARIANTS), a quarter of the spread.
@@ -155,7 +155,7 @@ class Crowd:
         """Make the kernel of the initialisation, which takes one walker."""
         kind = structure.INITIAL_ORBITALS
         flops, traffic = kind.work(self.size)
-        accesses = self.inputs.accesses_of(kind, self.size, 1, t.declarations.default_teams)
+        accesses = self.inputs.accesses_of(kind, self.size, 1, t.declarations.grid.teams)
         return Kernel(
             kind.name,
             flops_per_iteration=flops,
@@ -180,7 +180,7 @@ class Crowd:
         if kind.from_ is not None:
             maps.append(omp.map(from_=self.arrays[kind.from_], always=True))
         maps.append(omp.map(to=[array for array in used if array not in moved]))
-        teams = kind.teams(self.size, walkers, t.declarations.default_teams)
+        teams = kind.teams(self.size, walkers, t.declarations.grid.teams)
         return t.construct_target(kernel, *used, maps=maps, teams=teams, threads=THREADS_PER_TEAM, iterations=walkers)
 
     def _array(self, name: str) -> omp.HostArray:

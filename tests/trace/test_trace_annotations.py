@@ -16,7 +16,7 @@ from offloadrt.study.points import Options
 from offloadrt.study.report.timeline import timeline_of
 from offloadrt.study.why.observed import observe
 from offloadrt.trace import Handovers, events
-from offloadrt.trace.asides import FIRST_TASK
+from offloadrt.trace.annotations import FIRST_TASK
 from offloadrt.trace.perfetto import PerfettoFile
 
 THREADS = 8
@@ -59,7 +59,7 @@ def run_of(path: Path | None) -> tuple[Result, Run]:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Run, Picture]:
-    path = tmp_path_factory.mktemp("asides") / "a.pftrace"
+    path = tmp_path_factory.mktemp("annotations") / "a.pftrace"
     result, run = run_of(path)
     return result, run, parsed(path)
 
@@ -132,7 +132,7 @@ def test_calls_tell_their_arguments_and_directives_what_they_map(picture: Pictur
     mapped = Counter(str(slice.notes["maps"]) for slice in picture.slices if "maps" in slice.notes)
     assert mapped == {f"{array} of {n}": 3 - number for n in range(THREADS) for number, array in ((1, "a"), (2, "b"))}
     assert {slice.notes["kernel"] for slice in of(picture, "cuLaunchKernel")} == {"sweep"}
-    assert all(str(s.notes["at"]).startswith("test_trace_asides.py:") for s in of(picture, "target"))
+    assert all(str(s.notes["at"]).startswith("test_trace_annotations.py:") for s in of(picture, "target"))
 
 
 def test_counters_rise_with_each_begin_and_fall_to_nothing(traced: tuple[Result, Run, Picture]) -> None:

@@ -1,4 +1,4 @@
-"""How sure a sentence is: the run again at places drawn in all ranges of the machine, and whom that changes.
+"""How robust a sentence is: whether it holds at places drawn in all ranges of the machine.
 
 The draws are those of `validation.draws`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
 draw when it names the same resource and the same call.
@@ -10,8 +10,9 @@ import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from typing import Any
 
 import attrs
 import msgspec
@@ -38,7 +39,7 @@ class Dependence:
 
 
 @attrs.frozen
-class Sureness:
+class Robustness:
     """In how many draws the sentence holds, on which entries that depends, and what else limits the run."""
 
     holds: int
@@ -60,7 +61,7 @@ class Sureness:
 class Drawn:
     """What the draws said: where they were, and the share of the critical path that the sentence's resource had."""
 
-    sureness: Sureness
+    robustness: Robustness
     places: tuple[Mapping[str, str | float], ...]
     shares: tuple[float, ...]
 
@@ -79,7 +80,7 @@ def named(limit: Limit) -> str:
     return f"{limit.resource} ({limit.call})" if limit.call else limit.resource
 
 
-def how_sure(
+def robustness_of(
     limit: Limit,
     scenario: Scenario,
     given: Mapping[str, Value],
@@ -99,7 +100,7 @@ def how_sure(
     drawn = draws_of(spec, {}, options, draws)
     reference = registry.reference(scenario)
     points = [Point(reference, dict(given), place) for place in drawn]
-    said = [msgspec.json.decode(answer) for answer in in_time(shares_at, points, pool, jobs, deadline, advanced)]
+    said = shares_in_time(points, pool, jobs, deadline, advanced)
     if not said:
         return None
     places = [place.range_end for place, one in zip(drawn, said, strict=False) if "limit" in one]
@@ -107,28 +108,25 @@ def how_sure(
     holds = [one == named(limit) for one in limits]
     others = Counter(one for one in limits if one != named(limit))
     failed = len(said) - len(limits)
-    sureness = Sureness(sum(holds), len(holds), dependences(holds, places), dict(others.most_common()), failed)
+    robustness = Robustness(sum(holds), len(holds), dependences(holds, places), dict(others.most_common()), failed)
     shares = tuple(one["shares"].get(limit.resource, 0.0) for one in said if "limit" in one)
-    return Drawn(sureness, tuple(places), shares)
+    return Drawn(robustness, tuple(places), shares)
 
 
-def in_time(
-    run: Callable[[Point], bytes],
-    points: Sequence[Point],
-    pool: Executor,
-    jobs: int,
-    deadline: float,
-    advanced: Callable[[int, int], object],
-) -> Iterator[bytes]:
-    """Yield the answers of the points in order, as far as their runs can begin before the deadline."""
+def shares_in_time(
+    points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
+) -> list[Any]:
+    """Return what `shares_at` says of the points, in order, as far as their runs can begin before the deadline."""
     futures: list[Future[bytes]] = []
+    said: list[Any] = []
     for done, _ in enumerate(points):
         while len(futures) < min(len(points), done + jobs) and time.monotonic() < deadline:
-            futures.append(pool.submit(run, points[len(futures)]))
+            futures.append(pool.submit(shares_at, points[len(futures)]))
         if done == len(futures):
-            return
-        yield futures[done].result()
+            break
+        said.append(msgspec.json.decode(futures[done].result()))
         advanced(done + 1, len(points))
+    return said
 
 
 def drawn_correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""`Asides`: what a picture of a run shows and what is no event: waits of threads for one another, arguments of calls.
+"""`Annotations`: what a picture of a run shows besides its events: waits for other threads, arguments of calls.
 
-They are told beside the events, each with the number of events before it, so that the two can be put in one order and
-neither the trace hash nor any count knows of them. `offloadrt.trace.aside_tracks` draws them.
+They are recorded beside the events, each with the number of events before it, so that the two can be put in one order
+and neither the trace hash nor any count knows of them. `offloadrt.trace.annotation_tracks` draws them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Arguments = Mapping[str, int | str]
 """Arguments of a call by name, as {"bytes": 4096}."""
 
 
-class Aside(NamedTuple):
+class Annotation(NamedTuple):
     """Something that happened and is no event."""
 
     position: int
@@ -36,11 +36,11 @@ class Aside(NamedTuple):
     arguments: Arguments | None = None
 
 
-class Asides:
-    """Collects asides in order; whoever draws them takes them from `waiting`, the oldest first."""
+class Annotations:
+    """Collects annotations in order; whoever draws them takes them from `waiting`, the oldest first."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Aside] = deque()
+        self.waiting: deque[Annotation] = deque()
         self.doing: dict[int, list[str]] = {}
         """The activities that each thread is in, the innermost last."""
         self._tasks = FIRST_TASK
@@ -90,4 +90,4 @@ class Asides:
         other: int = 0,
         arguments: Arguments | None = None,
     ) -> None:
-        self.waiting.append(Aside(position, round(now * PS_PER_S), actor, what, name, other, arguments))
+        self.waiting.append(Annotation(position, round(now * PS_PER_S), actor, what, name, other, arguments))
