@@ -102,8 +102,8 @@ class Checker:
 
         Of data that a mistake is about nothing is certain, so nothing is returned.
         """
-        doubtful = {mistake.subject.partition(" on ")[0] for mistake in self._found.all()}
-        return [waste for waste in self._wastes.finish(costs, ended and not self._cut) if waste.subject not in doubtful]
+        wastes = self._wastes.finish(costs, ended and not self._cut)
+        return [waste for waste in wastes if waste.subject not in self._found.data]
 
     @property
     def unknown_kernels(self) -> list[str]:
