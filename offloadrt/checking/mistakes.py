@@ -8,14 +8,14 @@ from typing import Any, Final, Literal
 import attrs
 
 Kind = Literal[
-    "race", "stale data", "uninitialised data", "use after free", "outside of what is mapped", "map beyond the array",
-    "write to a constant", "missing unmap",
+    "race", "stale data", "uninitialised data", "use after free", "freed while mapped", "outside of what is mapped",
+    "map beyond the array", "write to a constant", "missing unmap",
     "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
 ]  # fmt: skip
 
 ORDER: Final[tuple[str, ...]] = (
-    "fatal error", "race", "use after free", "stale data", "uninitialised data", "outside of what is mapped",
-    "map beyond the array", "write to a constant",
+    "fatal error", "race", "use after free", "freed while mapped", "stale data", "uninitialised data",
+    "outside of what is mapped", "map beyond the array", "write to a constant",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
 
