@@ -227,7 +227,7 @@ class Checker:
         if block is None:
             return
         role: Role = "" if block.entry is None else "leaves"
-        did = f"frees {block.name} of the device in"
+        did = f"frees {block.name} of the device in {directive.name}"
         access = directive.access(
             self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
         )  # fmt: skip
@@ -286,55 +286,74 @@ class Checker:
     def _copy(
         self, directive: Directive, event: ev.DataCopied, entry: Entry | None, block: WatchedBlock | None, role: Role
     ) -> None:
-        begin, end, device = event.device_address, event.device_address + event.nbytes, event.device
-        if begin >= end:
+        """Take a copy, now that what comes before it in the directive's queue is known."""
+        if not event.nbytes:
             return
-        array, host = event.array, event.host_address
+        array = event.array
         name = array.name if array is not None else entry.name if entry is not None else "device memory"
-        told = self._story(
-            directive, f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
-        )
+        if event.op == "d2d":
+            self._copy_between_devices(directive, event, entry, block, name)
+            return
+        begin, end, device = event.device_address, event.device_address + event.nbytes, event.device
+        did = f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
+        told = self._story(directive, did)
         if event.op == "attach":
             self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes)
             self._versions.device_maybe_written(device, begin, end, entry)
             return
-        if event.op == "d2d":
-            source = directive.access(
-                self.sim.now, event.source, host, host + event.nbytes, False, True, f"copies {name} in", name
-            )
-            self._races.access(source)
-            written = directive.access(self.sim.now, device, begin, end, True, True, f"copies to {name} in", name)
-            self._races.access(written)
-            self._versions.between_devices(event.source, host, written, entry)
-            from_block = self._memories.block_at(event.source, host)
-            from_entry = self._memories.entry_at(event.source, host)
-            self._wastes.device_used(
-                from_block, from_entry, event.source, host, host + event.nbytes, reads=True, writes=False, exact=True
-            )
-            self._wastes.device_used(block, entry, device, begin, end, reads=False, writes=True, exact=True)
-            return
-        to_device = event.op == "h2d"
         if array is not None:
             self._lifetimes.copied(entry, event.op, directive.strand, told)
-        if not to_device:
-            self._recorded.copied_back(told, host)
+        if event.op == "d2h":
+            self._recorded.copied_back(told, event.host_address)
         copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
         host_known = array is not None and not array.phantom and self._has_lines
-        self._wastes.copied(copy, entry, host if array is not None else None, host_known)
-        did = f"copies {name} to the device in" if to_device else f"copies {name} from the device in"
-        if array is not None:
-            self._races.access(
-                directive.access(self.sim.now, HOST, host, host + event.nbytes, not to_device, True, did, name)
-            )
-        there = directive.access(self.sim.now, device, begin, end, to_device, True, did, name, role, block)
+        self._wastes.copied(copy, entry, event.host_address if array is not None else None, host_known)
+        self._copy_with_host(directive, event, entry, block, role, name, did)
+
+    def _copy_with_host(
+        self,
+        directive: Directive,
+        event: ev.DataCopied,
+        entry: Entry | None,
+        block: WatchedBlock | None,
+        role: Role,
+        name: str,
+        did: str,
+    ) -> None:
+        """Take a copy between host and device as an access on both sides, and let it carry the version."""
+        begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
+        to_device, now = event.op == "h2d", self.sim.now
+        if event.array is not None:
+            self._races.access(directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name))
+        there = directive.access(now, device, begin, begin + nbytes, to_device, True, did, name, role, block)
         self._races.access(there)
-        if array is None:
+        if event.array is None:
             if to_device:
                 self._versions.device_written(there, entry)
         elif to_device:
-            self._versions.to_device(device, host, begin, event.nbytes, asked="update" in directive.name)
+            self._versions.to_device(device, host, begin, nbytes, asked="update" in directive.name)
         else:
-            self._versions.to_host(device, host, begin, event.nbytes, there)
+            self._versions.to_host(device, host, begin, nbytes, there)
+
+    def _copy_between_devices(
+        self, directive: Directive, event: ev.DataCopied, entry: Entry | None, block: WatchedBlock | None, name: str
+    ) -> None:
+        """Take a copy from one block of device memory to another, on the same device or another one."""
+        now, source, where = self.sim.now, event.source, directive.name
+        begin, end = event.device_address, event.device_address + event.nbytes
+        source_begin, source_end = event.host_address, event.host_address + event.nbytes
+        did = f"copies {name} in {where}"
+        self._races.access(directive.access(now, source, source_begin, source_end, False, True, did, name))
+        did = f"copies to {name} in {where}"
+        written = directive.access(now, event.device, begin, end, True, True, did, name)
+        self._races.access(written)
+        self._versions.between_devices(source, source_begin, written, entry)
+        from_block = self._memories.block_at(source, source_begin)
+        from_entry = self._memories.entry_at(source, source_begin)
+        self._wastes.device_used(
+            from_block, from_entry, source, source_begin, source_end, reads=True, writes=False, exact=True
+        )
+        self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
@@ -360,15 +379,15 @@ class Checker:
                     self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
                 continue
             verb = "writes" if use.writes else "reads"
+            did = f"{verb} {use.name} in kernel {directive.kernel!r} of {directive.name}"
             if use.outside:
-                told = self._story(directive, f"{verb} {use.name} in kernel {directive.kernel!r} of {directive.name}")
+                told = self._story(directive, did)
                 advice = f"The kernel reaches beyond what is mapped: map the whole section of {use.name} that it uses."
                 self._found.add("outside of what is mapped", use.name, (told,), advice, use.name)
             if begin >= end:
                 continue
             block = None if memory == HOST else self._memories.block_at(memory, begin)
             role: Role = "uses" if use.mapped else ""
-            did = f"{verb} {use.name} in kernel"
             access = directive.access(
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block
             )  # fmt: skip
