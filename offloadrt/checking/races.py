@@ -74,7 +74,8 @@ class Races:
         if not (earlier.role == access.role == "atomic") and earlier.surely_meets(access):
             first, second = sorted((earlier, access), key=lambda one: (one.site, one.strand.name))
             subject = f"{access.name} {_where(access.memory)}"
-            self.mistakes.add("race", subject, (first.story, second.story), _missing(first, second), subject)
+            stories, advice = (first.story, second.story), _missing(first, second)
+            self.mistakes.add("race", subject, stories, advice, subject, data=access.name)
 
 
 def _ordered_by_mapping(one: Access, other: Access) -> bool:

@@ -14,8 +14,10 @@ import attrs
 from offloadrt.checking.accesses import WatchedBlock
 from offloadrt.checking.costs import Costs
 from offloadrt.checking.intervals import Cell, Intervals
+from offloadrt.checking.memories import Memories
 from offloadrt.checking.mistakes import Story, Waste, WasteKind
 from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.program_events import HOST, MemoryUse
 
 
 @attrs.define(eq=False)
@@ -132,6 +134,16 @@ class Wastes:
             made.read = True
         cells, shift = self._place(memory, entry)
         self._used(cells, begin + shift, end + shift, reads, writes, exact)
+
+    def kernel_used(self, use: MemoryUse, memories: Memories) -> None:
+        """Take a use by a kernel."""
+        begin, end = use.begin, use.begin + use.nbytes
+        if use.memory == HOST:
+            self.host_used(begin, end, None if use.maybe else use.writes, use.exact)
+            return
+        block, entry = memories.block_at(use.memory, begin), memories.entry_at(use.memory, begin)
+        reads, writes = use.maybe or not use.writes, use.maybe or use.writes
+        self.device_used(block, entry, use.memory, begin, end, reads=reads, writes=writes, exact=use.exact)
 
     def _used(self, cells: Intervals[_Content], begin: int, end: int, reads: bool, writes: bool, exact: bool) -> None:
         self._last += 1

@@ -66,7 +66,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def per_byte(self, sector: int, cache: float) -> float:
-        """Bytes that move for each byte of elements, in sectors of so many bytes and with a cache of so many."""
+        """Return the bytes that move for each byte of elements, with sectors and a cache of so many bytes."""
         known = self._known.get((sector, cache))
         if known is None:
             moved = math.fsum(part.bytes(sector, cache) for part in self._moved)

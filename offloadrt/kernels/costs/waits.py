@@ -36,7 +36,7 @@ class Waits:
 
     @property
     def loads_in_flight(self) -> float:
-        """Loads of a thread that are under way at once; without an end where it only stores."""
+        """Return how many loads of a thread are in flight at once; infinite where it only stores."""
         return self.loads / self.waits if self.waits else math.inf
 
     def bytes_per_load(self, nbytes: float) -> float:

@@ -60,9 +60,10 @@ class _Variable:
             self.components.append((rank, listed, bits))
 
     def lower(self, attach: bool, first: int = 0, position: int = 0) -> list[MapItem]:
-        """first: bits for the first of the items. position: how many items of the construct come before.
+        """Return the items of the variable.
 
-        Raises ValueError for a struct that is listed together with members of it.
+        attach: whether its pointer is attached. first: bits for the first item. position: how many items of the
+        construct come before. Raises ValueError for a struct that is listed together with members of it.
         """
         array, components = self.array, self.components
         if len(components) > 1:

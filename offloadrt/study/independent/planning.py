@@ -28,7 +28,7 @@ class PlannedValue:
     point: Point | None = None
     figure: str = ""
     unit: str = ""
-    """Of the figure."""
+    """The unit of the figure."""
     over: Point | None = None
     """The run by whose figure that of `point` is divided."""
     difference_to: str = ""

@@ -69,7 +69,7 @@ class ValueRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     figure: str = ""
     """Empty: the values are not predicted, for a `reason`."""
     unit: str | None = None
-    """Of the figure; None: the figure's name says it."""
+    """The unit of the figure; None: the figure's name says it."""
     units: str = ".*"
     """A pattern that a value's unit has to fit."""
     conditions: str = ""

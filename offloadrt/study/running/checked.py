@@ -59,18 +59,22 @@ def check(
 
     once = {key: value for key, value in attrs.asdict(options).items() if key != "repeat"}
     elapsed_s: float | None = None
+    fatal: BaseException | None = None
     costs = Costs()
     try:
         elapsed_s = execute(
             scenario, given, on_progress=on_progress, before_run=observed, sinks=[costs], **once
         ).elapsed_s
     except (UserError, ScriptFailed) as error:
-        if not checkers or not any(isinstance(cause, PROGRAM_ERRORS) for cause in _causes(error)):
+        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
+        if not checkers or fatal is None:
             raise
     run, checker = checkers[0]
     _require_openmp(scenario.name, run)
     ended = elapsed_s is not None
     mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
+    if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
+        mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     unknown = tuple(checker.unknown_kernels)
     return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
 

@@ -52,15 +52,15 @@ class LeftOut:
     begin_s: float
     end_s: float
     durations_s: tuple[float, ...]
-    """Of the instances that were taken."""
+    """The times of the instances that were taken."""
     change_s: float
     """By how much they are longer, on average, than instances before."""
     work_s: tuple[float, ...]
-    """Of these seconds, what is known to be the host's own work; of each instance that was taken."""
+    """The part of each of these times that is known to be the host's own work."""
     mean_work_s: float
-    """The same as the mean of the instances that were left out."""
+    """The mean of the host's own work in the instances that were left out."""
     instances: int
-    """Of the whole loop."""
+    """How many instances the whole loop has."""
     skipped: int
     at_begin: Ledger = attrs.field(repr=False)
     at_end: Ledger = attrs.field(repr=False)

@@ -124,6 +124,8 @@ class Run:
         on_progress: Callable[[int, int], object] | None = None,
         sample_phases: bool = False,
     ) -> None:
+        if not is_integer(seed):
+            raise UserError(f"--seed {seed!r}: it is no whole number")
         if seed < 0:
             raise UserError(f"--seed {seed}: it cannot be negative")
         if gear not in GEARS:
