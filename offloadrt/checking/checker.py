@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.checking.accesses import Access, Directive, Role, WatchedBlock
+from offloadrt.checking.copies import CheckedCopies
 from offloadrt.checking.costs import Costs
 from offloadrt.checking.lifetimes import Lifetimes
 from offloadrt.checking.mappings import Mappings
@@ -17,9 +18,8 @@ from offloadrt.checking.sources import program_line
 from offloadrt.checking.strands import Strand, Strands
 from offloadrt.checking.tasks import Tasks
 from offloadrt.checking.versions import Versions
-from offloadrt.checking.waste import DataOperation, Wastes
+from offloadrt.checking.waste import Wastes
 from offloadrt.runtime import program_events as ev
-from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.program_events import HOST, MemoryUse, ProgramEvent
 from offloadrt.sim import Simulation
 
@@ -42,6 +42,9 @@ class Checker:
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._memories = Memories()
+        self._copies = CheckedCopies(
+            sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
+        )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
         self._finished = False
@@ -276,84 +279,12 @@ class Checker:
         if directive.waiting is not None:
             directive.waiting.append((event, entry, block, role))
         else:
-            self._copy(directive, event, entry, block, role)
+            self._copies.take(directive, event, entry, block, role, self._has_lines)
 
     def _flush(self, directive: Directive) -> None:
         waiting, directive.waiting = directive.waiting or [], None
         for event, entry, block, role in waiting:
-            self._copy(directive, event, entry, block, role)
-
-    def _copy(
-        self, directive: Directive, event: ev.DataCopied, entry: Entry | None, block: WatchedBlock | None, role: Role
-    ) -> None:
-        """Take a copy, now that what comes before it in the directive's queue is known."""
-        if not event.nbytes:
-            return
-        array = event.array
-        name = array.name if array is not None else entry.name if entry is not None else "device memory"
-        if event.op == "d2d":
-            self._copy_between_devices(directive, event, entry, block, name)
-            return
-        begin, end, device = event.device_address, event.device_address + event.nbytes, event.device
-        did = f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
-        told = self._story(directive, did)
-        if event.op == "attach":
-            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes)
-            self._versions.device_maybe_written(device, begin, end, entry)
-            return
-        if array is not None:
-            self._lifetimes.copied(entry, event.op, directive.strand, told)
-        if event.op == "d2h":
-            self._recorded.copied_back(told, event.host_address)
-        copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
-        host_known = array is not None and not array.phantom and self._has_lines
-        self._wastes.copied(copy, entry, event.host_address if array is not None else None, host_known)
-        self._copy_with_host(directive, event, entry, block, role, name, did)
-
-    def _copy_with_host(
-        self,
-        directive: Directive,
-        event: ev.DataCopied,
-        entry: Entry | None,
-        block: WatchedBlock | None,
-        role: Role,
-        name: str,
-        did: str,
-    ) -> None:
-        """Take a copy between host and device as an access on both sides, and let it carry the version."""
-        begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
-        to_device, now = event.op == "h2d", self.sim.now
-        if event.array is not None:
-            self._races.access(directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name))
-        there = directive.access(now, device, begin, begin + nbytes, to_device, True, did, name, role, block)
-        self._races.access(there)
-        if event.array is None:
-            if to_device:
-                self._versions.device_written(there, entry)
-        elif to_device:
-            self._versions.to_device(device, host, begin, nbytes, asked="update" in directive.name)
-        else:
-            self._versions.to_host(device, host, begin, nbytes, there)
-
-    def _copy_between_devices(
-        self, directive: Directive, event: ev.DataCopied, entry: Entry | None, block: WatchedBlock | None, name: str
-    ) -> None:
-        """Take a copy from one block of device memory to another, on the same device or another one."""
-        now, source, where = self.sim.now, event.source, directive.name
-        begin, end = event.device_address, event.device_address + event.nbytes
-        source_begin, source_end = event.host_address, event.host_address + event.nbytes
-        did = f"copies {name} in {where}"
-        self._races.access(directive.access(now, source, source_begin, source_end, False, True, did, name))
-        did = f"copies to {name} in {where}"
-        written = directive.access(now, event.device, begin, end, True, True, did, name)
-        self._races.access(written)
-        self._versions.between_devices(source, source_begin, written, entry)
-        from_block = self._memories.block_at(source, source_begin)
-        from_entry = self._memories.entry_at(source, source_begin)
-        self._wastes.device_used(
-            from_block, from_entry, source, source_begin, source_end, reads=True, writes=False, exact=True
-        )
-        self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
+            self._copies.take(directive, event, entry, block, role, self._has_lines)
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
