@@ -67,8 +67,9 @@ def run(
 
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
-    if "configuration" in written and options.configuration is not None:
-        raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
+    for name in ("configuration", "allocator"):
+        if name in written and (value := getattr(options, name)) is not None:
+            raise ParameterError(name, f"--{name} {value} sets it as well; leave out one")
     given = chosen.bind(written)
     read = read_by(chosen, given, options.machine, options.runtime)
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
