@@ -32,7 +32,10 @@ def _texts(given: Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Options:
-    """How a run is made, apart from its scenario and parameters: what the command line's `--` options say."""
+    """How a run is made, apart from its scenario and parameters: what the command line's `--` options say.
+
+    Wide because it has one field for each of these options.
+    """
 
     machine: str | None = None
     """A profile's name or the path of a user's own file; None is the scenario's machine."""
