@@ -90,6 +90,8 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
         if key is None and name not in CHOOSING:
             names = [*ENTRIES, *CHOOSING]
             raise UserError(f"--env {name}: nothing reads it{did_you_mean(name, names)}; there are {', '.join(names)}")
+        if not isinstance(value, str):
+            raise UserError(f"--env {name}={value!r}: the value of an environment variable is a text")
         known = key is not None and key in spec.entries
         given: str | float | bool = _plain(value)
         if key is None or key == "gpu.xnack" or (known and isinstance(spec.entries[key].value, bool)):
