@@ -51,7 +51,10 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Follows the calls of a process to the runtime."""
+    """Follows the calls of a process to the runtime.
+
+    Wide because it has one method for each thing that happens to a call.
+    """
 
     _process: RawProcess
     memory: MemoryEvents
