@@ -190,12 +190,12 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
 
 def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
     """Let the checker watch a test's run, unless its mark, the command line or the ini file says otherwise."""
-    from offloadrt.study.running.checked import reports_mistakes, reports_of_a_part
+    from offloadrt.study.running.checked import reports_in_a_test, reports_mistakes
 
     if asked:
         item.stash[_REPORTS] = reports_mistakes(run)
     elif asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check"):
-        item.stash[_REPORTS] = reports_of_a_part(run)
+        item.stash[_REPORTS] = reports_in_a_test(run)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

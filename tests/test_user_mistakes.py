@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.study.exploring.case import ScheduleCase
+from offloadrt.study.exploring.token import Token
 
 QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
 MANY_DEVICES = ["run", "overlap", "n=64", "threads=2"]
@@ -43,6 +45,12 @@ ASKED = [
     (["run", "/bin/true"], "(not UTF-8); a program is recorded with `offloadrt record -o true.rec /"),
     (["record", "-o", "/tmp", "true"], "-o /tmp: is a folder and no recording; name a file, as in app.rec"),
     (["record", "-o", SCRIPT, "true", SCRIPT], "test_cli.py: would overwrite what is read; name another file"),
+    (["run", "overlap", "--machine", "t4,h100"], "--machine t4,h100: one run takes one; compare, sweep and report"),
+    (["compare", "overlap", "--machine", "t4,h10"], "h10: is neither a machine that comes with offloadrt nor a file"),
+    (["compare", "overlap", "--machine", "t4,t4"], "parameter machine: t4 is given twice"),
+    (["compare", "overlap", "--machine", "t4,h100", "--draws", "2"], "--draws: draws the costs of one machine"),
+    (["sweep", QUEUEING, "threads=1,1", "--out", "/tmp"], "parameter threads: 1 is given twice"),
+    (["run", "overlap", "--configuration", "managed", "--machine", "mi300a"], "is true); take 'usm' or"),
     (["run", "overlap", "--set", "jitter=2"], "--set jitter: '2' must be at most 1"),
     (["run", "overlap", "--set", "alloc.segment=0"], "--set alloc.segment: '0' must be positive"),
     (["run", "overlap", "--set", "staging.chunk=0"], "--set staging.chunk: '0' must be positive"),
@@ -94,6 +102,24 @@ ASKED = [
 def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """No lines of progress on standard error, which a loaded machine would get."""
     monkeypatch.setattr("offloadrt.cli.terminal._NOW_AND_THEN_S", 3600.0)
+
+
+UNREADABLE = [
+    (["record", "true"], "record: --output is missing"),
+    (["why"], "why: SCENARIO is missing"),
+    (
+        ["why", "overlap", "--budget", "-5s"],
+        "why: --budget needs a value; one that begins with - is written --budget=-",
+    ),
+    (["compare", "overlap", "--machine", "t4", "--machine", "h100"], "several values are written with commas"),
+]
+
+
+@pytest.mark.parametrize(("tokens", "message"), UNREADABLE)
+def test_what_no_command_can_read(tokens: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(tokens) == 2
+    told = capsys.readouterr().err
+    assert message in told and told.endswith(f"\nTry offloadrt {tokens[0]} --help.\n")
 
 
 @pytest.mark.parametrize(("tokens", "message"), ASKED, ids=lambda value: value[-1] if isinstance(value, list) else "")
@@ -198,6 +224,12 @@ def test_scripts_that_are_refused(text: str, message: str, tmp_path: Path, capsy
     assert told.startswith(f"offloadrt: {script}:") and message in told and len(told.splitlines()) == 1
 
 
+def test_the_token_of_a_test_is_for_pytest(capsys: pytest.CaptureFixture[str]) -> None:
+    token = Token("test_a.py::test_b", {}, {}, (), ScheduleCase(), {}, "", "").encode()
+    assert main(["replay", token]) == 2
+    assert "is of a test; run it with `pytest test_a.py --offload-replay TOKEN`" in capsys.readouterr().err
+
+
 EVENT = {"event": "DirectiveBegin", "time_ns": 1, "actor": 0, "directive": 1, "name": "target"}
 LOGS = [
     ([], "holds no event"),
@@ -246,6 +278,10 @@ MACHINES += [
     (
         OF_MINE.format("mem.bw", '1\nunit = "GB/s"', "guess"),
         "(source_type); there are datasheet, published measurement, ",
+    ),
+    (
+        'base = "alex-a100"\n[entry."alloc.cudaFree"]\nvalu = 3',
+        "alloc.cudaFree: Object contains unknown field `valu`; an entry has source, source_type, value, range, ",
     ),
     ("", "mine.toml: cpu.cores: no such entry; the file has no `base = "),
 ]

@@ -9,6 +9,7 @@
 ``intervals.py``        what is known of each range of addresses
 ``races.py``            accesses that nothing orders
 ``versions.py``         which copy of the data is the newest: stale and uninitialised data
+``lifetimes.py``        arrays of the host that are freed while they are mapped
 ``mappings.py``         maps and blocks: what is missing, too much, or ended under others
 ``recorded_faults.py``  races of the threads of a recorded kernel; kernels and maps that leave their arrays
 ``waste.py``            transfers and allocations that were for nothing

@@ -43,6 +43,22 @@ class Directive:
     kernel: str = ""
     waiting: list[Any] | None = None
 
+    def story(self, did: str, now: float) -> Story:
+        """Tell what the directive does. did: with a verb."""
+        return Story(self.strand.name, did, self.where, now)
+
+    def access(
+        self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
+        role: Role = "", block: WatchedBlock | None = None,
+    ) -> Access:  # fmt: skip
+        """Make an access of the directive, or of its kernel. did: a verb and what follows it, up to ``in``."""
+        kernel = f"kernel {self.kernel!r} of " if did.endswith(" kernel") else ""
+        text = f"{did.removesuffix(' kernel')} {kernel}{self.name}"
+        strand = self.strand
+        return Access(
+            memory, begin, end, writes, exact, strand, strand.epoch, text, self.where, now, name, role, block
+        )  # fmt: skip
+
 
 @attrs.frozen(eq=False)
 class Access:

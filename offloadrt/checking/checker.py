@@ -7,6 +7,7 @@ from typing import Any
 
 from offloadrt.checking.accesses import Access, Directive, Role, WatchedBlock
 from offloadrt.checking.costs import Costs
+from offloadrt.checking.lifetimes import Lifetimes
 from offloadrt.checking.mappings import Mappings
 from offloadrt.checking.memories import Memories
 from offloadrt.checking.mistakes import Mistake, Mistakes, Story, Waste
@@ -36,6 +37,7 @@ class Checker:
         self._races = Races(self._strands, self._found)
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
+        self._lifetimes = lifetimes = Lifetimes(self._strands, self._found)
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
@@ -57,12 +59,15 @@ class Checker:
             ev.DirectiveLeft: self._directive_left,
             ev.ArrayMade: self._array_made,
             ev.ArrayFreed: self._array_freed,
+            ev.MappedFreed: lifetimes.freed,
             ev.HostUsed: self._host_used,
             ev.BlockAllocated: self._block_allocated,
             ev.BlockFreed: self._block_freed,
             ev.DataCopied: self._data_copied,
             ev.EntryEntered: self._entry_entered,
+            ev.EntryFound: lambda event: lifetimes.found(event, self._directive(event.cause)),
             ev.EntryLeft: self._entry_left,
+            ev.FreedCopied: lambda event: lifetimes.not_copied(event, self._directive(event.cause)),
             ev.ItemEnded: self._item_ended,
             ev.UpdateMissed: self._update_missed,
             ev.KernelSubmitted: self._kernel_submitted,
@@ -97,8 +102,8 @@ class Checker:
 
         Of data that a mistake is about nothing is certain, so nothing is returned.
         """
-        doubtful = {mistake.subject.partition(" on ")[0] for mistake in self._found.all()}
-        return [waste for waste in self._wastes.finish(costs, ended and not self._cut) if waste.subject not in doubtful]
+        wastes = self._wastes.finish(costs, ended and not self._cut)
+        return [waste for waste in wastes if waste.subject not in self._found.data]
 
     @property
     def unknown_kernels(self) -> list[str]:
@@ -157,7 +162,7 @@ class Checker:
         return directive
 
     def _story(self, directive: Directive, did: str) -> Story:
-        return Story(directive.strand.name, did, directive.where, self.sim.now)
+        return directive.story(did, self.sim.now)
 
     # the memory of the host
 
@@ -170,6 +175,8 @@ class Checker:
 
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
+        if self._has_lines:
+            self._lifetimes.freed(ev.MappedFreed(array, program_line(), f"frees {array.name}"))
         freed = ev.HostUsed(array, array.address, array.nbytes, True)
         self._host_access(freed, f"frees {array.name}", judged=False)
 
@@ -221,23 +228,11 @@ class Checker:
             return
         role: Role = "" if block.entry is None else "leaves"
         did = f"frees {block.name} of the device in"
-        access = self._access(
-            directive, event.device, block.begin, block.end, True, True, did, block.name, role, block
+        access = directive.access(
+            self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
         )  # fmt: skip
         self._races.access(access)
         self._wastes.block_freed(block, access.story, event.cause)
-
-    def _access(
-        self, directive: Directive, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
-        role: Role = "", block: WatchedBlock | None = None,
-    ) -> Access:  # fmt: skip
-        strand = directive.strand
-        kernel = f"kernel {directive.kernel!r} of " if did.endswith(" kernel") else ""
-        text = f"{did.removesuffix(' kernel')} {kernel}{directive.name}"
-        return Access(
-            memory, begin, end, writes, exact, strand, strand.epoch, text, directive.where, self.sim.now,
-            name, role, block,
-        )  # fmt: skip
 
     def _entry_entered(self, event: ev.EntryEntered) -> None:
         entry, directive = event.entry, self._directive(event.cause)
@@ -250,9 +245,12 @@ class Checker:
         told = self._story(directive, f"maps it in {directive.name}")
         self._mappings.entered(entry, told, directive.name.startswith("target") and "data" not in directive.name)
 
+        self._lifetimes.entered(entry, told)
+
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
         self._mappings.left(event.entry)
+        self._lifetimes.left(event.entry, self._directive(event.cause))
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
         directive = self._directive(event.cause)
@@ -301,11 +299,11 @@ class Checker:
             self._versions.device_maybe_written(device, begin, end, entry)
             return
         if event.op == "d2d":
-            source = self._access(
-                directive, event.source, host, host + event.nbytes, False, True, f"copies {name} in", name
+            source = directive.access(
+                self.sim.now, event.source, host, host + event.nbytes, False, True, f"copies {name} in", name
             )
             self._races.access(source)
-            written = self._access(directive, device, begin, end, True, True, f"copies to {name} in", name)
+            written = directive.access(self.sim.now, device, begin, end, True, True, f"copies to {name} in", name)
             self._races.access(written)
             self._versions.between_devices(event.source, host, written, entry)
             from_block = self._memories.block_at(event.source, host)
@@ -316,6 +314,8 @@ class Checker:
             self._wastes.device_used(block, entry, device, begin, end, reads=False, writes=True, exact=True)
             return
         to_device = event.op == "h2d"
+        if array is not None:
+            self._lifetimes.copied(entry, event.op, directive.strand, told)
         if not to_device:
             self._recorded.copied_back(told, host)
         copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
@@ -323,8 +323,10 @@ class Checker:
         self._wastes.copied(copy, entry, host if array is not None else None, host_known)
         did = f"copies {name} to the device in" if to_device else f"copies {name} from the device in"
         if array is not None:
-            self._races.access(self._access(directive, HOST, host, host + event.nbytes, not to_device, True, did, name))
-        there = self._access(directive, device, begin, end, to_device, True, did, name, role, block)
+            self._races.access(
+                directive.access(self.sim.now, HOST, host, host + event.nbytes, not to_device, True, did, name)
+            )
+        there = directive.access(self.sim.now, device, begin, end, to_device, True, did, name, role, block)
         self._races.access(there)
         if array is None:
             if to_device:
@@ -350,7 +352,7 @@ class Checker:
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
         for use in uses:
             begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
-            self._waste_use(use)
+            self._wastes.kernel_used(use, self._memories)
             if use.maybe:
                 if use.mapped:
                     self._unknown.add(directive.kernel)
@@ -367,20 +369,11 @@ class Checker:
             block = None if memory == HOST else self._memories.block_at(memory, begin)
             role: Role = "uses" if use.mapped else ""
             did = f"{verb} {use.name} in kernel"
-            access = self._access(
-                directive, memory, begin, end, use.writes, use.exact, did, use.name, role, block
+            access = directive.access(
+                self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block
             )  # fmt: skip
             self._races.access(access)
             self._judge(access)
-
-    def _waste_use(self, use: MemoryUse) -> None:
-        begin, end = use.begin, use.begin + use.nbytes
-        if use.memory == HOST:
-            self._wastes.host_used(begin, end, None if use.maybe else use.writes, use.exact)
-            return
-        block, entry = self._memories.block_at(use.memory, begin), self._memories.entry_at(use.memory, begin)
-        reads, writes = use.maybe or not use.writes, use.maybe or use.writes
-        self._wastes.device_used(block, entry, use.memory, begin, end, reads=reads, writes=writes, exact=use.exact)
 
     def _judge(self, access: Access) -> None:
         """Compare versions: of what a kernel reads, or make one of what it writes."""
@@ -396,5 +389,5 @@ class Checker:
             self._found.add("use after free", access.name, (access.story,), advice, access.name)
         elif access.writes:
             self._versions.device_written(access, entry)
-        else:
+        elif not self._lifetimes.is_told(entry):  # else the host's copy is another array's
             self._versions.device_read(access, entry)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Self, TypeVar
 
+import attrs
 from sortedcontainers import SortedDict
 
 
-class Cell(Protocol):
-    """What is known of the addresses [begin, end); `copy` gives the same for a part of them."""
+@attrs.define(eq=False)
+class Cell:
+    """What is known of the addresses [begin, end)."""
 
     begin: int
     end: int
 
-    def part(self, begin: int, end: int) -> Cell: ...
+    def part(self, begin: int, end: int) -> Self:
+        """Return the same for a part of them."""
+        return attrs.evolve(self, begin=begin, end=end)
 
 
 C = TypeVar("C", bound=Cell)
@@ -68,5 +72,5 @@ class Intervals(Generic[C]):
             return
         cell: C = self._cells.peekitem(place - 1)[1]
         if cell.begin < at < cell.end:
-            self._cells[at] = cell.part(at, cell.end)  # type: ignore[assignment]
+            self._cells[at] = cell.part(at, cell.end)
             cell.end = at

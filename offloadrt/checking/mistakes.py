@@ -8,14 +8,14 @@ from typing import Any, Final, Literal
 import attrs
 
 Kind = Literal[
-    "race", "stale data", "uninitialised data", "use after free", "outside of what is mapped", "map beyond the array",
-    "write to a constant", "missing unmap",
+    "race", "stale data", "uninitialised data", "use after free", "freed while mapped", "outside of what is mapped",
+    "map beyond the array", "write to a constant", "missing unmap",
     "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
 ]  # fmt: skip
 
 ORDER: Final[tuple[str, ...]] = (
-    "fatal error", "race", "use after free", "stale data", "uninitialised data", "outside of what is mapped",
-    "map beyond the array", "write to a constant",
+    "fatal error", "race", "use after free", "freed while mapped", "stale data", "uninitialised data",
+    "outside of what is mapped", "map beyond the array", "write to a constant",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
 
@@ -103,6 +103,8 @@ class Waste:
 class Mistakes:
     """The mistakes of a run, each pair of places of the program once."""
 
+    data: set[str] = attrs.field(factory=set)
+    """The names of all data that a mistake is about."""
     _found: dict[tuple[object, ...], Mistake] = attrs.field(factory=dict)
     _of_group: dict[tuple[object, ...], list[tuple[object, ...]]] = attrs.field(factory=dict)
     """The keys of what is known of a group: those of mistakes that are told, then those that count as `elsewhere`."""
@@ -115,12 +117,14 @@ class Mistakes:
         advice: str,
         key: object = "",
         group: object | None = None,
+        data: str = "",
     ) -> None:
         """Add one, unless the same places are known to do the same.
 
         group: a kernel and its data, of which only a few places are told. A kernel with one wrong index may have
-        hundreds of lines that use it.
+        hundreds of lines that use it. data: the name of what it is about, where the subject says more than that.
         """
+        self.data.add(data or subject)
         told = tuple(stories)
         place = (kind, frozenset([(story.did, story.where) for story in told]), key)
         known = self._found.get(place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 
 from offloadrt.checking.accesses import Access
-from offloadrt.checking.intervals import Intervals
+from offloadrt.checking.intervals import Cell, Intervals
 from offloadrt.checking.mistakes import Mistakes
 from offloadrt.checking.strands import Strands
 from offloadrt.runtime.program_events import HOST
@@ -20,11 +20,9 @@ _MANY = 24
 
 
 @attrs.define(eq=False)
-class _History:
+class _History(Cell):
     """Who has used the bytes of a cell."""
 
-    begin: int
-    end: int
     reads: dict[_Key, Access] = attrs.field(factory=dict)
     writes: dict[_Key, Access] = attrs.field(factory=dict)
 
@@ -76,7 +74,8 @@ class Races:
         if not (earlier.role == access.role == "atomic") and earlier.surely_meets(access):
             first, second = sorted((earlier, access), key=lambda one: (one.site, one.strand.name))
             subject = f"{access.name} {_where(access.memory)}"
-            self.mistakes.add("race", subject, (first.story, second.story), _missing(first, second), subject)
+            stories, advice = (first.story, second.story), _missing(first, second)
+            self.mistakes.add("race", subject, stories, advice, subject, data=access.name)
 
 
 def _ordered_by_mapping(one: Access, other: Access) -> bool:

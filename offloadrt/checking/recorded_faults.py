@@ -27,7 +27,8 @@ class RecordedFaults:
             advice = "Nothing orders threads of different teams: `atomic` on both would, or a critical section or lock."
         else:
             advice = "Nothing orders the two threads: `atomic` on both would, a critical section or lock, or a barrier."
-        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, (event.kernel, subject))
+        group = event.kernel, subject
+        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, group, event.name)
 
     def strayed(self, event: KernelStrayed) -> None:
         """Report an access outside of what the kernel may use."""

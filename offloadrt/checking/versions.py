@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from offloadrt.checking.accesses import Access
-from offloadrt.checking.intervals import Intervals
+from offloadrt.checking.intervals import Cell, Intervals
 from offloadrt.checking.mistakes import Mistakes
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.program_events import HOST
@@ -23,34 +23,24 @@ NEVER: Final = -1
 
 
 @attrs.define(eq=False)
-class _HostCell:
+class _HostCell(Cell):
     """Host memory: the version that it has, the newest one anywhere, and who wrote that.
 
     extent: of a write of some bytes only, the range in which they lie. copied: the last copy from a device.
     """
 
-    begin: int
-    end: int
     version: int = 0
     newest: int = 0
     writer: Access | None = None
     extent: tuple[int, int] | None = None
     copied: Access | None = None
 
-    def part(self, begin: int, end: int) -> _HostCell:
-        return attrs.evolve(self, begin=begin, end=end)
-
 
 @attrs.define(eq=False)
-class _DeviceCell:
+class _DeviceCell(Cell):
     """Device memory: the version that it has."""
 
-    begin: int
-    end: int
     version: int = NEVER
-
-    def part(self, begin: int, end: int) -> _DeviceCell:
-        return _DeviceCell(begin, end, self.version)
 
 
 @attrs.define(eq=False)

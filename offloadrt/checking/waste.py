@@ -13,9 +13,11 @@ import attrs
 
 from offloadrt.checking.accesses import WatchedBlock
 from offloadrt.checking.costs import Costs
-from offloadrt.checking.intervals import Intervals
+from offloadrt.checking.intervals import Cell, Intervals
+from offloadrt.checking.memories import Memories
 from offloadrt.checking.mistakes import Story, Waste, WasteKind
 from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.program_events import HOST, MemoryUse
 
 
 @attrs.define(eq=False)
@@ -38,22 +40,17 @@ class DataOperation:
 
 
 @attrs.define(eq=False)
-class _Content:
+class _Content(Cell):
     """What is in the addresses [begin, end): byte `at` is number `at + shift` of a content.
 
     copied: a copy brought it here. carrier: the last copy to here, while it is not overwritten. valid: it is there now.
     """
 
-    begin: int
-    end: int
     number: int
     shift: int = 0
     copied: bool = False
     carrier: DataOperation | None = None
     valid: bool = True
-
-    def part(self, begin: int, end: int) -> _Content:
-        return attrs.evolve(self, begin=begin, end=end)
 
     def lose(self) -> None:
         """Overwrite what a copy has brought."""
@@ -137,6 +134,16 @@ class Wastes:
             made.read = True
         cells, shift = self._place(memory, entry)
         self._used(cells, begin + shift, end + shift, reads, writes, exact)
+
+    def kernel_used(self, use: MemoryUse, memories: Memories) -> None:
+        """Take a use by a kernel."""
+        begin, end = use.begin, use.begin + use.nbytes
+        if use.memory == HOST:
+            self.host_used(begin, end, None if use.maybe else use.writes, use.exact)
+            return
+        block, entry = memories.block_at(use.memory, begin), memories.entry_at(use.memory, begin)
+        reads, writes = use.maybe or not use.writes, use.maybe or use.writes
+        self.device_used(block, entry, use.memory, begin, end, reads=reads, writes=writes, exact=use.exact)
 
     def _used(self, cells: Intervals[_Content], begin: int, end: int, reads: bool, writes: bool, exact: bool) -> None:
         self._last += 1

@@ -33,7 +33,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
         code = _run(tokens)
         sys.stdout.flush()
     except CycloptsError as error:
-        return _complain(f"{' '.join(str(error).split())}\nTry offloadrt --help.")
+        from offloadrt.cli.meaning import said_of
+
+        return _complain(said_of(tokens, error))
     except UnknownParameter as error:
         from offloadrt.cli.meaning import as_option
 

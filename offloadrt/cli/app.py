@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 import offloadrt
 from offloadrt.cli.exit_codes import NEGATIVE
-from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, overrides_of
+from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, ScenarioName, overrides_of
 from offloadrt.cli.terminal import console, print_json
 
 app = App(
@@ -47,14 +47,8 @@ def list_(*, json: Json = False) -> None:
 
 
 @app.command
-def show(scenario: str, /, *, json: Json = False) -> None:
-    """Show what a scenario does, its parameters and their values; what a recording holds.
-
-    Parameters
-    ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
-    """
+def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
+    """Show what a scenario does, its parameters and their values; what a recording holds."""
     from offloadrt.cli import render
     from offloadrt.study.scripts import registry
 

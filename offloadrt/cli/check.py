@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE
-from offloadrt.cli.options import DEFAULTS, Json, RunOptions
+from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, RunOptions, ScenarioName
 from offloadrt.cli.terminal import console, run_progress
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @app.command
 def check(
-    scenario: str,
+    scenario: ScenarioName,
     /,
-    *parameters: str,
+    *parameters: ParameterValues,
     options: RunOptions = DEFAULTS,
     json: Json = False,
 ) -> int:
@@ -28,13 +28,6 @@ def check(
 
     The exit code is 1 when a mistake is reported. A table of waste follows, worst first: transfers and allocations that
     were for nothing, and the time that they took. Waste alone leaves the exit code 0.
-
-    Parameters
-    ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
-    parameters:
-        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     """
     from offloadrt.study.running.checked import check as checked
     from offloadrt.study.scripts import registry

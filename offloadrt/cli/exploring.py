@@ -19,8 +19,10 @@ from offloadrt.cli.options import (
     Json,
     Machine,
     Overrides,
+    ParameterValues,
     RunOptions,
     Runtime,
+    ScenarioName,
     Seed,
 )
 from offloadrt.cli.terminal import bars, console, print_json
@@ -42,9 +44,9 @@ _TOLD_EVERY_S = 10.0
 
 @app.command
 def explore(
-    program: str,
+    program: ScenarioName,
     /,
-    *parameters: str,
+    *parameters: ParameterValues,
     strategy: str = "pct:3",
     runs: int = 1000,
     jobs: Jobs = None,
@@ -68,10 +70,6 @@ def explore(
 
     Parameters
     ----------
-    program:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
-    parameters:
-        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     strategy:
         random, pct:DEPTH[:LENGTH], delay:BOUND[:LENGTH], dfs:BOUND[:LENGTH], costs[:JITTER]; docs/how-to/explore.md
         has what they do.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cyclopts import UnknownOptionError
+    from cyclopts import CycloptsError, UnknownOptionError
 
     from offloadrt.study.errors import UnknownParameter
     from offloadrt.study.scripts.definition import Scenario
@@ -55,6 +55,23 @@ def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
     fields = [field.rstrip("_") for field in RunOptions.__annotations__]
     given = next((token.partition("=")[2] for token in tokens if token.startswith(f"{name}=")), "")
     return f"; it is an option: --{name} {given}".rstrip() if name in fields else ""
+
+
+def said_of(tokens: Sequence[str], error: CycloptsError) -> str:
+    """Say what is wrong with a command line that cyclopts refuses, and where its help is."""
+    from cyclopts import MissingArgumentError, RepeatArgumentError
+
+    command = " ".join(error.command_chain or ())
+    message = " ".join(str(error).split())
+    name = error.argument.names[0] if error.argument is not None else ""
+    if isinstance(error, MissingArgumentError):
+        if name in tokens:
+            message = f"{command}: {name} needs a value; one that begins with - is written {name}=-1"
+        else:
+            message = f"{command}: {name} is missing"
+    elif isinstance(error, RepeatArgumentError):
+        message = f"{message.removesuffix('.')}; several values are written with commas, where a command takes several."
+    return f"{message}\nTry {' '.join(filter(None, ('offloadrt', command)))} --help."
 
 
 def _scenario_of(tokens: Sequence[str]) -> Scenario | None:

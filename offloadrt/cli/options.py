@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 from cyclopts import Parameter
@@ -10,8 +11,20 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from offloadrt.study.points import Options
 
+ScenarioName = Annotated[str, Parameter(help="A scenario's name, a script, SCRIPT.py:NAME, or a recording.")]
+ParameterValues = Annotated[
+    str, Parameter(help="The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).")
+]
+ExecutorKind = Annotated[
+    Literal["process", "dask", "mpi"],
+    Parameter(help="A pool of processes here, a dask cluster, or the ranks of an MPI job."),
+]
 Machine = Annotated[
-    str | None, Parameter(help="A machine's name (see `offloadrt machines`) or a TOML file of your own.")
+    str | None,
+    Parameter(
+        help="A machine's name (see `offloadrt machines`) or a TOML file of your own. Commands that take several "
+        "values of a parameter take several machines, runtimes and configurations as well: `--machine h100,mi300a`."
+    ),
 ]
 Runtime = Annotated[
     str | None,
@@ -70,7 +83,7 @@ Predicated = Annotated[
         negative=(),
     ),
 ]
-Windows = Annotated[
+SamplePhases = Annotated[
     bool,
     Parameter(
         help="Run a few instances of each repeated phase of a long program or recording, for all of them; the result "
@@ -82,7 +95,7 @@ Whole = Annotated[
     bool,
     Parameter(
         help="Run all of a long program, instead of a few instances of each of its repeated phases (see `run "
-        "--windows`).",
+        "--sample-phases`).",
         negative=(),
     ),
 ]
@@ -104,13 +117,26 @@ class RunOptions:
     strategy: Strategy = "fifo"
     repeat: Repeat = 1
     hash: Hash = False
-    windows: Windows = False
+    sample_phases: SamplePhases = False
     faults: Faults = None
+
+    def several(self) -> tuple[RunOptions, dict[str, tuple[str, ...]]]:
+        """Return these options without those that have several values, and the values of those, by name."""
+        from offloadrt.study.points import PLACES
+
+        axes = {name: texts for name in PLACES if len(texts := _values(getattr(self, name))) > 1}
+        single: dict[str, Any] = dict.fromkeys(axes)
+        return attrs.evolve(self, **single), axes
 
     def given(self, *, hash: bool = False) -> Options:
         """Return them as `study` takes them, with the trace hash when `hash` asks for it. Raises UserError."""
+        from offloadrt.study.errors import UserError
         from offloadrt.study.points import Options
 
+        for name in self.several()[1]:
+            raise UserError(
+                f"--{name} {getattr(self, name)}: one run takes one; compare, sweep and report take several"
+            )
         return Options(
             machine=self.machine,
             runtime=self.runtime,
@@ -122,9 +148,16 @@ class RunOptions:
             strategy=self.strategy,
             repeat=self.repeat,
             hash=self.hash or hash,
-            windows=self.windows,
+            sample_phases=self.sample_phases,
             faults=tuple(self.faults or ()),
         )
+
+
+def _values(text: str | None) -> tuple[str, ...]:
+    """Return the values that commas divide; the name of a file may have commas in it."""
+    if text is None or "," not in text or Path(text).exists():
+        return () if text is None else (text,)
+    return tuple(value.strip() for value in text.split(","))
 
 
 DEFAULTS = RunOptions()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions, Whole
+from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions, ScenarioName, Whole
 from offloadrt.cli.terminal import stages
 from offloadrt.cli.why import seconds_of
 
@@ -20,7 +20,7 @@ __all__ = ["app", "report"]
 @app.command
 def report(
     out: Path,
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *parameters: str,
     budget: str = "0s",
@@ -32,14 +32,12 @@ def report(
     """Write one HTML page that shows where the time of a run went; it opens from a disk, without a network.
 
     What limits the run, its critical path, its timeline of threads, locks and device, host time as a flame graph, and
-    memory over time. One parameter may have two values: the page then compares two runs.
+    memory over time. One parameter, or the machine, may have two values: the page then compares two runs.
 
     Parameters
     ----------
     out:
         The HTML file to write.
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     parameters:
         The scenario's parameters, as name=value; one of them may be name=value1,value2.
     budget:
@@ -52,6 +50,7 @@ def report(
     from offloadrt.cli.outputs import check_files
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
+    from offloadrt.study.points import grid
     from offloadrt.study.report import write_report
     from offloadrt.study.report.page import ReportedRun
     from offloadrt.study.scripts import registry
@@ -62,7 +61,8 @@ def report(
         raise UserError(f"{out}: a report is a file that ends with .html")
     chosen = registry.find(scenario)
     check_files({"report": out}, [chosen.path])
-    axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
+    options, places = options.several()
+    axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | places
     several = [name for name, values in axes.items() if len(values) > 1]
     if len(several) > 1 or any(len(axes[name]) > 2 for name in several):
         raise UserError(f"{' and '.join(several)}: a report compares two runs: give one parameter two values")
@@ -75,12 +75,13 @@ def report(
             given = {name: values[0] for name, values in axes.items()}
             if value is not None:
                 given[several[0]] = value
+            (point,) = grid(chosen, {name: (text,) for name, text in given.items()}, options.given())
             found: list[Observed] = []
             page = explain(
                 chosen,
-                chosen.bind(given),
+                point.parameters,
                 pool,
-                options=attrs.evolve(options.given(), windows=not whole),
+                options=attrs.evolve(point.options, sample_phases=not whole),
                 jobs=workers,
                 budget_s=seconds,
                 stage=advanced,

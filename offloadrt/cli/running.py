@@ -5,13 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE, PROGRAM_FAILED, WRONG_USE
-from offloadrt.cli.options import DEFAULTS, Jobs, Json, Machine, Overrides, RunOptions, Runtime, overrides_of
+from offloadrt.cli.options import (
+    DEFAULTS,
+    ExecutorKind,
+    Jobs,
+    Json,
+    Machine,
+    Overrides,
+    ParameterValues,
+    RunOptions,
+    Runtime,
+    ScenarioName,
+    overrides_of,
+)
 from offloadrt.cli.terminal import console, counted_runs, kept_progress, print_json, run_progress, stages, warn
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
@@ -23,9 +35,9 @@ if TYPE_CHECKING:
 
 @app.command
 def run(
-    scenario: str,
+    scenario: ScenarioName,
     /,
-    *parameters: str,
+    *parameters: ParameterValues,
     options: RunOptions = DEFAULTS,
     log: Path | None = None,
     perfetto: Path | None = None,
@@ -36,10 +48,6 @@ def run(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
-    parameters:
-        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     log:
         Write every event to this file, one JSON object a line.
     perfetto:
@@ -77,7 +85,7 @@ def run(
             before_run,
             handovers,
         )
-    warn([result], windows=options.windows)
+    warn([result], sampled=options.sample_phases)
     if figure is not None:
         draw_time(result, figure)
     if json:
@@ -90,12 +98,12 @@ def run(
 
 @app.command
 def sweep(
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *axes: str,
     out: Path | None = None,
     jobs: Jobs = None,
-    executor: Literal["process", "dask", "mpi"] = "process",
+    executor: ExecutorKind = "process",
     options: RunOptions = DEFAULTS,
     json: Json = False,
 ) -> int:
@@ -105,15 +113,11 @@ def sweep(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     axes:
         Values of parameters, as name=v1,v2,...; parameters of the scenario's own sweep that are not named here take
         all its values (`offloadrt show SCENARIO` lists them).
     out:
         Folder for points.jsonl, results.parquet, results.csv, figure.png and figure.svg; by default results/SCENARIO.
-    executor:
-        A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
     from offloadrt.cli.outputs import check_folder
     from offloadrt.study import sweep as sweeping
@@ -126,7 +130,8 @@ def sweep(
 
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
-    swept = sweep_axes(chosen.name, axes, chosen.sweep)
+    options, places = options.several()
+    swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **places})
     points = grid(chosen, swept, options.given())
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
@@ -135,7 +140,7 @@ def sweep(
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-    warn(outcome.finished, windows=options.windows)
+    warn(outcome.finished, sampled=options.sample_phases)
     written = []
     if outcome.finished:
         written = table.write(outcome.finished, out)
@@ -153,11 +158,16 @@ def sweep(
             + ", ".join(map(str, written))
         )
     for failure in outcome.failures:
-        named = ", ".join(f"{name}={value}" for name, value in failure.point.parameters.items() if name in swept)
-        print(f"offloadrt: {named}: {failure.message}", file=sys.stderr)
+        named = ", ".join(f"{name}={value}" for name, value in failure.point.place.items() if name in swept)
+        print(f"offloadrt: {_beside(named, failure.message)}", file=sys.stderr)
     if not outcome.failures:
         return 0
     return PROGRAM_FAILED if any(failure.of_program for failure in outcome.failures) else WRONG_USE
+
+
+def _beside(named: str, message: str) -> str:
+    """Put a point's place before what went wrong there, unless the message begins with it."""
+    return message if not named or message.startswith(f"{named}:") else f"{named}: {message}"
 
 
 def _begun(name: str, points: Sequence[Point]) -> str:
@@ -169,7 +179,7 @@ def _begun(name: str, points: Sequence[Point]) -> str:
 
 @app.command
 def compare(
-    scenario: str,
+    scenario: ScenarioName,
     /,
     *parameters: str,
     baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
@@ -188,8 +198,6 @@ def compare(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
     parameters:
         The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none has several values,
         the parameters of the scenario's own sweep that are not named here take all its values.
@@ -218,6 +226,7 @@ def compare(
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
+    options, places = options.several()
     with executor_of("process", jobs if jobs is not None else processors()) as pool:
         with stages(f"compare {chosen.name}") as shown:
 
@@ -226,7 +235,7 @@ def compare(
                     print(_begun(chosen.name, outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
-            axes = sweep_axes(chosen.name, parameters, {}) if parameters else {}
+            axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | places
             base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
             if out is not None:
                 check_folder(out)
@@ -252,7 +261,7 @@ def compare(
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
-    warn(compared.results, windows=options.windows)
+    warn(compared.results, sampled=options.sample_phases)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:

@@ -32,15 +32,15 @@ def print_json(record: object) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
 
 
-def warn(results: Sequence[Result], *, windows: bool = False) -> None:
+def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
     """Write what the runs warn of to standard error, each warning once.
 
-    windows: a few instances of repeated phases were to stand for all; it is noted when no run had any.
+    sampled: a few instances of repeated phases were to stand for all; it is noted when no run had any.
     """
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         print(f"offloadrt: warning: {warning}", file=sys.stderr)
-    if windows and not any("windows" in result.options for result in results):
-        print("offloadrt: note: --windows: no repeated phase was left out (a loop of phases is a loop over "
+    if sampled and not any("phases" in result.options for result in results):
+        print("offloadrt: note: --sample-phases: no repeated phase was left out (a loop of phases is a loop over "
               "`run.steps(count)`)", file=sys.stderr)  # fmt: skip
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from offloadrt.cli import record, running  # noqa: F401  # the other commands are registered as well
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, Jobs, Json, RunOptions, Whole
+from offloadrt.cli.options import DEFAULTS, ExecutorKind, Jobs, Json, ParameterValues, RunOptions, ScenarioName, Whole
 from offloadrt.cli.terminal import console, stages
 
 __all__ = ["app", "why"]
@@ -30,15 +30,15 @@ _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 @app.command
 def why(
-    scenario: str,
+    scenario: ScenarioName,
     /,
-    *parameters: str,
+    *parameters: ParameterValues,
     budget: str = "50s",
     draws: int = 0,
     sobol: int = 0,
     whole: Whole = False,
     jobs: Jobs = None,
-    executor: Literal["process", "dask", "mpi"] = "process",
+    executor: ExecutorKind = "process",
     options: RunOptions = DEFAULTS,
     json: Json = False,
 ) -> None:
@@ -49,10 +49,6 @@ def why(
 
     Parameters
     ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording.
-    parameters:
-        The scenario's parameters, as name=value (see `offloadrt show SCENARIO`).
     budget:
         Real time for all of it, as in 90s or 5min; 0s tries no changes.
     draws:
@@ -61,8 +57,6 @@ def why(
     sobol:
         Base samples for total-order Sobol indices of the sentence's share over all ranges of the machine: a power of
         two. Each takes up to 9 runs; they have a part of the budget as well.
-    executor:
-        A pool of processes here, a dask cluster, or the ranks of an MPI job.
     """
     import attrs
 
@@ -84,7 +78,7 @@ def why(
             chosen,
             given,
             pool,
-            options=attrs.evolve(options.given(), windows=not whole),
+            options=attrs.evolve(options.given(), sample_phases=not whole),
             jobs=workers,
             budget_s=seconds,
             draws=draws,

@@ -27,13 +27,12 @@ from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.costs import DriverCosts
 from offloadrt.driver.cuda.driver import Driver, DriverStatistics
-from offloadrt.driver.cuda.event import StreamEvent
+from offloadrt.driver.cuda.event import StreamEvent, TimedEvent
 from offloadrt.driver.cuda.graph_calls import GraphExec
 from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
 from offloadrt.driver.cuda.peer_copies import PeerCopies
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
-from offloadrt.driver.cuda.timed_event import TimedEvent
 from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting

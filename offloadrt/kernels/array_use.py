@@ -45,14 +45,14 @@ class ArrayUse:
 
     @property
     def laf(self) -> float:
-        """Local access frequency: the block frequencies of its loads and stores, added (OTM, section 4.1)."""
+        """Return the local access frequency: the sum of the block frequencies of its accesses (OTM, section 4.1)."""
         return self.reads + self.writes
 
     @property
     def bytes(self) -> float:
-        """Bytes that an iteration moves between memory and compute units."""
+        """Return the bytes that an iteration moves between memory and compute units."""
         return (self.elements_read + self.elements_written) * self.element_size
 
     def density(self, iterations: float, elements: int) -> float:
-        """OTM's density, min(LAF × iterations / elements, 1), of a launch with an array of so many elements."""
+        """Return OTM's density of a launch with an array of so many elements: min(LAF × iterations / elements, 1)."""
         return min(1.0, self.laf * iterations / elements) if elements else 0.0

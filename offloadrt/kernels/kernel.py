@@ -97,7 +97,7 @@ class Kernel:
     bytes_per_load: float = attrs.field(default=8.0, validator=_positive)
     """Bytes that move for each of these loads, the stores that go with it counted in."""
     precision: Literal["double", "single"] = attrs.field(default="double", validator=_a_precision)
-    """In which its floating-point operations count, whatever its arrays hold; devices have a rate for each."""
+    """The precision in which its operations count, whatever its arrays hold; devices have a rate for each."""
     single_flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
@@ -122,7 +122,7 @@ class Kernel:
 
     @property
     def team_threads(self) -> int:
-        """Threads of a team; 128 where they are left open and no runtime says another number."""
+        """Return the threads of a team; 128 where they are left open and no runtime says another number."""
         return self.threads_per_team or 128
 
     @functools.cached_property
@@ -234,22 +234,22 @@ class Launch:
 
     @property
     def accessing_teams(self) -> int:
-        """Teams with iterations that access memory."""
+        """Return how many teams have iterations that access memory."""
         return math.ceil(self.teams * self.accessing)
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of the whole launch."""
+        """Return the floating-point operations of the whole launch."""
         return self.iterations * self.kernel.flops_per_iteration
 
     @property
     def single_flops(self) -> float:
-        """Operations of the whole launch in single precision, besides those in the kernel's precision."""
+        """Return the launch's operations in single precision, besides those in the kernel's precision."""
         return self.iterations * self.kernel.single_flops_per_iteration
 
     @property
     def bytes(self) -> float:
-        """Bytes of the elements that the whole launch moves to and from the device's memory."""
+        """Return the bytes of the elements that the whole launch moves to and from the device's memory."""
         return self.iterations * self.kernel.bytes_per_iteration
 
     def bytes_moved(self, sector: int, cache: float) -> float:

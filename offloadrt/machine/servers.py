@@ -6,12 +6,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+import attrs
+
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.sim import Actor, Mailbox, Simulation
 
 M = TypeVar("M")
 
 
+@attrs.define(eq=False)
 class Servers(Generic[M]):
     """The actors that were started; with ``grow`` one more for each message that would find none idle.
 
@@ -25,46 +28,24 @@ class Servers(Generic[M]):
     service: whether ``serve`` keeps to what `Simulation.spawn_service` asks for.
     """
 
-    __slots__ = (
-        "_grow",
-        "_name",
-        "_serve",
-        "_service",
-        "_sim",
-        "_started",
-        "idle",
-        "mailbox",
-        "number",
-        "queue",
-        "queued",
-    )
+    _sim: Simulation
+    mailbox: Mailbox
+    _serve: Callable[[], Awaitable[None]]
+    _name: Callable[[int], str]
+    _grow: bool = attrs.field(kw_only=True)
+    _started: Callable[[Actor], None] | None = attrs.field(default=None, kw_only=True)
+    _service: bool = attrs.field(default=False, kw_only=True)
+    number: int = attrs.field(default=0, init=False)
+    """How many there are."""
+    idle: int = attrs.field(default=0, init=False)
+    """How many have nothing to do."""
+    queue: deque[M] = attrs.field(factory=deque, init=False)
+    """Messages by ``submit`` that found nobody idle."""
+    queued: LevelOverTime = attrs.field(init=False)
+    """How many these are over time."""
 
-    def __init__(
-        self,
-        sim: Simulation,
-        mailbox: Mailbox,
-        serve: Callable[[], Awaitable[None]],
-        name: Callable[[int], str],
-        *,
-        grow: bool,
-        started: Callable[[Actor], None] | None = None,
-        service: bool = False,
-    ) -> None:
-        self.mailbox = mailbox
-        self.number = 0
-        """How many there are."""
-        self.idle = 0
-        """How many have nothing to do."""
-        self.queue: deque[M] = deque()
-        """Messages by ``submit`` that found nobody idle."""
-        self.queued = LevelOverTime(sim)
-        """How many these are over time."""
-        self._sim = sim
-        self._serve = serve
-        self._name = name
-        self._grow = grow
-        self._started = started
-        self._service = service
+    def __attrs_post_init__(self) -> None:
+        self.queued = LevelOverTime(self._sim)
 
     def start(self) -> None:
         """Spawn one."""

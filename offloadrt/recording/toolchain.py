@@ -100,6 +100,8 @@ def recorder_library(compiler: Compiler) -> Path:
         "-O2",
         "-g",
         "-fPIC",
+        "-fvisibility=hidden",  # each malloc and free of the program looks at its thread
+        "-ftls-model=initial-exec",
         "-shared",
         "-pthread",
         *_WARNINGS,

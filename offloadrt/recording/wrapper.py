@@ -22,15 +22,15 @@ from offloadrt.recording.toolchain import (
 _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
 """Flags by which compilers switch OpenMP on."""
 
+# Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
+# those that take the next argument with them.
 _DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar", "-qoffload", "-nogpulib")
 _DROPPED_PREFIXES = (
-    "-fopenmp=",
     "-fopenmp-targets=",
     "-foffload",
     "--offload-arch=",
     "--offload-device",
     "-gpu=",
-    "-mp=",
     "-Minfo",
     "-Mcuda",
     "-tp",
@@ -45,7 +45,9 @@ _DROPPED_PREFIXES = (
 )
 _DROPPED_WITH_NEXT = ("-Xopenmp-target", "-Xcuda-ptxas", "-Xarch_device")
 _OTHER_PROCESSORS = ("sm_", "gfx", "pwr", "power")
+"""Beginnings of the names of processors in `-march=` that are not this one."""
 _NOT_LINKING = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"}
+"""Flags with which a compiler makes no program or library."""
 _INPUTS = (".c", ".cc", ".cpp", ".cxx", ".C", ".f", ".F", ".f90", ".F90", ".f95", ".f03", ".f08", ".o", ".a", ".so")
 _HOST = "x86_64-pc-linux-gnu"
 

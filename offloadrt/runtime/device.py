@@ -14,7 +14,7 @@ from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, OffloadError, UnifiedMemoryUnavailable
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
@@ -325,6 +325,12 @@ class OffloadDevice:
             messages=tuple(self.messages),
         )
 
+    def check_alive(self, array: HostArray, call: str) -> None:
+        """Raise FreedHostMemory when `call` uses an array that was freed."""
+        if array.freed:
+            message = f"<{array.name}+0> ({array.nbytes} bytes) was freed"
+            raise self.error(FreedHostMemory, message, call, array.name)
+
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of every lock of this device, by name."""
         found = {
@@ -379,16 +385,16 @@ def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None
     if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
         why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
     elif configuration.migrates and (reason := why_nothing_migrates(machine)):
-        why = reason
+        why = reason + ("; take 'usm' or 'copy'" if spec.flag("machine.apu") else "")
     elif configuration.places_objects and len(machine.devices) > 1:
         why = f"objects are placed on one device only, and the run has {len(machine.devices)}"
     elif in_place and _translates(machine, configuration) and len(machine.devices) > 1:
         why = f"memory of the host in place is emulated with one device, and the run has {len(machine.devices)}"
+    elif in_place and "ats.enabled" in spec.entries and spec.flag("ats.enabled") and configuration.prefaults:
+        why = "its GPU uses the host's page table (ats.enabled), into which nothing is filled ahead; take 'usm'"
     elif in_place and not _translates(machine, configuration):
-        why = (
-            "only the kernels of an APU are emulated in memory of the host (machine.apu is false); "
-            "take 'managed', under which pages migrate, or 'copy'"
-        )
+        why = "only the kernels of an APU are emulated in memory of the host (machine.apu is false); take 'managed', "
+        why += "under which pages migrate, or 'copy'"
     else:
         return
     raise UnifiedMemoryUnavailable(f"memory configuration {configuration.name!r} on {spec.name}: {why}")

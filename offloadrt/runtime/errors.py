@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.sim import Simulation
 
 
 class OffloadError(Exception):
@@ -34,6 +35,11 @@ class OffloadError(Exception):
         self.device = device
         self.messages = messages
         super().__init__(message)
+
+    @classmethod
+    def now(cls, sim: Simulation, message: str, *, call: str, array: str = "", device: int = 0) -> Self:
+        """Make one of the thread that runs, at this time."""
+        return cls(message, call=call, array=array, thread=sim.current.name, time_s=sim.now, device=device)
 
     def __str__(self) -> str:
         where = [

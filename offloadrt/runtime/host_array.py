@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 
 Bytes = NDArray[np.uint8]
 Kind = Literal["heap", "static", "global", "link"]
@@ -139,7 +139,7 @@ def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: A
 def shape_of(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
     """``8`` and ``(8,)`` both mean eight elements. ValueError for what is no size."""
     lengths = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    if not lengths or not all(is_whole(length) and length >= 0 for length in lengths):
+    if not lengths or not all(is_integer(length) and length >= 0 for length in lengths):
         raise ValueError(f"array {name!r}: its size is {shape!r}, but a size is a whole number from 0, or several")
     return tuple(int(length) for length in lengths)
 

@@ -17,14 +17,11 @@ class Tool(Protocol):
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
         """Note that a directive begins to work on these items (`target_map_emi`); a target region says so once."""
-        ...
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
         """`target_data_op_emi`. op: alloc, h2d, d2h, delete, attach, associate, disassociate."""
-        ...
 
     def target_submit(self, device: int, kernel: str) -> None:
         """Note that a kernel is about to be launched (`target_submit_emi`)."""
-        ...

@@ -109,6 +109,18 @@ class ArrayFreed:
 
 
 @attrs.frozen
+class MappedFreed:
+    """The memory of an array that is mapped ends. where: the line; empty where none is known. did: how, with a verb.
+
+    Told before `ArrayFreed`, which a replay tells also of what has ended nobody knows when.
+    """
+
+    array: HostArray
+    where: str
+    did: str
+
+
+@attrs.frozen
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: every byte of it, else some.
 
@@ -172,6 +184,16 @@ class EntryEntered:
 
 
 @attrs.frozen
+class EntryFound:
+    """An item that is mapped has found a mapping of some or all of its bytes in the present table."""
+
+    cause: int
+    device: int
+    item: MapItem
+    entry: Entry
+
+
+@attrs.frozen
 class EntryLeft:
     """A mapping was removed from the present table."""
 
@@ -188,6 +210,17 @@ class ItemEnded:
     device: int
     item: MapItem
     entry: Entry | None
+
+
+@attrs.frozen
+class FreedCopied:
+    """A copy of a mapping would read or write an array of the host that was freed, and is not made."""
+
+    cause: int
+    device: int
+    entry: Entry
+    op: str
+    """h2d or d2h."""
 
 
 @attrs.frozen
@@ -297,9 +330,9 @@ class ProgramCut:
 
 ProgramEvent = (
     Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | DirectiveBegan | SourceNamed | DirectiveLeft
-    | ArrayMade | ArrayFreed | HostUsed | BlockAllocated | BlockFreed | DataCopied | EntryEntered | EntryLeft
-    | ItemEnded | UpdateMissed | KernelSubmitted | KernelRan | KernelRaced | KernelStrayed | MapStrayed
-    | ConstantKnown | ProgramCut
+    | ArrayMade | ArrayFreed | MappedFreed | HostUsed | BlockAllocated | BlockFreed | DataCopied | EntryEntered
+    | EntryFound | EntryLeft | FreedCopied | ItemEnded | UpdateMissed | KernelSubmitted | KernelRan | KernelRaced
+    | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
 )  # fmt: skip
 
 
@@ -308,4 +341,3 @@ class ProgramObserver(Protocol):
 
     def handle(self, event: ProgramEvent, /) -> None:
         """Take an event; it must neither wait nor change anything of the run."""
-        ...

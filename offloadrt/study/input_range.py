@@ -11,12 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
-from typing import Literal
 
 import attrs
 
-Where = Literal["low", "mean", "high"]
-"""Where in its range an input is taken."""
 _PLACES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}
 """Their places between the ends, which are equal factors apart: estimates are uncertain by a factor."""
 

@@ -22,6 +22,9 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.package import PACKAGE
 from offloadrt.study.scripts.parameters import Value
 
+PLACES = ("machine", "runtime", "configuration")
+"""Options that a sweep or a comparison may vary as it varies a parameter."""
+
 
 def _texts(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
@@ -53,7 +56,7 @@ class Options:
     """
     inputs: Mapping[str, str | float] = attrs.field(factory=dict)
     """The same of the program's inputs with a range; those that it does not have are passed over."""
-    windows: bool = False
+    sample_phases: bool = False
     """Whether a few instances of the program's repeated phases stand for all (`Run.steps`)."""
     faults: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Faults that are injected, each as `--faults` takes it."""
@@ -77,6 +80,13 @@ class Point:
     """A reference that `registry.find` understands."""
     parameters: Mapping[str, Value]
     options: Options = attrs.field(factory=Options)
+    varied: Mapping[str, Value] = attrs.field(factory=dict)
+    """Those of its options that differ among the points, of `PLACES`: results name them as they name parameters."""
+
+    @property
+    def place(self) -> dict[str, Value]:
+        """Return what tells this point from the others: its parameters and the options that are varied."""
+        return {**self.parameters, **self.varied}
 
     @property
     def key(self) -> str:
@@ -104,6 +114,7 @@ class Keys:
             file = registry.split(point.scenario)[0] or scenario.path
             digests = self._known[asked] = digest_of_file(file), machine.digest
         program, profile = digests
+        point = attrs.evolve(point, varied={})  # a run is the same whatever it is compared with
         facts = [attrs.asdict(point), digest_of_sources(), program, profile]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -111,24 +122,46 @@ class Keys:
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options) -> list[Point]:
     """Combine the values of `axes`, the last axis fastest, to points with all parameters bound.
 
-    Raises ParameterError before anything runs when one of the values is not a value of its parameter, or an axis is the
-    configuration that the options set for all points.
+    An axis may also be one of `PLACES`, where the scenario has no such parameter.
+
+    Raises ParameterError before anything runs when one of the values is not a value of its parameter, or an axis is
+    what the options set for all points.
     """
-    if options.configuration is not None and "configuration" in axes:
-        raise ParameterError(
-            "configuration", f"--configuration {options.configuration} sets it for all runs; leave out one"
-        )
-    names = list(axes)
+    for name in PLACES:
+        if name in axes and (value := getattr(options, name)) is not None:
+            raise ParameterError(name, f"--{name} {value} sets it for all runs; leave out one")
     reference = registry.reference(scenario)
-    return [
-        Point(reference, scenario.bind(dict(zip(names, values, strict=True))), options)
-        for values in itertools.product(*(axes[name] for name in names))
-    ]
+    points = []
+    read = {name: read_axis(scenario, name, values) for name, values in axes.items()}
+    for values in itertools.product(*read.values()):
+        given = dict(zip(axes, values, strict=True))
+        varied: dict[str, Any] = {name: str(given.pop(name)) for name in axes if is_place(scenario, name)}
+        points.append(Point(reference, scenario.bind(given), attrs.evolve(options, **varied), varied))
+    return points
+
+
+def is_place(scenario: Scenario, name: str) -> bool:
+    """Tell whether an axis of that name varies an option, and no parameter of the scenario."""
+    return name in PLACES and name not in scenario.parameters
+
+
+def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Value, ...]:
+    """Read the values of an axis. Raises ParameterError for a bad value, and for one that is given twice."""
+    read = tuple(read_value(scenario, name, value) for value in values)
+    for number, value in enumerate(read):
+        if value in read[:number]:
+            raise ParameterError(name, f"{value} is given twice")
+    return read
+
+
+def read_value(scenario: Scenario, name: str, value: Any) -> Value:
+    """Read one value of an axis. Raises ParameterError for one that its parameter does not have."""
+    return str(value) if is_place(scenario, name) else scenario.bind_one(name, value)
 
 
 def varied(points: Sequence[Point]) -> str:
     """Say in which parameters the points differ: `threads=64,128 batch=1,4,16`."""
-    axes = {name: tuple(dict.fromkeys(point.parameters[name] for point in points)) for name in points[0].parameters}
+    axes = {name: tuple(dict.fromkeys(point.place[name] for point in points)) for name in points[0].place}
     return " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
 
 

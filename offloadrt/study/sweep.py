@@ -59,7 +59,7 @@ class SweepOutcome:
         first = self.finished[:_MOST_IN_HTML]
         values: dict[str, set[str]] = {}
         for point in self.points:
-            for name, value in point.parameters.items():
+            for name, value in point.place.items():
                 values.setdefault(name, set()).add(word(value))
         swept = [name for name, of in values.items() if len(of) > 1]
         measured = list(dict.fromkeys(name for result in first for name in result.measured))
@@ -72,7 +72,7 @@ class SweepOutcome:
             for result in first
         ]
         count = f"{len(self.finished)} of {len(self.points)} points"
-        failed = [(named(failure.point.parameters), failure.message) for failure in self.failures[:_MOST_IN_HTML]]
+        failed = [(named(failure.point.place), failure.message) for failure in self.failures[:_MOST_IN_HTML]]
         return html_page(
             f"{self.points[0].scenario}: {count}" if self.points else count,
             f"the first {len(first)} are shown; `to_polars(outcome.finished)` has all" if rows else "",
@@ -109,7 +109,10 @@ def sweep(
     """
     known = finished_points(file) if file is not None else {}
     keys = Keys()
-    outcome = SweepOutcome(points, [known.get(keys.of(point)) for point in points])
+    kept = [known.get(keys.of(point)) for point in points]
+    outcome = SweepOutcome(
+        points, [result and _placed(result, point) for result, point in zip(kept, points, strict=True)]
+    )
     outcome.kept = outcome.done = len(outcome.finished)
     if advanced is not None:
         advanced(outcome)
@@ -120,12 +123,20 @@ def sweep(
             if "error" in row:
                 outcome.failures.append(Failure(points[number], row["error"], row["of_program"]))
             else:
-                outcome.results[number] = msgspec.convert(row, Result)
+                outcome.results[number] = _placed(msgspec.convert(row, Result), points[number])
                 keep(points[number], row)
                 outcome.done += 1
             if advanced is not None:
                 advanced(outcome)
     return outcome
+
+
+def _placed(result: Result, point: Point) -> Result:
+    """Return the result with the options that vary among the points beside its parameters, and no longer as options."""
+    if not point.varied:
+        return result
+    options = {name: value for name, value in result.options.items() if name not in point.varied}
+    return attrs.evolve(result, parameters={**result.parameters, **point.varied}, options=options)
 
 
 @attrs.define

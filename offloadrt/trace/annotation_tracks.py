@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import attrs
+
 from offloadrt.trace.annotations import Annotation
 from offloadrt.trace.call_notes import CallNotes
 from offloadrt.trace.tracks import Notes, ThreadTracks
@@ -13,30 +15,23 @@ DOING = "doing"
 """How `ThreadTracks` knows an activity."""
 
 
+@attrs.define(eq=False)
 class AnnotationTracks:
     """Takes annotations from a queue as the events pass by to which they belong.
 
     arrow: gives the number of a new arrow. is_thread: tells whether an actor has a track among the host threads.
     """
 
-    def __init__(
-        self,
-        waiting: deque[Annotation],
-        threads: ThreadTracks,
-        calls: CallNotes,
-        arrow: Callable[[], int],
-        is_thread: Callable[[int], bool],
-    ) -> None:
-        self._waiting = waiting
-        self._threads = threads
-        self._calls = calls
-        self._arrow = arrow
-        self._is_thread = is_thread
-        self._givers: dict[int, str] = {}
-        """Who let each thread go on last, in its activity."""
-        self._tasks: dict[int, int] = {}
-        """The arrow to the deferred task that each thread is about to run."""
-        self._devices: dict[int, int] = {}
+    _waiting: deque[Annotation]
+    _threads: ThreadTracks
+    _calls: CallNotes
+    _arrow: Callable[[], int]
+    _is_thread: Callable[[int], bool]
+    _givers: dict[int, str] = attrs.field(factory=dict, init=False)
+    """Who let each thread go on last, in its activity."""
+    _tasks: dict[int, int] = attrs.field(factory=dict, init=False)
+    """The arrow to the deferred task that each thread is about to run."""
+    _devices: dict[int, int] = attrs.field(factory=dict, init=False)
 
     def until(self, position: int) -> None:
         """Draw what happened before the event of that number."""

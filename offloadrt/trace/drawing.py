@@ -189,9 +189,9 @@ class Drawing:
             case _:
                 pass
 
-    def _instant(self, event: Event, name: str, notes: Notes) -> None:
+    def _instant(self, event: Event, name: str, notes: Notes, flows: Sequence[int] = ()) -> None:
         """Mark an event on the track of its thread."""
-        self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, notes)
+        self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, notes, flows)
 
     def _flows(self, cause: int) -> Sequence[int]:
         """Return the arrows into what directive `cause` caused; none when the trace does not have the directive."""
@@ -214,8 +214,7 @@ class Drawing:
             holders.remove(event.actor)
         if self._wanted.get(event.lock, 0) > 0:
             arrow = self._given[event.lock] = next(self._arrows)
-            name = f"release {event.lock}"
-            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
+            self._instant(event, f"release {event.lock}", {}, (arrow,))
 
     def _acquire(self, event: events.LockAcquire) -> None:
         self._holders.setdefault(event.lock, []).append(event.actor)
@@ -233,8 +232,7 @@ class Drawing:
         self._waiting(wait.lock, -1)
         arrow = self._given.pop(wait.lock, None)
         if wait.got and arrow is not None:
-            name = f"got {wait.lock}"
-            self._canvas.instant(self._threads.track(event.actor), event.time_ps, name, {}, (arrow,))
+            self._instant(event, f"got {wait.lock}", {}, (arrow,))
 
     def _waiting(self, lock: str, change: int) -> None:
         self._wanted[lock] = self._wanted.get(lock, 0) + change

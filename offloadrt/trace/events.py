@@ -7,46 +7,7 @@ emulated addresses.
 
 from typing import ClassVar
 
-from offloadrt.trace.event import EVENTS, NO_CAUSE, NONE, Event, event
-
-__all__ = [
-    "EVENTS",
-    "NONE",
-    "NO_CAUSE",
-    "ActorFinished",
-    "ActorSpawned",
-    "Allocate",
-    "Attach",
-    "CallBegin",
-    "CallEnd",
-    "CopyBegin",
-    "CopyEnd",
-    "DirectiveBegin",
-    "DirectiveEnd",
-    "Drain",
-    "Event",
-    "Free",
-    "KernelEnd",
-    "KernelStart",
-    "KernelSubmit",
-    "LockAcquire",
-    "LockRelease",
-    "LockWait",
-    "MapCount",
-    "MapInsert",
-    "MapLookup",
-    "MapRemove",
-    "ObjectPlaced",
-    "PageFaultBegin",
-    "PageFaultEnd",
-    "Prefault",
-    "Resume",
-    "RuntimeError_",
-    "SignalWaitBegin",
-    "SignalWaitEnd",
-    "TimeSliceBegin",
-    "TimeSliceEnd",
-]
+from offloadrt.trace.event import Event, event
 
 # Actors
 

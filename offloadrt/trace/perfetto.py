@@ -102,23 +102,17 @@ class _PerfettoCanvas:
 
     def lane(self, group: str, name: str, /) -> int:
         """Add a named track under its group."""
-        track = self._track(next(self._uuids), parent=self._group(group)[0])
-        track.name = name
-        return int(track.uuid)
+        return int(self._named(group, name).uuid)
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
         """Add a counter track under its group."""
-        track = self._track(next(self._uuids), parent=self._group(group)[0])
-        track.name = name
+        track = self._named(group, name)
         track.counter.unit = self._units[unit]
         return int(track.uuid)
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
         """Begin a slice."""
-        event = self._event(track, time_ps, self._begin)
-        event.name = name
-        event.flow_ids.extend(flows)
-        _annotate(event, notes)
+        self._begun(self._begin, track, time_ps, name, flows, notes)
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
         """End the innermost slice of the track; Perfetto adds notes of its end to those of its begin."""
@@ -126,10 +120,7 @@ class _PerfettoCanvas:
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark an instant."""
-        event = self._event(track, time_ps, self._instant)
-        event.name = name
-        event.flow_ids.extend(flows)
-        _annotate(event, notes)
+        self._begun(self._instant, track, time_ps, name, flows, notes)
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Record a value of a counter."""
@@ -149,6 +140,11 @@ class _PerfettoCanvas:
             track.child_ordering = self._explicit
         return known
 
+    def _named(self, group: str, name: str) -> Any:
+        track = self._track(next(self._uuids), parent=self._group(group)[0])
+        track.name = name
+        return track
+
     def _track(self, uuid: int, parent: int | None = None) -> Any:
         track = self._packet().track_descriptor
         track.uuid = uuid
@@ -164,6 +160,12 @@ class _PerfettoCanvas:
         event.type = kind
         event.track_uuid = track
         return event
+
+    def _begun(self, kind: int, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes) -> None:
+        event = self._event(track, time_ps, kind)
+        event.name = name
+        event.flow_ids.extend(flows)
+        _annotate(event, notes)
 
     def _packet(self) -> Any:
         if self._packets >= PACKETS:

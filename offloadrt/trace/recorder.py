@@ -39,11 +39,9 @@ class Sink(Protocol):
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Take some rows, in order; called with every row once."""
-        ...
 
     def close(self) -> None:
-        """No row will follow: write what is left, close the file."""
-        ...
+        """Write what is left, and close the file: no row will follow."""
 
 
 @attrs.frozen
@@ -215,7 +213,7 @@ class Trace:
         return self._digest is not None
 
     def hash(self) -> str:
-        """32 hexadecimal digits: BLAKE2b over (kind, time in picoseconds, actor, sizes) of every event so far.
+        """Return 32 hexadecimal digits: BLAKE2b over (kind, time in picoseconds, actor, sizes) of every event so far.
 
         Two runs that did the same things at the same times have the same hash, on every platform and Python. Names,
         devices, causes and addresses do not count. Raises ValueError when the trace was made with `hash=False`.

@@ -20,31 +20,24 @@ class Canvas(Protocol):
 
     def thread(self, group: str, index: int, name: str, /) -> int:
         """Make a new track for the actor of that index."""
-        ...
 
     def lane(self, group: str, name: str, /) -> int:
         """Make a new track for one lane of a resource."""
-        ...
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
         """Make a new track for a number over time; unit: "bytes" or "count"."""
-        ...
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
         """Begin a slice; slices anywhere that name the same flow are joined by arrows, in order of time."""
-        ...
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
         """End the slice that began last on the track; notes: what is known of it only now."""
-        ...
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark something that takes no time; flows as of a slice."""
-        ...
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Give a counter a new value."""
-        ...
 
 
 @attrs.define

@@ -68,6 +68,13 @@ def test_an_error_of_the_program_is_a_mistake(program: str, capsys: pytest.Captu
     assert "fatal error: CUDA error: an illegal memory access" in capsys.readouterr().out
 
 
+def test_an_error_outside_of_a_directive_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = PROGRAM.replace("async with", "t.free(b)\n        async with")
+    (tmp_path / "free.py").write_text(program, encoding="utf-8")
+    assert main(["check", str(tmp_path / "free.py")]) == 1
+    assert "fatal error: free of 'b': no allocation begins" in capsys.readouterr().out
+
+
 def test_a_mistake_of_the_script_is_none(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", program, "n=-1"]) == 3
     assert "Traceback" in capsys.readouterr().err

@@ -18,6 +18,13 @@ BYTES = N * 8
 
 def wastes(body: Body) -> list[Waste]:
     """Run a program to its end, and return what it wasted; it makes no mistakes."""
+    checker, found = checked(body)
+    assert not checker.finish()
+    return found
+
+
+def checked(body: Body) -> tuple[Checker, list[Waste]]:
+    """Run a program to its end under a checker, and return that with what was wasted."""
     costs = Costs()
     run = Run(sinks=[costs])
     checker = Checker(run.sim)
@@ -30,8 +37,8 @@ def wastes(body: Body) -> list[Waste]:
     run.sim.run(program)
     assert run.trace is not None
     run.trace.close()
-    assert not checker.finish()
-    return checker.wastes(costs)
+    checker.finish()
+    return checker, checker.wastes(costs)
 
 
 def wasted(body: Body) -> list[tuple[str, str, int]]:
@@ -169,6 +176,19 @@ def test_the_time_of_a_duplicate_is_that_of_its_copies() -> None:
     latency, bandwidth = spec.value("copy.latency"), spec.value("link.h2d_pinned")
     assert duplicate.nbytes == 3 * BYTES
     assert duplicate.time_s == pytest.approx(3 * (latency + BYTES / bandwidth), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["phi", "phi on mesh"])
+def test_nothing_is_said_of_data_that_a_mistake_is_about(name: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array(name, N, fill=1.0)
+        async with t.target_data(omp.map(to=a)):
+            await t.target_update(omp.to(a))
+            await t.target(double, a, N, maps=omp.map(to=a))
+        await t.host_access(a, writes=False)
+
+    checker, found = checked(body)
+    assert [mistake.kind for mistake in checker.finish()] == ["stale data"] and not found
 
 
 def test_waste_alone_leaves_the_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,7 @@ def test_variables_that_are_entries_of_the_machine() -> None:
 
 
 def test_an_unknown_variable_is_an_error() -> None:
-    with pytest.raises(UserError, match="OMPX_APU_MAP: there are HSA_XNACK"):
+    with pytest.raises(UserError, match="OMPX_APU_MAP: nothing reads it; did you mean OMPX_APU_MAPS"):
         chosen("mi300a", OMPX_APU_MAP="1")
 
 

@@ -78,11 +78,11 @@ class RawProgram(Writer):
             self.op({**op, "at": "end"})
         self.ret({**self.at(tid), "id": number, "ptr": result})
 
-    def malloc(self, address: int, nbytes: int, tid: int = 0) -> None:
-        self.put(self.at(tid), Slot.ALLOC, self.now(), address, nbytes, a=1)
+    def malloc(self, address: int, nbytes: int, tid: int = 0, realloc: bool = False) -> None:
+        self.put(self.at(tid), Slot.ALLOC, self.now(), address, nbytes, a=3 if realloc else 1)
 
-    def free(self, address: int, nbytes: int, tid: int = 0) -> None:
-        self.put(self.at(tid), Slot.FREE, self.now(), address, nbytes)
+    def free(self, address: int, nbytes: int, tid: int = 0, how: int = 0, where: str = "") -> None:
+        self.put(self.at(tid), Slot.FREE, self.now(), address, nbytes, 0, self.text(where), a=how)
 
     def touches(self, address: int, nbytes: int, kind: int, tid: int = 0) -> None:
         self.touch({**self.at(tid), "at": [[address, 0, nbytes, kind]]})

@@ -34,13 +34,13 @@ def replayed(
     *,
     machine: str = "alex-a100",
     gear: str = "turbo",
-    windows: bool = False,
+    sample_phases: bool = False,
     **options: Any,
 ) -> Replayed:
     """Replay the only run of a recording; options: those of the program, and of `replay`."""
     found = only(recording) if isinstance(recording, Path) else recording
     of_replay = {name: options.pop(name) for name in ("host_time", "declared") if name in options}
-    run = Run(machine=machine, gear=gear, record=True, windows=windows)
+    run = Run(machine=machine, gear=gear, record=True, sample_phases=sample_phases)
     run.configure(**{"phantom": True, "allocator": "malloc", "num_devices": found.devices_used, **options})
     outcomes: list[Outcome] = []
 

@@ -68,7 +68,7 @@ def test_a_loop_is_found_and_a_part_of_it_stands_for_all(threads: int, meet: boo
     found = repeats_of(recording)
     assert [repeat.period for repeat in found] == [4 if meet else 3] * threads
     assert all(repeat.instances in (39, 40) for repeat in found)
-    whole, few = replayed(recording), replayed(recording, windows=True)
+    whole, few = replayed(recording), replayed(recording, sample_phases=True)
     assert few.outcome.agrees and few.outcome.directives <= whole.outcome.directives / 4
     assert few.run.elapsed == pytest.approx(whole.run.elapsed, rel=0.03)
     assert few.run.measured.bytes["h2d"] == pytest.approx(whole.run.measured.bytes["h2d"], rel=0.05)
@@ -83,7 +83,7 @@ def test_an_instance_begins_where_least_is_allocated(tmp_path: Path) -> None:
     recording = only(program.recorded(tmp_path))
     (repeat,) = repeats_of(recording)
     assert repeat.period == 5 and recording.columns["record.step"][repeat.first] == 9
-    assert replayed(recording, windows=True).outcome.agrees
+    assert replayed(recording, sample_phases=True).outcome.agrees
 
 
 def test_a_loop_that_leaves_something_behind_is_run_whole(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_loop_that_leaves_something_behind_is_run_whole(tmp_path: Path) -> Non
         program.directive(BEGIN, item(at, TO), line=10, ops=[("alloc", at, DEVICE + at, SIZE), ("h2d", at, 0, SIZE)])
     recording = only(program.recorded(tmp_path))
     assert repeats_of(recording) == []
-    assert replayed(recording, windows=True).outcome.directives == 30
+    assert replayed(recording, sample_phases=True).outcome.directives == 30
 
 
 def test_threads_that_meet_in_loops_of_different_lengths_are_run_whole(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_threads_that_meet_in_loops_of_different_lengths_are_run_whole(tmp_path:
     program.end_team(1)
     recording = only(program.recorded(tmp_path))
     assert repeats_of(recording) == []
-    assert replayed(recording, windows=True).outcome.directives == recording.directives
+    assert replayed(recording, sample_phases=True).outcome.directives == recording.directives
 
 
 STORED = sorted((Path(__file__).parent / "stored").glob("*.rec"))
@@ -123,5 +123,5 @@ STORED = sorted((Path(__file__).parent / "stored").glob("*.rec"))
 def test_real_programs_do_the_same_in_windows(path: Path) -> None:
     file = RecordingFile.read(path)
     for run in file.runs:
-        outcome = replayed(file.load(run), windows=True).outcome
+        outcome = replayed(file.load(run), sample_phases=True).outcome
         assert [str(difference) for difference in outcome.differences] == []

@@ -52,6 +52,17 @@ def test_what_the_baseline_does_not_name_is_compared_on_its_own() -> None:
     assert [variant.parameters for variant in found.cases[0].variants] == [{"hold_s": 2.0}, {"hold_s": 1.0}]
 
 
+def test_machines_and_configurations_are_compared_as_parameters_are() -> None:
+    """A variant's figures are those of a run on its machine; a file keeps its name, whatever it calls its machine."""
+    found = compare(find_scenario("launches"), {"machine": ("alex-a100", "t4")}, InProcess())
+    assert found.baseline == {"machine": "alex-a100"} and found.machine == "alex-a100, t4"
+    times = [execute(find_scenario("launches"), machine=name).elapsed_s for name in ("alex-a100", "t4")]
+    assert [variant.figures["elapsed_s"].value for variant in found.cases[0].variants] == times
+    given = {"threads": (2,), "n": (64,), "configuration": ("copy", "managed"), "machine": ("t4", "h100")}
+    cases = compare(find_scenario("overlap"), given, InProcess(), baseline={"machine": "t4"}).cases
+    assert [case.parameters for case in cases] == [{"configuration": "copy"}, {"configuration": "managed"}]
+
+
 def test_measured_figures_and_columns_of_the_table_are_compared() -> None:
     found = compared({"threads": ("1", "4")}, measures=["per_thread_s", "contended", "events"])
     assert found.measures == ("elapsed_s", "per_thread_s", "contended", "events")

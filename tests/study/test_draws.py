@@ -18,7 +18,14 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import DRAWS, DrawnShare, OfTakenInputs, drawn_in_words, draws_of, shares_of
+from offloadrt.study.validation.draws import (
+    DRAWS,
+    AnswersByTakenInputs,
+    DrawnShare,
+    describe_draws,
+    draws_of,
+    shares_of,
+)
 from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Reading, RunFailed
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.validate import validate
@@ -150,7 +157,7 @@ def test_runs_that_do_not_take_an_input_are_made_once() -> None:
         made.extend(points)
         return sweep(points, InProcess()).finished
 
-    answers = OfTakenInputs(make)
+    answers = AnswersByTakenInputs(make)
     grid = Grid(SCENARIO)
     places: list[dict[str, bool]] = [{"takes_it": True}, {"takes_it": False}]
     nominal = answers([grid.point(place) for place in places])
@@ -179,7 +186,7 @@ def test_a_run_that_fails_costs_its_claim_the_draw_alone() -> None:
     )
     shares = shares_of(judges, Grid(SCENARIO), drawn, lambda stage: make)
     assert shares == {"toy.short": DrawnShare(4, 16), "toy.fails": DrawnShare(4, 8)}
-    assert "toy.fails is judged in 8 draws only: runs fail in the others" in drawn_in_words(drawn, shares)
+    assert "toy.fails is judged in 8 draws only: runs fail in the others" in describe_draws(drawn, shares)
 
 
 def test_a_share_in_words() -> None:

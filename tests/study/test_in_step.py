@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.study.running.in_step import change, has_settled, order
+from offloadrt.study.running.in_step import change, has_settled, order_parameter
 
 TAKEN = 4
 durations = st.lists(st.floats(0.5, 2.0), min_size=3, max_size=20)
@@ -21,16 +21,16 @@ def starts(durations: list[float], begin: float = 0.0) -> list[float]:
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=16), st.floats(0.5, 2.0), st.integers(-5, 5))
 def test_the_order_is_a_share_and_whole_instances_do_not_change_it(begins: list[float], period: float, n: int) -> None:
-    value = order(begins, period)
+    value = order_parameter(begins, period)
     assert -1e-9 <= value <= 1 + 1e-9
-    assert order([begin + n * period for begin in begins], period) == pytest.approx(value, abs=1e-6)
-    assert order([begins[0] + n * period, *begins[1:]], period) == pytest.approx(value, abs=1e-6)
+    assert order_parameter([begin + n * period for begin in begins], period) == pytest.approx(value, abs=1e-6)
+    assert order_parameter([begins[0] + n * period, *begins[1:]], period) == pytest.approx(value, abs=1e-6)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8, 64])
 def test_the_order_of_threads_in_step_and_of_threads_anywhere(threads: int) -> None:
-    assert order([1.5] * threads, 2.0) == pytest.approx(1.0)
-    assert order([2.0 * number / threads for number in range(threads)], 2.0) == pytest.approx(0.0, abs=1e-9)
+    assert order_parameter([1.5] * threads, 2.0) == pytest.approx(1.0)
+    assert order_parameter([2.0 * number / threads for number in range(threads)], 2.0) == pytest.approx(0.0, abs=1e-9)
 
 
 @given(durations, st.integers(1, 8))

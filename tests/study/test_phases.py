@@ -55,13 +55,13 @@ def short_programs_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_windows_stand_for_the_whole(asked: dict[str, int], run: int) -> None:
-    whole, few = execute(looped, asked), execute(looped, asked, windows=True)
+    whole, few = execute(looped, asked), execute(looped, asked, sample_phases=True)
     assert whole.measured["ran"] == 60 * asked["threads"] and not whole.phases
     assert few.measured["ran"] == run * asked["threads"]
     (phase,) = few.phases
     assert (phase.threads, phase.instances, phase.skipped) == (asked["threads"], 60, 60 - run)
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.03)
-    assert few.options == {"windows": "sampled"}
+    assert few.options == {"phases": "sampled"}
     if not asked.get("uneven"):
         for name, call in whole.calls.items():
             assert few.calls[name].count == pytest.approx(call.count, abs=0.08 * call.count + 4)
@@ -75,7 +75,7 @@ def test_the_error_is_that_of_steps_that_differ() -> None:
         for step in run.steps(500):
             await run.machine.cores.compute(1e-3 * (1 + step % 2))
 
-    (phase,) = execute(noisy, windows=True).phases
+    (phase,) = execute(noisy, sample_phases=True).phases
     assert phase.skipped_s == pytest.approx(493 * 1.5e-3) and phase.error_s == pytest.approx(
         493 * 0.577e-3 / 2, rel=0.01
     )
@@ -88,7 +88,7 @@ def test_threads_that_never_meet_are_one_phase_however_many_instances_are_run(
     monkeypatch.setattr(phases, "WARM", warm)
     monkeypatch.setattr(phases, "SAMPLED", sampled)
     asked = {"threads": 4, "uneven": 1}
-    whole, few = execute(looped, asked), execute(looped, asked, windows=True)
+    whole, few = execute(looped, asked), execute(looped, asked, sample_phases=True)
     (phase,) = few.phases
     assert phase.threads == 4
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.06)
@@ -103,7 +103,7 @@ def test_time_passes_once_for_different_loops_at_the_same_time() -> None:
 
         await run.parallel(body, num_threads=2)
 
-    whole, few = execute(two_at_once, {}), execute(two_at_once, {}, windows=True)
+    whole, few = execute(two_at_once, {}), execute(two_at_once, {}, sample_phases=True)
     assert len(few.phases) == 1
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=1e-3)
 
@@ -121,7 +121,7 @@ def test_one_long_phase_and_several_short_ones_add_up() -> None:
 
             await run.parallel(body, num_threads=2)
 
-    whole, few = execute(several, {}), execute(several, {}, windows=True)
+    whole, few = execute(several, {}), execute(several, {}, sample_phases=True)
     assert [phase.instances for phase in few.phases] == [300, 900] * 3
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=1e-3)
 
@@ -141,11 +141,11 @@ def test_threads_that_begin_in_step_are_run_until_they_are_out_of_it() -> None:
         await run.parallel(body, num_threads=8)
         return {"ran": ran // 8}
 
-    whole, few = execute(in_step, {"steps": 400}), execute(in_step, {"steps": 400}, windows=True)
+    whole, few = execute(in_step, {"steps": 400}), execute(in_step, {"steps": 400}, sample_phases=True)
     (phase,) = few.phases
     assert phase.settled and 14 < few.measured["ran"] < 30
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.02)
-    short = execute(in_step, {"steps": 50}, windows=True)
+    short = execute(in_step, {"steps": 50}, sample_phases=True)
     (phase,) = short.phases
     assert short.measured["ran"] == 12 and not phase.settled
     assert "still falling out of step" in str(phase) and "still falling" not in str(few.phases[0])
@@ -164,7 +164,7 @@ def test_threads_that_meet_leave_out_the_same_instances(threads: int, noise: flo
 
         await run.parallel(body, num_threads=threads)
 
-    whole, few = execute(meeting, {}), execute(meeting, {}, windows=True)
+    whole, few = execute(meeting, {}), execute(meeting, {}, sample_phases=True)
     (phase,) = few.phases
     assert phase.threads == threads
     assert few.elapsed_s == pytest.approx(whole.elapsed_s, abs=4 * phase.error_s + 1e-6)
@@ -173,11 +173,11 @@ def test_threads_that_meet_leave_out_the_same_instances(threads: int, noise: flo
 def test_what_is_short_is_run_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = execute(looped, {"threads": 2}, hash=True)
     monkeypatch.setattr(phases, "WORTH_TIMERS", 1_000_000)
-    assert execute(looped, {"threads": 2}, hash=True, windows=True) == whole
+    assert execute(looped, {"threads": 2}, hash=True, sample_phases=True) == whole
 
 
 def test_a_path_through_windows_is_as_long_as_the_whole() -> None:
-    few = observe(looped, {"threads": 4}, Options(windows=True))
+    few = observe(looped, {"threads": 4}, Options(sample_phases=True))
     assert few.elapsed_ps == pytest.approx(few.result.elapsed_s * 1e12, rel=1e-9)
     whole = observe(looped, {"threads": 4}, Options())
     assert few.elapsed_ps == pytest.approx(whole.elapsed_ps, rel=0.03)
@@ -203,7 +203,7 @@ async def with_known_work(run: Run, told: bool = True) -> dict[str, int]:
 
 def test_work_that_is_known_leaves_no_doubt() -> None:
     whole = execute(with_known_work, {})
-    told, untold = (execute(with_known_work, {"told": told}, windows=True) for told in (True, False))
+    told, untold = (execute(with_known_work, {"told": told}, sample_phases=True) for told in (True, False))
     (known,), (unknown,) = told.phases, untold.phases
     assert known.error_s < unknown.error_s / 10
     assert told.elapsed_s == pytest.approx(whole.elapsed_s, rel=1e-9)

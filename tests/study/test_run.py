@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import attrs
 import pytest
@@ -83,6 +84,20 @@ def test_an_override_changes_the_machine(result: Result) -> None:
 def test_a_range_may_run_at_an_end(result: Result) -> None:
     low, high = (execute(doubling, range_end={"alloc.cudaFree": end}).elapsed_s for end in ("low", "high"))
     assert low < result.elapsed_s < high
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 1.5}, "--seed 1.5: it is no whole number"),
+        ({"range_end": "middle"}, "range_end of all ranges: 'middle' is neither low, mean, high nor a number from 0"),
+        ({"range_end": {"alloc.cudaFree": 2.0}}, "range_end of alloc.cudaFree: 2.0 is neither"),
+        ({"environment": {"HSA_XNACK": 1}}, "--env HSA_XNACK=1: the value of an environment variable is a text"),
+    ],
+)
+def test_options_that_no_run_can_have(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        execute(doubling, **options)
 
 
 @pytest.mark.parametrize("threads", [0, -1])

@@ -33,7 +33,7 @@ def short_programs_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("name", "parameters", "steps"), PROGRAMS)
 def test_a_few_steps_stand_for_all(name: str, parameters: dict[str, Any], steps: int) -> None:
-    whole, few = (execute(find_scenario(name), parameters, windows=windows) for windows in (False, True))
+    whole, few = (execute(find_scenario(name), parameters, sample_phases=sampled) for sampled in (False, True))
     (phase,) = few.phases
     assert phase.instances == steps and phase.instances - phase.skipped <= max(7, steps // 4)
     assert few.events < whole.events / 2
@@ -46,4 +46,4 @@ def test_a_few_steps_stand_for_all(name: str, parameters: dict[str, Any], steps:
 
 def test_real_numbers_are_computed_to_their_end() -> None:
     asked = {"application": "cloverleaf", "size": 16, "steps": 15, "phantom": False}
-    assert not execute(find_scenario("stdpar"), asked, windows=True).phases
+    assert not execute(find_scenario("stdpar"), asked, sample_phases=True).phases

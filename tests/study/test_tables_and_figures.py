@@ -81,8 +81,10 @@ def test_what_a_figure_shows(
     assert (chosen.x, chosen.y, chosen.lines, chosen.panels) == (x, y, lines, panels)
 
 
-def test_nothing_numeric_is_no_figure(results: list[Result]) -> None:
-    assert figure_for(None, {"policy": ("fair", "rude")}, results) is None
+def test_texts_that_were_swept_are_bars(results: list[Result]) -> None:
+    chosen = figure_for(None, {"policy": ("fair", "rude")}, results)
+    assert chosen is not None and (chosen.x, chosen.bars) == ("policy", True)
+    assert figure_for(None, {"policy": ("fair",)}, results) is None
 
 
 def test_a_figure_is_drawn_twice(results: list[Result], tmp_path: Path) -> None:
@@ -100,6 +102,17 @@ def test_a_figure_of_ratios_leaves_its_baseline_out(results: list[Result]) -> No
     assert [(cells["threads"], cells["policy"], cells["elapsed_s"]) for cells in drawn] == [
         (1, "fair", 4.0), (1, "rude", 4.0), (2, "fair", 2.0), (2, "rude", 2.0),
     ]  # fmt: skip
+
+
+def test_ratios_have_no_unit_and_the_baseline_has_no_place(
+    results: list[Result], tmp_path: Path, drawn: dict[str, Any]
+) -> None:
+    alone = [result for result in results if result.parameters["threads"] == 4]
+    draw(Figure("policy", "elapsed_s", baseline={"policy": "fair"}, bars=True), alone, tmp_path)
+    (area,) = drawn[".png"].axes
+    assert area.get_ylabel() == "baseline over variant, elapsed"
+    assert [text.get_text() for text in area.get_xticklabels()] == ["rude"]
+    assert "baseline: policy=fair" in drawn[".png"]._supxlabel.get_text()
 
 
 def test_a_figure_of_ratios_over_texts(results: list[Result], tmp_path: Path) -> None:
@@ -199,5 +212,3 @@ def test_the_figure_of_a_run_stacks_where_its_time_went(tmp_path: Path) -> None:
     draw_time(run, tmp_path / "time.svg")
     text = (tmp_path / "time.svg").read_text()
     assert all(f"<!-- {name}: " in text for name, part in run.where_time_went.items() if part.share > 1e-3)
-    with pytest.raises(UserError, match=r"a figure is a file that ends with \.png, \.svg, \.pdf"):
-        draw_time(run, tmp_path / "time.jpeg")

@@ -21,12 +21,12 @@ from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.drawn import compare_drawn
 from offloadrt.study.why.explain import Page, explain
 from offloadrt.study.why.observed import Observed, observe
-from offloadrt.study.why.proposals import decisions, proposals
+from offloadrt.study.why.proposals import Proposal, decisions, proposals
 from offloadrt.study.why.resources import Holder
 from offloadrt.study.why.robustness import dependences
 from offloadrt.study.why.sentence import limit_of
 from offloadrt.study.why.sobol_indices import groups_of, total_order
-from offloadrt.study.why.what_if import command_of
+from offloadrt.study.why.what_if import Trials, command_of
 
 PLANTED = Path(__file__).with_name("planted.py")
 EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}
@@ -225,6 +225,45 @@ def test_the_promising_is_tried_before_the_rest() -> None:
     first = [change.name for change in proposals(run.spec, run.path, {})[:8]]
     assert "--set driver.context.uncontended=true" in first and "--set alloc.cudaFree=0us" in first
 
+
+def test_a_script_without_a_sweep_lets_the_user_decide_its_words_and_the_configuration(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(MINE)
+    mine = find_scenario(str(script))
+    chosen = {change.name for change in decisions(mine, mine.bind({}), "managed")}
+    assert "'mapped=each sweep'" not in chosen and "mapped=once" in chosen
+    assert "--configuration copy" in chosen and "--configuration managed" not in chosen
+    assert not {name for name in chosen if name.startswith(("threads", "big"))}, "numbers and flags are the problem's"
+    trials = Trials(mine, mine.bind({}), Options(), InProcess(), 1, math.inf)
+    base = execute(mine, {})
+    tried = trials.finish(base, Run().spec, [Proposal("decision", configuration="managed")])
+    (what_if,) = tried.what_ifs
+    assert what_if.elapsed_s == execute(mine, {}, configuration="managed").elapsed_s != base.elapsed_s
+    assert what_if.command.endswith("mine.py:mine --configuration managed")
+
+
+def test_what_only_several_devices_have_to_do_with_is_tried_last() -> None:
+    run = seen("exahype", **EXAHYPE)
+    names = [change.name for change in proposals(run.spec, run.path, {})]
+    peers = [place for place, name in enumerate(names) if name.startswith(("--set nvlink.", "--set p2p."))]
+    assert peers and min(peers) > len(names) // 3
+
+
+MINE = """
+from typing import Literal
+from offloadrt import Run, kernel, openmp as omp, scenario
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def scale(a):
+    a *= 2.0
+
+@scenario
+async def mine(run: Run, threads: int = 2, big: bool = False, mapped: Literal["each sweep", "once"] = "each sweep"):
+    async def body(t):
+        a = t.array("a", 4096, fill=1.0)
+        await t.target(scale, a, maps=omp.map(tofrom=a), iterations=4096)
+    await run.parallel(body, threads)
+"""
 
 # how sure
 

@@ -10,7 +10,7 @@ from perfetto_picture import Picture, check, parsed
 from property_examples import examples
 from traced_offloading import Actor, StandIn, offload
 
-from offloadrt.trace import Row, Trace, events
+from offloadrt.trace import Event, Row, Trace, events
 from offloadrt.trace.perfetto import PACKETS, MissingExtra, PerfettoFile
 
 
@@ -55,7 +55,7 @@ def test_streaming_and_writing_afterwards_give_the_same_file(tmp_path: Path) -> 
     check(parsed(tmp_path / "b"))
 
 
-def drawn(path: Path, *happened: tuple[float, int, type[events.Event], tuple[object, ...]]) -> Picture:
+def drawn(path: Path, *happened: tuple[float, int, type[Event], tuple[object, ...]]) -> Picture:
     sim = StandIn()
     with Trace(sim, sinks=[PerfettoFile(path)]) as trace:
         for time, actor, kind, payload in happened:

@@ -14,7 +14,7 @@ import pytest
 from traced_offloading import Actor, StandIn, offload
 
 from offloadrt.sim import Lock, Simulation
-from offloadrt.trace import Row, Trace, events
+from offloadrt.trace import Event, Row, Trace, events
 from offloadrt.trace.recorder import BLOCK
 
 GOLDEN = "a046bf1710b6dbebfeb118bef4f1cfbb"
@@ -89,7 +89,7 @@ def test_without_record_there_is_the_hash_and_the_count_and_nothing_else() -> No
         Trace(StandIn(), hash=False).hash()
 
 
-def one(kind: type[events.Event], time: float, actor: int, *rest: object) -> str:
+def one(kind: type[Event], time: float, actor: int, *rest: object) -> str:
     sim = StandIn()
     trace = Trace(sim, record=False)
     sim.now = time

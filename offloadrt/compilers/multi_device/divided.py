@@ -172,7 +172,7 @@ class DividedKernel(abc.ABC):
     def reach(
         self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
     ) -> list[Box] | None:
-        """Boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
+        """Return boxes of what accesses of the changed kernel to one array touch in a share; None when data decide it.
 
         A dimension of which the share reaches as much as the launch does is taken whole, which joins pieces; but not
         the `divided` one (without it the leftmost in which shares differ), nor those on its left: each index there is a

@@ -16,7 +16,13 @@ from typing import Any
 
 import attrs
 
-from offloadrt.compilers.multi_device.dependence import Predicate, contribution_of, guards_of, tested_plainly
+from offloadrt.compilers.multi_device.dependence import (
+    Guards,
+    Predicate,
+    contribution_of,
+    guards_of,
+    tested_plainly,
+)
 from offloadrt.compilers.multi_device.divided import (
     DividedKernel,
     Share,
@@ -29,7 +35,7 @@ from offloadrt.compilers.multi_device.filtering import Filter, Names
 from offloadrt.compilers.multi_device.partial_values import combination, separate
 from offloadrt.compilers.multi_device.reduced_elements import with_scalars
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
-from offloadrt.kernels.accesses.access import ArrayAccess, Reduction
+from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import Loop, Path, loops_of
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting
@@ -37,6 +43,7 @@ from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
 from offloadrt.kernels.ranges.boxes import Box
+from offloadrt.kernels.source.subset import LoopNest
 
 
 @attrs.frozen(eq=False)
@@ -149,27 +156,17 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
     left, partials = (nest, ()) if separated is None else (separated.nest, separated.partials)
     scalars = [reduction.scalar for reduction in partials]
     reductions = [reduction for reduction in walked.reductions if reduction.target in scalars]
-    regions_found = candidates = written_regions(nest, walked)
-    if not regions_found:
+    written_parts = written_regions(nest, walked)
+    if not written_parts:
         source.refuse(source.tree, "it writes no array", "run it on one device")
-    while True:
-        contributions = {
-            reduction: contribution_of(left, walked, candidates, reduction) or _in_iteration(loop)
-            for reduction in reductions
-        }
-        feeding = {reduction.statement: predicate for reduction, predicate in contributions.items()}
-        guards = guards_of(left, walked, regions_found, feeding, scalars)
-        stores = [access for access in walked.accesses if (access.node, "write") in guards]
-        divided = {access.array for access in stores if guards[access.node, "write"].restricts}
-        if all(predicate.region in {*divided, loop.name} for predicate in contributions.values()):
-            break
-        candidates = tuple(region for region in candidates if region.name in divided)
+    guards, contributions, divided = _divide(left, walked, written_parts, reductions, scalars)
     if not divided and not partials:
-        why = guards[stores[0].node, "write"].always
+        store = next(access for access in walked.accesses if (access.node, "write") in guards)
+        why = guards[store.node, "write"].always
         assert why is not None
-        source.refuse(why.node, f"{stores[0].text} cannot be divided: {why.what}", "run it on one device")
+        source.refuse(why.node, f"{store.text} cannot be divided: {why.what}", "run it on one device")
     regions = tuple(
-        region if region.name in divided else attrs.evolve(region, dimension=None) for region in regions_found
+        region if region.name in divided else attrs.evolve(region, dimension=None) for region in written_parts
     )
     split = any(predicate.region == loop.name for predicate in contributions.values())
     if split and (loop.start is None or loop.stop is None):
@@ -194,6 +191,33 @@ def predicate(kernel: Kernel) -> PredicatedKernel:
         tuple(contributions.items()),
         loop if split else None,
     )
+
+
+def _divide(
+    nest: LoopNest,
+    walked: Walk,
+    regions: Sequence[WrittenRegion],
+    reductions: Sequence[Reduction],
+    scalars: Sequence[str],
+) -> tuple[Guards, dict[Reduction, Predicate], set[str]]:
+    """Find the guards of all accesses, on which device each reduction is done, and which written arrays are divided.
+
+    A reduction follows a written region only as long as that turns out to be divided. So the regions that are not are
+    taken from the candidates, until all that reductions follow are. scalars: those that are reduced.
+    """
+    loop, candidates = walked.distributed[0], tuple(regions)
+    while True:
+        contributions = {
+            reduction: contribution_of(nest, walked, candidates, reduction) or _in_iteration(loop)
+            for reduction in reductions
+        }
+        feeding = {reduction.statement: predicate for reduction, predicate in contributions.items()}
+        guards = guards_of(nest, walked, regions, feeding, scalars)
+        stores = [access for access in walked.accesses if (access.node, "write") in guards]
+        divided = {access.array for access in stores if guards[access.node, "write"].restricts}
+        if all(predicate.region in {*divided, loop.name} for predicate in contributions.values()):
+            return guards, contributions, divided
+        candidates = tuple(region for region in candidates if region.name in divided)
 
 
 def _in_iteration(loop: Loop) -> Predicate:

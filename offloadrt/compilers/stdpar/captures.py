@@ -11,12 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.compilers.stdpar.elision import Marker
-from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.memory_scope import MemoryScope
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels import KernelError
 from offloadrt.kernels.source.function_source import Source, text
+
+
+class CompilationRefused(Exception):
+    """The implementation's compiler does not accept the program, which does not start.
+
+    icpx: a kernel captures an array by reference. The message names the implementation, the algorithm and the array.
+    """
 
 
 def refuse_captures(function: Callable[..., Any], implementation: str) -> None:

@@ -79,7 +79,7 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """``FILE:LINE``, as far as known; the file without its folder."""
+        """Return ``FILE:LINE``, as far as known; the file without its folder."""
         return f"{PurePath(self.file).name}:{self.line}" if self.file else f"line {self.line}" if self.line else "?"
 
     def __str__(self) -> str:

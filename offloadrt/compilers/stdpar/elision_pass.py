@@ -108,7 +108,7 @@ class ElisionPass:
 
     @property
     def elided(self) -> int:
-        """Calls without a barrier of their own."""
+        """Count the calls without a barrier of their own."""
         return sum(isinstance(decision, Elided) for decision in self.decisions)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Events of CUDA's driver API: marks in streams."""
+"""Events of CUDA's driver API: marks in streams, and those that a CUDA program records again and again."""
 
 from __future__ import annotations
 
@@ -30,3 +30,24 @@ class StreamEvent:
     @property
     def is_complete(self) -> bool:
         return self.done is None or self.done.is_set
+
+
+@attrs.define(eq=False)
+class TimedEvent:
+    """An event of a CUDA program (cudaEvent_t).
+
+    Unlike the marks of an offloading runtime, it has a packet of its own in the stream, which notes the time.
+    """
+
+    number: int
+    """Number of the event on its device, in order of creation."""
+    device: int
+    timing: bool
+    """False for cudaEventDisableTiming."""
+    blocking_sync: bool
+    """Whether a thread that waits for it gives its core up (cudaEventBlockingSync)."""
+    mark: StreamEvent | None = None
+    """Where it was recorded last; None before."""
+    reached: float | None = None
+    """When the device came to it, in virtual seconds; None before."""
+    destroyed: bool = False

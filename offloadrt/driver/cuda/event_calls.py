@@ -7,8 +7,7 @@ from functools import cached_property
 from offloadrt.driver.calls import DriverCall
 from offloadrt.driver.cuda.capture import CAPTURED_EVENT, CapturedMark
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.event import StreamEvent
-from offloadrt.driver.cuda.timed_event import TimedEvent
+from offloadrt.driver.cuda.event import StreamEvent, TimedEvent
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import WaitPacket
 from offloadrt.sim import Signal

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import attrs
 
 from offloadrt.machine import MachineSpec
@@ -11,35 +13,35 @@ from offloadrt.machine import MachineSpec
 class KfdCosts:
     """Seconds; costs of pages are those of the page size in use."""
 
-    allocate: float
+    allocate: Annotated[float, "alloc.pool_base"]
     """A call of the kernel for memory of the pool."""
-    allocate_per_byte: float
+    allocate_per_byte: Annotated[float, "alloc.pool_per_gib"]
     """Added for each byte: clearing, and filling the GPU's page table."""
-    allocate_fragment: float
+    allocate_fragment: Annotated[float, "alloc.pool_fragment"]
     """An allocation from memory that the library holds already."""
-    allocate_host: float
+    allocate_host: Annotated[float, "alloc.host_pool"]
     """A call of the kernel for memory of the host's pool, which is mapped for all GPUs."""
-    allocate_host_per_byte: float
+    allocate_host_per_byte: Annotated[float, "alloc.host_pinned_per_gib"]
     """Added for each byte: pages that are taken, cleared and mapped."""
-    free: float
+    free: Annotated[float, "free.pool_base"]
     """A call of the kernel that gives memory of the pool back."""
-    free_per_byte: float
+    free_per_byte: Annotated[float, "free.pool_per_gib"]
     """Added for each byte: unmapping and flushing translations."""
-    free_fragment: float
+    free_fragment: Annotated[float, "free.pool_fragment"]
     """A free of a block that goes back to memory which the library keeps."""
-    prefault: float
+    prefault: Annotated[float, "prefault.call"]
     """The part of a prefault call that is outside of the process lock and the mmap lock."""
-    prefault_locked: float
+    prefault_locked: Annotated[float, "prefault.locked"]
     """The part under the locks that does not depend on the range."""
-    prefault_insert: float
+    prefault_insert: Annotated[float, "prefault.insert_{page}"]
     """Added for each page that is new to the GPU."""
-    prefault_populate: float
+    prefault_populate: Annotated[float, "prefault.populate_{page}"]
     """Added for each page that the host has not touched yet."""
-    fault_service: float
+    fault_service: Annotated[float, "fault.service_2m"]
     """The service of one fault of a kernel, which maps a range of ``fault.range``."""
-    fault_populate: float
+    fault_populate: Annotated[float, "fault.populate_{page}"]
     """Added for each page that the host has not touched yet."""
-    host_fault: float
+    host_fault: Annotated[float, "fault.cpu_{page}"]
     """The first touch of a page by the host."""
 
     @classmethod
@@ -48,21 +50,5 @@ class KfdCosts:
 
         Raises ProfileError when the profile lacks an entry.
         """
-        size = "2m" if page_size == int(spec.value("page.size_thp")) else "4k"
-        return cls(
-            allocate=spec.value("alloc.pool_base"),
-            allocate_per_byte=spec.value("alloc.pool_per_gib"),
-            allocate_fragment=spec.value("alloc.pool_fragment"),
-            allocate_host=spec.value("alloc.host_pool"),
-            allocate_host_per_byte=spec.value("alloc.host_pinned_per_gib"),
-            free=spec.value("free.pool_base"),
-            free_per_byte=spec.value("free.pool_per_gib"),
-            free_fragment=spec.value("free.pool_fragment"),
-            prefault=spec.value("prefault.call"),
-            prefault_locked=spec.value("prefault.locked"),
-            prefault_insert=spec.value(f"prefault.insert_{size}"),
-            prefault_populate=spec.value(f"prefault.populate_{size}"),
-            fault_service=spec.value("fault.service_2m"),
-            fault_populate=spec.value(f"fault.populate_{size}"),
-            host_fault=spec.value(f"fault.cpu_{size}"),
-        )
+        page = "2m" if page_size == int(spec.value("page.size_thp")) else "4k"
+        return spec.read(cls, page=page)

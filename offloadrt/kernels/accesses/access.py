@@ -38,7 +38,7 @@ class ArrayAccess:
 
     @property
     def pattern(self) -> Pattern:
-        """``affine`` in loop variables, ``indirect`` through other arrays, ``constant``, or else ``irregular``."""
+        """Return what the index is: affine in loop variables, indirect through arrays, constant, or irregular."""
         if self.through:
             return "indirect"
         if not self.loops:

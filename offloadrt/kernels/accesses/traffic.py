@@ -19,15 +19,15 @@ Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
 """Runs of an access for each iteration, without the loops for which the function holds."""
 
 
-def streams(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
+def same_elements(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
     """Group the accesses to one array: together are those that walk the same elements."""
     groups: list[list[ArrayAccess]] = []
     alike: dict[object, list[list[ArrayAccess]]] = {}
     for access in accesses:
         candidates = alike.setdefault(_constants(access), [])
-        for stream in candidates:
-            if _same_elements(stream[0], access):
-                stream.append(access)
+        for group in candidates:
+            if _walk_together(group[0], access):
+                group.append(access)
                 break
         else:
             groups.append([access])
@@ -43,10 +43,10 @@ def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
 def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[float, float]:
     """Return how many elements of one array an iteration reads from memory, and how many it writes there."""
     read = written = 0.0
-    for stream in streams(accesses):
+    for group in same_elements(accesses):
         moved: dict[str, list[tuple[ArrayAccess, float]]] = {"read": [], "write": []}
-        for number, access in enumerate(stream):
-            if access.kind == "read" and any(loads_own_store(earlier, access) for earlier in stream[:number]):
+        for number, access in enumerate(group):
+            if access.kind == "read" and any(loads_own_store(earlier, access) for earlier in group[:number]):
                 continue
             often = frequency(access, lambda loop, varies=access.loops: loop.symbol not in varies)  # type: ignore[misc]
             moved[access.kind].append((access, often))
@@ -77,7 +77,7 @@ def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
     )
 
 
-def _same_elements(first: ArrayAccess, second: ArrayAccess) -> bool:
+def _walk_together(first: ArrayAccess, second: ArrayAccess) -> bool:
     if first.text == second.text and (first.loops, first.through) == (second.loops, second.through):
         return True
     if len(first.index) != len(second.index) or first.through != second.through:

@@ -94,6 +94,28 @@ class _Walker:
         self.now.guards.pop()
 
     def loop(self, node: RangeLoop, path: Path) -> None:
+        variable, range_, inside = self.enter(node, path)
+        changed = stored_names([node])
+        before = dict(self.now.values)
+        outside = {name: known for name, known in self.now.tests.items() if name not in changed}
+        self.now.guards.append(self.now.guards[-1].mixed((range_,), False))
+        self.now.tests = dict(outside)
+        altered = [name for name in before if name in changed]
+        if altered:
+            self.now.values = self.at_head(node, altered, variable, inside)
+            self.now.tests = dict(outside)
+        self.now.values[node.variable] = variable
+        self.now.met.loops.append(loops_of(inside)[-1])
+        self.block(node.body, inside)
+        for name in altered:
+            known = self.now.values[name]
+            left = known.mixed((before[name],), known.integer)
+            self.now.values[name] = attrs.evolve(left, loops=left.loops - {node.symbol})
+        self.now.tests = outside
+        self.now.guards.pop()
+
+    def enter(self, node: RangeLoop, path: Path) -> tuple[Value, Value, Path]:
+        """Return what a loop's variable is, what its range depends on, and the path to its body."""
         call, step, symbol = node.call, node.step, node.symbol
         below, above = ("max", "min") if step > 0 else ("min", "max")
         start, later = self.bound(node.first, call, path, below if abs(step) == 1 else None)
@@ -115,27 +137,10 @@ class _Walker:
         near = self.now.hint(node.node.iter, "near")
         moved = around | start.loops | {symbol}  # what another loop sets the first value of moves with it
         variable = Value(Polynomial.symbol(symbol), None, moved, range_.arrays, True, range_.level, near)
-        changed = stored_names([node])
-        before = dict(self.now.values)
-        outside = {name: known for name, known in self.now.tests.items() if name not in changed}
         inside: Path = (*path, loop)
         if later or earlier:
             inside = (*inside, Branch(self.limits(variable, later, earlier, step), loop.line, of_loop=True))
-        self.now.guards.append(self.now.guards[-1].mixed((range_,), False))
-        self.now.tests = dict(outside)
-        altered = [name for name in before if name in changed]
-        if altered:
-            self.now.values = self.at_head(node, altered, variable, inside)
-            self.now.tests = dict(outside)
-        self.now.values[node.variable] = variable
-        self.now.met.loops.append(loop)
-        self.block(node.body, inside)
-        for name in altered:
-            known = self.now.values[name]
-            left = known.mixed((before[name],), known.integer)
-            self.now.values[name] = attrs.evolve(left, loops=left.loops - {symbol})
-        self.now.tests = outside
-        self.now.guards.pop()
+        return variable, range_, inside
 
     def at_head(self, node: RangeLoop, altered: list[str], variable: Value, inside: Path) -> dict[str, Value]:
         """Return what scalars hold at the head of a loop that changes some of them, by following its body first.

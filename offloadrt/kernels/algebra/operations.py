@@ -75,7 +75,7 @@ class SymbolicOperation:
 
     @property
     def sign(self) -> int | None:
-        """1 when it is not negative for scalars that are not negative, else None."""
+        """Return 1 when it is not negative for scalars that are not negative, else None."""
         signs = [operand.sign == 1 for operand in self.operands]
         match self.name:
             case "abs":

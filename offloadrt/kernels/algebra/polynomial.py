@@ -118,7 +118,7 @@ class Polynomial:
 
     @property
     def sign(self) -> int | None:
-        """1 when it is not negative for symbols that are not negative, -1 when not positive, None when unknown."""
+        """Return its sign for symbols that are not negative: 1 if it is not negative, -1 if not positive, else None."""
         if any(symbol.startswith(SIGNED) for symbol in self.symbols):
             return None
         if all(value >= 0 for _, value in self.terms):

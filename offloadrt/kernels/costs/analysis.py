@@ -109,7 +109,7 @@ class KernelAnalysis:
 
     @property
     def bytes(self) -> float:
-        """Bytes that an iteration moves between memory and compute units."""
+        """Return the bytes that an iteration moves between memory and compute units."""
         total = 0.0
         for use in self.arrays:
             total += use.bytes
@@ -117,7 +117,7 @@ class KernelAnalysis:
 
     @property
     def guessed(self) -> tuple[str, ...]:
-        """Branches and loops of which no launch can tell how often they run, unless `expect` says so."""
+        """Name the branches and loops of which no launch can tell how often they run, unless `expect` says so."""
         branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
         return tuple(
@@ -126,7 +126,7 @@ class KernelAnalysis:
 
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
-        """Lines of branches that are ranges of an index: a compiler guesses them, a launch knows the numbers."""
+        """Return the lines of branches that are ranges of an index: a compiler guesses them, a launch counts them."""
         ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
         return tuple(sorted({part.line for part in ranges}))
 

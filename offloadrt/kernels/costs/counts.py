@@ -50,17 +50,17 @@ class ArrayCounts:
 
     @property
     def read_range(self) -> tuple[int, int] | None:
-        """First and last element (inclusive, in C order) that may be loaded; None when none is, or data decide it."""
+        """Return the first and last element, in C order, that may be loaded; None for none, or where data decide."""
         return self._ranges("read")
 
     @property
     def written_range(self) -> tuple[int, int] | None:
-        """First and last element that may be stored; None as for `read_range`."""
+        """Return the first and the last element that may be stored; None as for `read_range`."""
         return self._ranges("write")
 
     @property
     def touched(self) -> float:
-        """Different elements that are loaded or stored."""
+        """Return how many different elements are loaded or stored."""
         return self._touched()[0]
 
     @property
@@ -79,7 +79,7 @@ class ArrayCounts:
 
     @property
     def density(self) -> float | None:
-        """Elements touched over elements; None when the array has no shape."""
+        """Return the touched part of the elements; None when the array has no shape."""
         return None if self.elements is None else self.touched / self.elements if self.elements else 0.0
 
 

@@ -18,7 +18,7 @@ import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.traffic import Frequency, elements, streams
+from offloadrt.kernels.accesses.traffic import Frequency, elements, same_elements
 from offloadrt.kernels.costs.streams import moved_elements, nearness_of, runs_without
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.ranges import footprint
@@ -66,7 +66,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def per_byte(self, sector: int, cache: float) -> float:
-        """Bytes that move for each byte of elements, in sectors of so many bytes and with a cache of so many."""
+        """Return the bytes that move for each byte of elements, with sectors and a cache of so many bytes."""
         known = self._known.get((sector, cache))
         if known is None:
             moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
@@ -84,11 +84,11 @@ def moved_of(
     beginning = functools.partial(_pieces, counting)
     moves: list[Moved] = []
     steady: list[ArrayAccess] = []
-    for stream in streams(access for access in happening if access.pattern in ("constant", "affine")):
-        if not any(counting.decides(access.path) for access in stream):
-            moves += _moved(stream, runs, beginning, 1.0, element_size, array)
+    for group in same_elements(access for access in happening if access.pattern in ("constant", "affine")):
+        if not any(counting.decides(access.path) for access in group):
+            moves += _moved(group, runs, beginning, 1.0, element_size, array)
         else:
-            steady += stream
+            steady += group
     for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
         of_kind = [access for access in steady if access.kind == kind]
         spread = functools.cache(functools.partial(_spread, counting, of_kind, shape, element_size))

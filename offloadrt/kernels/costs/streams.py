@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, loops_of
-from offloadrt.kernels.accesses.traffic import elements, jointly, loads_own_store, streams
+from offloadrt.kernels.accesses.traffic import elements, jointly, loads_own_store, same_elements
 from offloadrt.kernels.counting.counting import Counting
 from offloadrt.kernels.ranges.reach import ElementRuns, Reach, even_places, ranges
 from offloadrt.kernels.ranges.touched import shape_of, steps_of, touched
@@ -213,7 +213,7 @@ def _certain(counting: Counting, access: ArrayAccess) -> bool:
 def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
     """Tell whether each iteration of some loops of known length comes to the same elements by one access or another."""
     nests: dict[tuple[Path, int], list[ArrayAccess]] = {}
-    for number, alike in enumerate(streams(accesses)):
+    for number, alike in enumerate(same_elements(accesses)):
         for access in alike:
             loops = loops_of(access.path)
             if all(map(counting.counted, loops)):

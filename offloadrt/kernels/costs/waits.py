@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.traffic import Frequency, jointly, loads_own_store, streams
+from offloadrt.kernels.accesses.traffic import Frequency, jointly, loads_own_store, same_elements
 
 ELEMENT = 8.0
 """Bytes of a double."""
@@ -36,7 +36,7 @@ class Waits:
 
     @property
     def loads_in_flight(self) -> float:
-        """Loads of a thread that are under way at once; without an end where it only stores."""
+        """Return how many loads of a thread are in flight at once; infinite where it only stores."""
         return self.loads / self.waits if self.waits else math.inf
 
     def bytes_per_load(self, nbytes: float) -> float:
@@ -55,11 +55,11 @@ def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: 
     total = 0.0
     together: dict[object, list[tuple[ArrayAccess, float]]] = {}
     for array, of_array in by_array.items():
-        for stream in streams(of_array):
+        for group in same_elements(of_array):
             brought = [
                 access
-                for number, access in enumerate(stream)
-                if access.kind == "read" and not any(loads_own_store(earlier, access) for earlier in stream[:number])
+                for number, access in enumerate(group)
+                if access.kind == "read" and not any(loads_own_store(earlier, access) for earlier in group[:number])
             ]
             own = [access for access in brought if _differs_by_thread(access)]
             if not own:

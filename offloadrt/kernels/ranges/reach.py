@@ -17,7 +17,7 @@ import attrs
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
-from offloadrt.kernels.accesses.traffic import Frequency, elements, streams
+from offloadrt.kernels.accesses.traffic import Frequency, elements, same_elements
 from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts
 from offloadrt.kernels.algebra.polynomial import Polynomial
 from offloadrt.kernels.counting.counting import Counting
@@ -113,7 +113,7 @@ def even_places(
     counts.
     """
     stretches: list[_Stretch] = []
-    for alike in streams(accesses):
+    for alike in same_elements(accesses):
         walked: list[_Stretch] = []
         ways = _ways(counting, alike)
         for loops, cuts, access in ways:

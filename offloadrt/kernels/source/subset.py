@@ -118,6 +118,27 @@ class _Reader:
         self.stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
     def nest(self, collapse: int) -> LoopNest:
+        """Check the whole source, and return its loop nest."""
+        self._check_parameters()
+        distributed, reduced = self._outermost_loop()
+        loops = [distributed]
+        while len(loops) < collapse:
+            (inner, *more) = loops[-1].body
+            if more or not isinstance(inner, ast.For):
+                self.refuse(
+                    loops[-1],
+                    f"collapse={collapse} of loops that are not perfectly nested",
+                    "move what stands between them",
+                )
+            loops.append(inner)
+        outer = {loop.target.id for loop in loops if isinstance(loop.target, ast.Name)}
+        for loop in loops[1:]:
+            if outer & {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}:
+                self.refuse(loop, "a collapsed loop's range depends on the loop around it", "leave it out of collapse")
+        return LoopNest(self.source, self.arrays, tuple(loops), reduced)
+
+    def _check_parameters(self) -> None:
+        """Refuse a function whose parameters are not all plain and used."""
         source, given = self.source, self.source.tree.args
         if isinstance(source.tree, ast.AsyncFunctionDef):
             self.refuse(source.tree, "a kernel awaits nothing", "write def")
@@ -127,7 +148,10 @@ class _Reader:
         for parameter in source.parameters:
             if parameter.arg not in named:
                 self.refuse(parameter, f"parameter {parameter.arg} is not used", "leave it out")
-        assigned = set(self.names) - set(self.arrays)
+
+    def _outermost_loop(self) -> tuple[ast.For, dict[str, str]]:
+        """Check the statements, and return the only loop among the outermost ones, with the scalars that it reduces."""
+        source, assigned = self.source, set(self.names) - set(self.arrays)
         distributed: ast.For | None = None
         reduced: dict[str, str] = {}
         for statement in source.body:
@@ -146,21 +170,7 @@ class _Reader:
             assigned = self.statement(statement, assigned)
         if distributed is None:
             self.refuse(source.tree, "no loop over a range", "write for i in range(n)")
-        loops = [distributed]
-        while len(loops) < collapse:
-            (inner, *more) = loops[-1].body
-            if more or not isinstance(inner, ast.For):
-                self.refuse(
-                    loops[-1],
-                    f"collapse={collapse} of loops that are not perfectly nested",
-                    "move what stands between them",
-                )
-            loops.append(inner)
-        outer = {loop.target.id for loop in loops if isinstance(loop.target, ast.Name)}
-        for loop in loops[1:]:
-            if outer & {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}:
-                self.refuse(loop, "a collapsed loop's range depends on the loop around it", "leave it out of collapse")
-        return LoopNest(source, self.arrays, tuple(loops), reduced)
+        return distributed, reduced
 
     # statements
 

@@ -41,7 +41,7 @@ from offloadrt.machine.messages import (
     Unmapped,
 )
 from offloadrt.sim import TIMED_OUT, Request, Simulation
-from offloadrt.trace import Trace, events
+from offloadrt.trace import Event, Trace, events
 
 _NEAR = 1e-9
 """Seconds before a kernel's end from which on every message makes the actor look whether the kernel has ended.
@@ -368,7 +368,7 @@ class ComputeUnits:
             self.ended(self.device, packet, resident.start, self.sim.now)
         packet.done.set(("kernels", resident.start, self.sim.now))
 
-    def _trace_blit(self, event: type[events.Event], packet: KernelPacket, copy: BlitCopy) -> None:
+    def _trace_blit(self, event: type[Event], packet: KernelPacket, copy: BlitCopy) -> None:
         """Record that a blit copy begins or ends."""
         if (trace := self.trace) is not None:
             row = (packet.number, copy.direction, "blit kernel", copy.nbytes, copy.memory)

@@ -171,6 +171,8 @@ def parse(key: str, raw: object) -> ProfileEntry:
     except msgspec.ValidationError as error:
         reason = in_words(error)
         hint = f"; there are {', '.join(get_args(SourceType))}" if reason.endswith("(source_type)") else ""
+        if "unknown field" in reason:
+            hint = f"; an entry has {', '.join(EntryText.__struct_fields__)}"
         raise EntryError(reason + hint) from None
     if (text.value is None) == (text.range is None):
         raise EntryError("needs exactly one of `value` and `range`")

@@ -146,28 +146,29 @@ class MachineSpec:
             raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
         return value
 
-    def read(self, cls: type[T]) -> T:
+    def read(self, cls: type[T], **parts: str) -> T:
         """Make an object of an attrs class whose fields name their entries.
 
         A field says, for instance, ``free: Annotated[float, "alloc.cudaFree"]``.  Fields of type float, int, bool and
         str hold what ``value``, ``count``, ``flag`` and ``text`` return; a field whose type is such a class is read in
-        the same way.  The class is frozen: each later call returns the same object.
+        the same way.  ``parts`` stand in the braces of a name such as ``fault.cpu_{page}``.  The class is frozen: each
+        later call returns the same object.
 
         Raises ProfileError.
         """
         readers: dict[object, Callable[[str], Any]] = {
             float: self.value, int: self.count, bool: self.flag, str: self.text,
         }  # fmt: skip
-        if (read := self._derived.get(cls)) is not None:
+        if (read := self._derived.get((cls, *parts.values()))) is not None:
             return cast(T, read)
         fields: dict[str, Any] = {}
         for name, hint in _hints(cls):  # type: ignore[arg-type]  # a class is hashable
             if attrs.has(hint):
-                fields[name] = self.read(hint)
+                fields[name] = self.read(hint, **parts)
             else:
                 kind, key = get_args(hint)
-                fields[name] = readers[kind](key)
-        read = self._derived[cls] = cls(**fields)
+                fields[name] = readers[kind](key.format(**parts))
+        read = self._derived[cls, *parts.values()] = cls(**fields)
         return read
 
     def derived(self, make: Callable[[MachineSpec], T]) -> T:

@@ -150,6 +150,7 @@ class _Pool:
     """How many streams each queue has now."""
 
 
+@attrs.define(eq=False)
 class HardwareQueues:
     """The queues of a device that one process has, ``count`` of each priority.
 
@@ -161,23 +162,14 @@ class HardwareQueues:
     other queues (ROCclr, ``Device::acquireQueue``).
     """
 
-    def __init__(
-        self,
-        make: Callable[[int], HardwareQueue],
-        count: int,
-        *,
-        least_used: bool = False,
-        uncontended: bool = False,
-        process: int = 0,
-    ) -> None:
-        self._make = make
-        self._count = count
-        self._least_used = least_used
-        self._uncontended = uncontended
-        self._process = process
-        self._streams = 0
-        self._pools: dict[int, _Pool] = {}
-        self.queues: list[HardwareQueue] = []
+    _make: Callable[[int], HardwareQueue]
+    _count: int
+    _least_used: bool = False
+    _uncontended: bool = False
+    _process: int = 0
+    queues: list[HardwareQueue] = attrs.field(factory=list, init=False)
+    _streams: int = attrs.field(default=0, init=False)
+    _pools: dict[int, _Pool] = attrs.field(factory=dict, init=False)
 
     def open_stream(self, priority: int = 0) -> Stream:
         """Make a stream on the queue that is its turn, and the queue if no stream has used it yet."""
@@ -195,13 +187,7 @@ class HardwareQueues:
 
     def of_process(self, process: int) -> HardwareQueues:
         """Return the queues of another process, which has as many."""
-        return HardwareQueues(
-            self._make,
-            self._count,
-            least_used=self._least_used,
-            uncontended=self._uncontended,
-            process=process,
-        )
+        return attrs.evolve(self, process=process)
 
     def close_stream(self, stream: Stream) -> None:
         """Let a stream use its queue no more: another may get it."""

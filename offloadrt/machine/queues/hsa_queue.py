@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import attrs
+
 from offloadrt.machine.injection.injector import Injector
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.messages import BarrierPacket, KernelPacket
@@ -171,6 +173,7 @@ class _Unassigned:
         raise RuntimeError(f"{packet!r} was submitted to a stream that holds no HSA queue")
 
 
+@attrs.define(eq=False)
 class HsaQueues:
     """The queues of a device that one process has, ``count`` at most; each is made when a stream first takes it.
 
@@ -179,29 +182,20 @@ class HsaQueues:
     time (an ablation).
     """
 
-    def __init__(
-        self,
-        make: Callable[[], HsaQueue],
-        count: int,
-        *,
-        round_robin: bool = False,
-        uncontended: bool = False,
-        process: int = 0,
-    ) -> None:
-        self._process = process
-        self._make = make
-        self._count = count
-        self._round_robin = round_robin
-        self._uncontended = uncontended
-        self._streams = 0
-        self._taken = 0
-        self._unassigned = _Unassigned()
-        self._held: dict[int, int] = {}
-        """The place among ``queues`` of the one that each stream holds."""
-        self.streams_of: list[int] = []
-        """How many streams hold each queue."""
-        self.queues: list[HsaQueue] = []
-        self._by_number: dict[int, HsaQueue] = {}
+    _make: Callable[[], HsaQueue]
+    _count: int
+    _round_robin: bool = False
+    _uncontended: bool = False
+    _process: int = 0
+    queues: list[HsaQueue] = attrs.field(factory=list, init=False)
+    streams_of: list[int] = attrs.field(factory=list, init=False)
+    """How many streams hold each queue."""
+    _held: dict[int, int] = attrs.field(factory=dict, init=False)
+    """The place among ``queues`` of the one that each stream holds."""
+    _by_number: dict[int, HsaQueue] = attrs.field(factory=dict, init=False)
+    _unassigned: _Unassigned = attrs.field(factory=_Unassigned, init=False)
+    _streams: int = attrs.field(default=0, init=False)
+    _taken: int = attrs.field(default=0, init=False)
 
     def open_stream(self) -> Stream:
         """Make a stream, which holds no queue yet."""
@@ -210,9 +204,7 @@ class HsaQueues:
 
     def of_process(self, process: int) -> HsaQueues:
         """Return the queues of another process, which may have as many."""
-        return HsaQueues(
-            self._make, self._count, round_robin=self._round_robin, uncontended=self._uncontended, process=process
-        )
+        return attrs.evolve(self, process=process)
 
     def numbered(self, number: int) -> HsaQueue:
         """Return the queue with this number, which counts those of all processes on the device."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
 import attrs
 
 from offloadrt.driver import Driver
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Stream
 from offloadrt.models.cuda.allocations import Allocations
 from offloadrt.models.cuda.mapped_memory import MappedMemory
@@ -73,7 +75,7 @@ class CallingThread(ProgramThread):
 
         As since CUDA 12, the device's context is made here if it does not exist.
         """
-        if not is_whole(device) or not 0 <= device < self.program.num_devices:
+        if not is_integer(device) or not 0 <= device < self.program.num_devices:
             driver = (await self._context()).driver
             why = f"{device!r} is no device: the program has {self.program.num_devices}"
             raise driver.refusal(driver.call("cudaSetDevice"), "CUDA_ERROR_INVALID_DEVICE", why)
@@ -126,3 +128,11 @@ class CallingThread(ProgramThread):
         chosen = await self._stream(context, stream, call, anywhere=True)
         number = self._state.devices.get(chosen, context.number)
         return (await self._context_of(number)).driver, chosen
+
+
+def check_host_function(call: str, function: Callable[[], object] | None, seconds: float) -> None:
+    """Raise TypeError for a coroutine function, ValueError for a time that is negative or not finite."""
+    if inspect.iscoroutinefunction(function) or not (function is None or callable(function)):
+        raise TypeError(f"{call}: {function!r} is no plain function; a host function makes no calls")
+    if not isinstance(seconds, int | float) or not 0.0 <= seconds < math.inf:
+        raise ValueError(f"{call}: seconds is {seconds!r}, but must be finite and not negative")

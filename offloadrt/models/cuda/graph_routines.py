@@ -9,11 +9,9 @@ from offloadrt.driver import BuiltGraph, CapturedGraph, CaptureMode, GraphExec
 from offloadrt.driver.errors import INVALID
 from offloadrt.kernels import Kernel
 from offloadrt.machine import DeviceArray, Stream
-from offloadrt.models.cuda.calling_thread import DefaultStream
-from offloadrt.models.cuda.host_functions import check_host_function
+from offloadrt.models.cuda.calling_thread import DefaultStream, check_host_function
 from offloadrt.models.cuda.launch_routines import LaunchRoutines, Shape
 from offloadrt.models.host.section import Section, array_of, extent
-from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, HostSpan
 
 
@@ -110,7 +108,7 @@ class GraphRoutines(LaunchRoutines):
                 ends.append(place.address)
                 sizes.append(place.nbytes)
             else:
-                check_alive(self.program.devices[graph.device], array_of(place), call)
+                self.program.devices[graph.device].check_alive(array_of(place), call)
                 address, nbytes = extent(place, call)
                 ends.append(array_of(place).span(address, nbytes))
                 sizes.append(nbytes)
@@ -155,7 +153,7 @@ class GraphRoutines(LaunchRoutines):
                 call = driver.call("cuGraphLaunch")
                 self._state.allocations.check_use(driver, call, what, place, anywhere=True)
             elif isinstance(place, HostArray | Section):
-                check_alive(self.program.devices[executable.graph.device], array_of(place), "cuGraphLaunch")
+                self.program.devices[executable.graph.device].check_alive(array_of(place), "cuGraphLaunch")
         await driver.graphs.graph_launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:

@@ -14,7 +14,6 @@ from offloadrt.machine import DeviceArray, HostBuffer, Stream
 from offloadrt.models.cuda.allocations import device_of
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext
 from offloadrt.models.host.section import Section, array_of, extent
-from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
 
 HostMemory = Literal["pageable", "pinned"]
@@ -118,7 +117,7 @@ class MemoryRoutines(CallingThread):
 
         Raises DriverError when a part of it is pinned already, and FreedHostMemory.
         """
-        check_alive(self.program.devices[self._device], array, "cudaHostRegister")
+        self.program.devices[self._device].check_alive(array, "cudaHostRegister")
         await (await self._context()).driver.mem_host_register(array.address, array.nbytes)
 
     async def host_unregister(self, array: HostArray) -> None:
@@ -238,7 +237,7 @@ class MemoryRoutines(CallingThread):
             if isinstance(place, DeviceArray):
                 self._state.allocations.check_use(driver, driver.call(call), what, place, anywhere=between)
             else:
-                check_alive(self.program.devices[context.number], array_of(place), call)
+                self.program.devices[context.number].check_alive(array_of(place), call)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             devices = device_of(to), device_of(begin)
             if devices == (context.number, context.number):

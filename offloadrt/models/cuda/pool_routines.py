@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.driver import MemPool, PoolAttributes
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream
 from offloadrt.runtime.host_array import element_of, shape_of
@@ -76,7 +76,7 @@ class PoolRoutines(CallingThread):
         what is no number of bytes.
         """
         if release_threshold is not None:
-            if not is_whole(release_threshold) or release_threshold < 0:
+            if not is_integer(release_threshold) or release_threshold < 0:
                 raise ValueError(f"release_threshold is {release_threshold!r}, but must be a whole number from 0")
             pool.release_threshold = release_threshold
         if reuse_follow_event_dependencies is not None:

@@ -7,8 +7,7 @@ from typing import get_args
 
 from offloadrt.driver import Schedule, TimedEvent
 from offloadrt.machine import Stream
-from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream
-from offloadrt.models.cuda.host_functions import check_host_function
+from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, check_host_function
 
 CREATE, DESTROY = "cuStreamCreate", "cuStreamDestroy"
 

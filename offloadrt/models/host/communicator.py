@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import attrs
 
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
 from offloadrt.models.host.section import Place, array_of, extent
 from offloadrt.runtime.errors import OffloadError
@@ -132,8 +132,8 @@ class Communicator:
         return nbytes, array_of(place).span(begin, nbytes).bytes
 
     def _check(self, call: str, rank: int) -> None:
-        if not is_whole(rank) or not 0 <= rank < self.size or self.size == 1:
+        if not is_integer(rank) or not 0 <= rank < self.size or self.size == 1:
             raise self._error(call, f"MPI_ERR_RANK: no other process has rank {rank!r}; there are {self.size}")
 
     def _error(self, call: str, reason: str, array: str = "") -> MessageError:
-        return MessageError(reason, call=call, array=array, thread=self._sim.current.name, time_s=self._sim.now)
+        return MessageError.now(self._sim, reason, call=call, array=array)

@@ -14,7 +14,6 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
-from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.program_events import Awaited, HostUsed, Signalled
 from offloadrt.trace import doing
@@ -90,7 +89,7 @@ class ProgramThread(ABC):
         that link here. It takes no time. Raises FreedHostMemory, ValueError for a socket that there is not, and
         ProfileError on a machine whose sockets are not described (``pcie.sockets``).
         """
-        check_alive(self.program.devices[0], array, "mbind")
+        self.program.devices[0].check_alive(array, "mbind")
         self.program.machine.sockets.bind(array.address, array.nbytes, socket)
 
     def first_touch(self, array: HostArray) -> Awaitable[object]:
@@ -99,7 +98,7 @@ class ProgramThread(ABC):
         On an APU, the pages that nobody has touched are populated now, which takes its time, instead of when a kernel
         or a copy comes to them. Raises FreedHostMemory.
         """
-        check_alive(self.program.devices[0], array, "first_touch")
+        self.program.devices[0].check_alive(array, "first_touch")
         if (observer := self.program.observer) is not None:
             observer.handle(HostUsed(array, array.address, array.nbytes, True))
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
@@ -114,7 +113,7 @@ class ProgramThread(ABC):
         """
         begin, nbytes = extent(place, "host_access")
         array = array_of(place)
-        check_alive(self.program.devices[0], array, "host_access")
+        self.program.devices[0].check_alive(array, "host_access")
         if (observer := self.program.observer) is not None and (array.phantom or writes is not None):
             observer.handle(HostUsed(array, begin, nbytes, writes))
         return self.program.devices[0].plugin.host_touch(begin, nbytes, writes is not False)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from offloadrt.kernels import Kernel, KernelError, Launch
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.runtime.plugins.grid import GridDefaults
 
 _OPEN: Final = GridDefaults(sys.maxsize, 128, 128)
@@ -46,7 +46,7 @@ def check_sizes(construct: str, **sizes: object) -> None:
     """Raise ValueError for a clause of a launch configuration that is no positive whole number (or 0 iterations)."""
     for clause, value in sizes.items():
         least = 0 if clause == "iterations" else 1
-        if value is not None and not (is_whole(value) and value >= least):
+        if value is not None and not (is_integer(value) and value >= least):
             raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
 
 

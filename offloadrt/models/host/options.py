@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import attrs
 
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import MachineSpec
 
 
@@ -31,9 +31,9 @@ class ProgramOptions:
 
     def check(self) -> None:
         """Raise ValueError for an option with a value that it cannot have, as far as that depends on no machine."""
-        if not is_whole(self.num_devices) or self.num_devices < 1:
+        if not is_integer(self.num_devices) or self.num_devices < 1:
             raise ValueError(f"num_devices is {self.num_devices!r}, but must be a whole number from 1")
-        if not is_whole(self.num_processes) or self.num_processes < 1:
+        if not is_integer(self.num_processes) or self.num_processes < 1:
             raise ValueError(f"num_processes is {self.num_processes!r}, but must be a whole number from 1")
 
     def devices_on(self, spec: MachineSpec) -> int:

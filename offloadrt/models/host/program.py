@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Driver, DriverError, Rocr, share_process
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
@@ -171,7 +171,7 @@ class OffloadProgram(ABC, Generic[T]):
 
         It ends when all are done, what they left running included.
         """
-        if not is_whole(num_threads) or num_threads < 1:
+        if not is_integer(num_threads) or num_threads < 1:
             raise ValueError(f"num_threads is {num_threads!r}, but must be a whole number from 1")
         self.start()
         barrier = Barrier(self.sim, num_threads)
@@ -202,11 +202,10 @@ class OffloadProgram(ABC, Generic[T]):
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
         """Return a device by number. Raises InvalidDevice."""
-        if not is_whole(number):
+        if not is_integer(number):
             raise TypeError(f"{call}: device is {number!r}, which is no number of a device")
         if not 0 <= number < self.num_devices:
-            thread, time_s = self.sim.current.name, self.sim.now
-            raise InvalidDevice(self._why_not(number), call=call, thread=thread, time_s=time_s, device=number)
+            raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]
 
     def _why_not(self, number: int) -> str:

@@ -102,13 +102,7 @@ class ProgramArrays:
         arena = None if array.freed else self.heap_blocks.pop(array.address, None)
         if arena is None:
             why = "it was freed before" if array.freed else f"no allocation begins at {array.address:#x}"
-            raise InvalidFree(
-                f"free of {array.name!r}: {why}",
-                call="free",
-                array=array.name,
-                thread=self._sim.current.name,
-                time_s=self._sim.now,
-            )
+            raise InvalidFree.now(self._sim, f"free of {array.name!r}: {why}", call="free", array=array.name)
         return arena
 
     def free(self, array: HostArray) -> None:

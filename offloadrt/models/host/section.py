@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import numpy as np
 
-from offloadrt.kernels.whole import is_whole
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.kernels.integers import is_integer
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.mapping.map_item import Dimension, MapItem
-from offloadrt.runtime.mapping.map_type import NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_type import IMPLICIT, LITERAL, NON_CONTIG, PTR_AND_OBJ, TARGET_PARAM
 
 
 @attrs.frozen
@@ -44,7 +47,7 @@ class Section:
     def __attrs_post_init__(self) -> None:
         ordinals = ("first", "second", "third")
         for position, extent in enumerate(self.extents):
-            if not (is_whole(extent.lower) and is_whole(extent.length) and is_whole(extent.stride)):
+            if not (is_integer(extent.lower) and is_integer(extent.length) and is_integer(extent.stride)):
                 raise TypeError(f"{self} is no array section: its numbers are whole")
             if extent.lower < 0 or extent.length < 0 or extent.stride < 1 or position >= len(self.array.shape):
                 raise ValueError(f"{self} is no array section")
@@ -173,6 +176,13 @@ def array_of(place: Place) -> HostArray:
 def begin_of(place: Place) -> int:
     """Return the host address of its first byte."""
     return place.begin if isinstance(place, Section) else place.address
+
+
+def literal_item(value: Any) -> MapItem:
+    """Make the item of a kernel's argument that is passed as it is: a number, or a device pointer."""
+    if isinstance(value, DevicePointer):
+        return MapItem(None, value.address, value.address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=value)
+    return MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=value)
 
 
 def map_item(place: Place, bits: int) -> MapItem:

@@ -16,8 +16,9 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from offloadrt.kernels import Kernel
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.data_works import beginning, ending, updating
 from offloadrt.models.host.directive import Work, in_directive, leave_region
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.host_thread import ProgramThread
@@ -35,7 +36,6 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import TO
 from offloadrt.runtime.mapping.present_arrays import device_pointers
@@ -100,12 +100,7 @@ class HostThread(ProgramThread):
 
     def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
         """``enter data``: one dynamic reference more."""
-        items = lower_data(clauses, "enter data")
-
-        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_begin(where, items, queue, "enter data")
-
-        return self.run("enter data", begin, async_, wait)
+        return self.run("enter data", beginning(lower_data(clauses, "enter data"), "enter data"), async_, wait)
 
     def exit_data(
         self,
@@ -116,11 +111,7 @@ class HostThread(ProgramThread):
     ) -> Running:
         """``exit data``: one dynamic reference less, with `finalize` none left; data that is not there is ignored."""
         items = lower_data(clauses, "exit data", finalize)
-
-        async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_end(where, items, queue, "exit data")
-
-        return self.run("exit data", end, async_, wait)
+        return self.run("exit data", ending(items, "exit data"), async_, wait)
 
     def update(
         self,
@@ -143,11 +134,7 @@ class HostThread(ProgramThread):
                     f"update device({name}) reaches one device, but JACC's runtime keeps {name} on {self.spread}: use "
                     "jacc_update_device"
                 )
-
-        async def update(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_update(where, items, queue, "update")
-
-        return self.run("update", update, async_, wait)
+        return self.run("update", updating(items, "update"), async_, wait)
 
     def host_data(self, *arrays: HostArray) -> HostData:
         """``async with t.host_data(a, b) as pointers:`` (`use_device`). Raises NotPresent."""
@@ -287,7 +274,7 @@ def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[Asy
 
 def _check_async(name: str, values: Iterable[object]) -> None:
     for value in values:
-        if not is_whole(value) or value < ACC_ASYNC_SYNC:
+        if not is_integer(value) or value < ACC_ASYNC_SYNC:
             raise ValueError(f"{name}: async value {value!r} is none; queues have whole numbers from 0")
 
 
@@ -307,15 +294,10 @@ class Data(Region[None]):
         self.made()
 
     async def begin(self) -> None:
-        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_begin(where, self._items, queue, "data")
-
-        await self._thread.run("data", begin, self._async, self._wait, self._device)
+        await self._thread.run("data", beginning(self._items, "data"), self._async, self._wait, self._device)
 
     async def end(self) -> None:
-        async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_end(where, self._items, queue, "data")
-
+        end = ending(self._items, "data")
         await self._thread.run("data end", end, self._async, (), self._device, self._items)
 
     def leave(self) -> None:

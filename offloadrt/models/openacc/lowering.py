@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from offloadrt.models.host.section import Place, Section, array_of, map_item
+from offloadrt.models.host.section import Place, Section, array_of, literal_item, map_item
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem, MapItems
 from offloadrt.runtime.mapping.map_type import (
     ALLOC,
     DELETE,
     FROM,
-    IMPLICIT,
-    LITERAL,
     OMPX_HOLD,
     PRESENT,
     TARGET_PARAM,
@@ -103,11 +100,8 @@ def lower_compute(
             captured[argument] = None
             item = named.get(argument) or _implicit(argument, default, construct)
             items.append(MapItem(item.array, item.base, item.begin, item.size, item.type | TARGET_PARAM))
-        elif isinstance(argument, DevicePointer):
-            address = argument.address
-            items.append(MapItem(None, address, address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=argument))
         else:
-            items.append(MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=argument))
+            items.append(literal_item(argument))
     items.extend(item for array, item in named.items() if array not in captured)
     return MapItems(items)
 

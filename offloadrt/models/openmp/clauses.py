@@ -109,9 +109,10 @@ def map(
     hold: bool = False,
     mapper: Any = None,
 ) -> Map | Maps:
-    """``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``. ValueError if no item is given.
+    """Make a map clause: ``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``.
 
-    Of several map types, each is a clause of its own, in the order to, from, tofrom, alloc, release, delete.
+    Of several map types, each is a clause of its own, in the order to, from, tofrom, alloc, release, delete. Raises
+    ValueError if no item is given.
     """
     bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
     clauses: list[Map] = []
@@ -124,22 +125,22 @@ def map(
 
 
 def to(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
-    """``to([present:] items)`` of target update."""
+    """Make a motion clause of target update: ``to([present:] items)``."""
     return Motion(_each(items), "to", TO | PRESENT * present, mapper)
 
 
 def from_(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
-    """``from([present:] items)`` of target update."""
+    """Make a motion clause of target update: ``from([present:] items)``."""
     return Motion(_each(items), "from", FROM | PRESENT * present, mapper)
 
 
 def use_device_ptr(*arrays: HostArray | Sequence[HostArray]) -> UseDevice:
-    """``use_device_ptr(arrays)`` of target data. Raises TypeError for what is no array."""
+    """Make a clause of target data: ``use_device_ptr(arrays)``. Raises TypeError for what is no array."""
     return UseDevice(_arrays("use_device_ptr", arrays), address=False)
 
 
 def use_device_addr(*arrays: HostArray | Sequence[HostArray]) -> UseDevice:
-    """``use_device_addr(arrays)`` of target data. Raises TypeError for what is no array."""
+    """Make a clause of target data: ``use_device_addr(arrays)``. Raises TypeError for what is no array."""
     return UseDevice(_arrays("use_device_addr", arrays), address=True)
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypedDict
 import attrs
 
 from offloadrt.kernels import Kernel
+from offloadrt.models.host.data_works import beginning, ending, updating
 from offloadrt.models.host.directive import Work
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.host.section import Section
@@ -30,8 +31,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
-from offloadrt.runtime.mapping.map_item import MapItem, MapItems
+from offloadrt.runtime.mapping.map_item import MapItems
 
 
 @attrs.frozen(eq=False)
@@ -147,11 +147,7 @@ def enter_data_construct(
     """Make a ``target enter data``. Raises ValueError for a clause that it does not take."""
     others, depends = _without_dependences(clauses)
     items = lower_data(others, "target enter data", declarations.mappers)
-
-    def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_begin(where, items, queue, "target enter data")
-
-    return Construct("target enter data", begin, device, nowait, depends)
+    return Construct("target enter data", beginning(items, "target enter data"), device, nowait, depends)
 
 
 def exit_data_construct(
@@ -170,20 +166,7 @@ def update_construct(
     others, depends = _without_dependences(clauses)
     items = lower_update(others, declarations.mappers)
     specification = declarations.strided_update == "specification"
-
-    def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_update(where, items, queue, "target update", specification)
-
-    return Construct("target update", update, device, nowait, depends)
-
-
-def ending(items: Sequence[MapItem], call: str) -> Work:
-    """Return the work of a directive that ends the mapping of these items."""
-
-    def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_end(where, items, queue, call)
-
-    return end
+    return Construct("target update", updating(items, "target update", specification), device, nowait, depends)
 
 
 def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:

@@ -40,14 +40,12 @@ from offloadrt.models.openmp.construct import (
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.lowering import lower_data
-from offloadrt.models.openmp.managed_memory import check_managed_memory
-from offloadrt.models.openmp.routine_caller import is_host
+from offloadrt.models.openmp.routine_caller import check_managed_memory, is_host
 from offloadrt.models.openmp.target_data import TargetData
 from offloadrt.models.openmp.taskgraph import TaskGraphs, TaskNotes
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
 from offloadrt.runtime.observed_array import ObservedArray
 from offloadrt.runtime.program_events import ArrayMade
@@ -166,7 +164,7 @@ class HostThread(ProgramThread):
         begin, nbytes = extent(place, "prefetch")
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            check_alive(where, array_of(place), "cuMemPrefetchAsync")
+            where.check_alive(array_of(place), "cuMemPrefetchAsync")
             return where.plugin.prefetch(queue, begin, nbytes, to_host)
 
         return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work, mandatory=False)
@@ -183,7 +181,7 @@ class HostThread(ProgramThread):
         begin, nbytes = extent(place, "advise")
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            check_alive(where, array_of(place), "cuMemAdvise")
+            where.check_alive(array_of(place), "cuMemAdvise")
             return where.plugin.advise(begin, nbytes, advice)
 
         return in_directive(self.program, "cuMemAdvise", self.default_device, work, mandatory=False)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import attrs
 
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
+from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 
 INITIAL_DEVICE: Final = -1
 """omp_initial_device: another number of the host, besides the number of devices."""
-
-
-class HostCaller(Protocol):
-    """What a region on the host needs of the thread that encounters it."""
-
-    num_threads: int
-
-    def host_access(self, place: HostArray) -> Any: ...
 
 
 @attrs.frozen(eq=False)
@@ -32,7 +25,7 @@ class HostRegion:
     arguments: tuple[Any, ...]
     own: tuple[HostArray, ...]
 
-    async def run(self, t: HostCaller, machine: Machine) -> None:
+    async def run(self, t: ProgramThread, machine: Machine) -> None:
         """Run the region on the host's cores: on all of them, on one inside a parallel region of several threads.
 
         Raises TypeError for an argument that is memory of another device.

@@ -19,9 +19,10 @@ import numpy as np
 
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.models.host.data_works import beginning, ending, updating
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.models.openmp.construct import Construct, ending
+from offloadrt.models.openmp.construct import Construct
 from offloadrt.models.openmp.initial_device import HostRegion
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
@@ -29,7 +30,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
 from offloadrt.runtime.launch.private_arguments import required_alignment
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.mapping.data_environment import strided_pieces, target_data_begin, target_data_update
+from offloadrt.runtime.mapping.data_environment import strided_pieces
 from offloadrt.runtime.mapping.map_item import Dimension, MapItem, MapItems
 from offloadrt.runtime.mapping.map_type import (
     ATTACH,
@@ -193,15 +194,10 @@ class LoweredProgram:
     ) -> Construct:
         """Make a call of `__tgt_target_data_begin_mapper`, `__tgt_target_data_end_mapper` or `…_update_mapper`."""
         name = _NAMES[call]
-        if call == "end":
-            return Construct(name, ending(items, name), device, nowait, tuple(depend))
-        specification = self._program.declarations.strided_update == "specification"
-
-        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            if call == "begin":
-                return target_data_begin(where, items, queue, name)
-            return target_data_update(where, items, queue, name, specification)
-
+        if call == "update":
+            work = updating(items, name, self._program.declarations.strided_update == "specification")
+        else:
+            work = ending(items, name) if call == "end" else beginning(items, name)
         return Construct(name, work, device, nowait, tuple(depend))
 
     def target(

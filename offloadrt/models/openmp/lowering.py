@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 import attrs
 
-from offloadrt.models.host.section import Section, begin_of, map_item
+from offloadrt.models.host.section import Section, begin_of, literal_item, map_item
 from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevice, flatten
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.models.openmp.structs import Member, StructPointee
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.launch.private_arguments import required_alignment
@@ -61,9 +60,10 @@ class _Variable:
             self.components.append((rank, listed, bits))
 
     def lower(self, attach: bool, first: int = 0, position: int = 0) -> list[MapItem]:
-        """first: bits for the first of the items. position: how many items of the construct come before.
+        """Return the items of the variable.
 
-        Raises ValueError for a struct that is listed together with members of it.
+        attach: whether its pointer is attached. first: bits for the first item. position: how many items of the
+        construct come before. Raises ValueError for a struct that is listed together with members of it.
         """
         array, components = self.array, self.components
         if len(components) > 1:
@@ -192,7 +192,7 @@ def lower_target(
     for argument in arguments:
         array = argument.pointers if isinstance(argument, Pointees) else argument
         if not isinstance(array, HostArray):
-            items.append(_value_item(argument))
+            items.append(literal_item(argument))
             continue
         if array in captured or array.kind in ("global", "link"):
             continue
@@ -213,14 +213,6 @@ def lower_target(
     linked = [argument for argument in arguments if isinstance(argument, HostArray) and argument.kind == "link"]
     items.extend(map_item(array, TO | FROM | IMPLICIT) for array in dict.fromkeys(linked) if array not in variables)
     return items
-
-
-def _value_item(argument: object) -> MapItem:
-    """Pass a device pointer, or a number, which is firstprivate, as it is."""
-    if isinstance(argument, DevicePointer):
-        address = argument.address
-        return MapItem(None, address, address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=argument)
-    return MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=argument)
 
 
 def implicit_item(array: HostArray) -> MapItem:

@@ -6,6 +6,7 @@ a call of the driver library fails in is no fatal error: the routine says so by 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -22,8 +23,8 @@ from offloadrt.models.openmp.routine_caller import (
     host_place,
     in_routine,
     initial_device,
+    integer,
     on_device,
-    whole,
 )
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -43,7 +44,7 @@ async def omp_target_memcpy(
 
     Raises OutsideArray for bytes that an array of the host does not have.
     """
-    if whole(length, "omp_target_memcpy", "its length") == 0:
+    if integer(length, "omp_target_memcpy", "its length") == 0:
         return OFFLOAD_SUCCESS
     if dst is None or src is None or length < 0:
         return OFFLOAD_FAIL
@@ -111,10 +112,8 @@ async def omp_target_memcpy_rect_async(
     depend: Depend | Sequence[Depend] = (),
 ) -> int:
     """Copy as omp_target_memcpy_rect does, by a deferred task that `taskwait` waits for."""
-    if dst is None and src is None:
-        return MAX_DIMENSIONS
     if dst is None or src is None or element_size < 1 or not volume:
-        return OFFLOAD_FAIL
+        return _refused_box(dst, src)
 
     def run() -> Awaitable[object]:
         return omp_target_memcpy_rect(
@@ -159,10 +158,8 @@ async def omp_target_memcpy_rect(
 
     One copy for each contiguous row, as LLVM does.
     """
-    if dst is None and src is None:
-        return MAX_DIMENSIONS
     if dst is None or src is None or element_size < 1 or not volume:
-        return OFFLOAD_FAIL
+        return _refused_box(dst, src)
     given = {
         "dst_offsets": dst_offsets,
         "src_offsets": src_offsets,
@@ -177,8 +174,8 @@ async def omp_target_memcpy_rect(
     rows: list[tuple[int, int]] = [(0, 0)]
     for axis, count in enumerate(volume):
         inner = axis == len(volume) - 1
-        dst_stride = element_size * _product(dst_dimensions[axis + 1 :])
-        src_stride = element_size * _product(src_dimensions[axis + 1 :])
+        dst_stride = element_size * math.prod(dst_dimensions[axis + 1 :])
+        src_stride = element_size * math.prod(src_dimensions[axis + 1 :])
         steps = range(1) if inner else range(count)
         rows = [
             (to + (dst_offsets[axis] + i) * dst_stride, start + (src_offsets[axis] + i) * src_stride)
@@ -192,6 +189,11 @@ async def omp_target_memcpy_rect(
     return OFFLOAD_SUCCESS
 
 
+def _refused_box(dst: Place | None, src: Place | None) -> int:
+    """Return what the routine answers that copies nothing: with two null pointers it is asked for its limit."""
+    return MAX_DIMENSIONS if dst is None and src is None else OFFLOAD_FAIL
+
+
 async def omp_target_memset(
     t: Caller, pointer: DevicePointer | HostArray | None, value: int, nbytes: int
 ) -> DevicePointer | HostArray | None:
@@ -200,7 +202,7 @@ async def omp_target_memset(
     Raises OutsideArray for bytes that an array of the host does not have.
     """
     call = "omp_target_memset"
-    if pointer is not None and whole(nbytes, call, "its length") > 0:
+    if pointer is not None and integer(nbytes, call, "its length") > 0:
         filled = np.full(nbytes, value & 0xFF, np.uint8)
         if not on_device(pointer):
             into, destination = _piece(t, call, pointer, 0, nbytes)
@@ -226,13 +228,12 @@ def _piece(t: Caller, call: str, place: Place, offset: int, length: int) -> tupl
     """Return the bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
     array, begin = host_place(place)
     if not array.holds(begin + offset, length):
-        raise OutsideArray(
+        raise OutsideArray.now(
+            t.sim,
             f"{length} bytes from offset {begin + offset - array.address} reach outside array {array.name!r}, "
             f"which has {array.nbytes} bytes",
             call=call,
             array=array.name,
-            thread=t.sim.current.name,
-            time_s=t.sim.now,
             device=initial_device(t),
         )
     return array, array.span(begin + offset, length)
@@ -282,13 +283,6 @@ async def _device_to_device(t: Caller, call: str, dst: DevicePointer, src: Devic
         return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
 
     return await _copied(t, call, src.device, copy)
-
-
-def _product(lengths: Sequence[int]) -> int:
-    result = 1
-    for length in lengths:
-        result *= length
-    return result
 
 
 def _move(dst: HostSpan, src: HostSpan) -> None:

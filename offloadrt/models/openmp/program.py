@@ -82,7 +82,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """``declare target enter(name)``: a global that is on every device from the start.
+        """Make a global that is on every device from the start: ``declare target enter(name)``.
 
         The device image holds zeros, not `fill`.
         """
@@ -99,13 +99,13 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """``declare target link(name)``: a global that a device has only while it is mapped."""
+        """Make a global that a device has only while it is mapped: ``declare target link(name)``."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
         self.globals.declared.append(array)
         return array
 
     def declare_mapper(self, kind: type, mapper: Mapper) -> None:
-        """``declare mapper``: objects of this type may stand in clauses for what `mapper(object)` lists."""
+        """Let objects of this type stand in clauses for what `mapper(object)` lists: ``declare mapper``."""
         self.declarations.mappers[kind] = mapper
 
     def locks(self) -> dict[str, LockStatistics]:

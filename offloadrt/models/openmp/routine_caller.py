@@ -8,14 +8,16 @@ from typing import Any, Protocol, TypeGuard
 
 from numpy.typing import DTypeLike
 
-from offloadrt.kernels.whole import is_whole as is_integer
+from offloadrt.kernels.integers import is_integer
+from offloadrt.machine import Machine
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
-from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device import OffloadDevice, why_nothing_migrates
 from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.sim import Simulation
 
@@ -74,7 +76,7 @@ def chosen(t: Caller, device: int | None) -> int:
     Where the program can use no device, the initial one stands in for all. InvalidDevice if it must not
     (OMP_TARGET_OFFLOAD=mandatory).
     """
-    number, program = t.default_device if device is None else whole(device, "device", "its number"), t.program
+    number, program = t.default_device if device is None else integer(device, "device", "its number"), t.program
     if number != INITIAL_DEVICE and not program.num_devices and not program.falls_back:
         program.device(number)
     return initial_device(t) if number == INITIAL_DEVICE or not program.num_devices else number
@@ -86,7 +88,7 @@ def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...
     return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 
 
-def whole(value: int, call: str, what: str) -> int:
+def integer(value: int, call: str, what: str) -> int:
     """Return a whole number. Raises TypeError for anything else."""
     if not is_integer(value):
         raise TypeError(f"{call}: {what} is {value!r}, which is no whole number")
@@ -103,3 +105,9 @@ def host_place(place: Place) -> tuple[HostArray, int]:
         assert place.host is not None, "a pointer of the initial device"
         return place.host, place.address
     return (place.array, place.begin) if isinstance(place, Section) else (place, place.address)
+
+
+def check_managed_memory(machine: Machine, what: str) -> None:
+    """Raise UnifiedMemoryUnavailable, naming `what` asks for managed memory, where the machine has none."""
+    if why := why_nothing_migrates(machine):
+        raise UnifiedMemoryUnavailable(f"managed memory for {what} on {machine.spec.name}: {why}")

@@ -19,8 +19,8 @@ from offloadrt.models.openmp.routine_caller import (
     in_place,
     in_routine,
     initial_device,
+    integer,
     is_host,
-    whole,
 )
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
@@ -71,7 +71,7 @@ async def omp_target_alloc(
     Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns. phantom:
     without bytes; by default as the program's arrays.
     """
-    if whole(nbytes, "omp_target_alloc", "its size") <= 0:
+    if integer(nbytes, "omp_target_alloc", "its size") <= 0:
         return None
     ghost = t.program.phantom if phantom is None else phantom
     if is_host(t, device):
@@ -165,7 +165,7 @@ async def omp_target_associate_ptr(
 
     Returns 0 or -1, which it always is for the initial device, a null pointer and no bytes.
     """
-    if place is None or pointer is None or whole(nbytes, "omp_target_associate_ptr", "its size") <= 0:
+    if place is None or pointer is None or integer(nbytes, "omp_target_associate_ptr", "its size") <= 0:
         return OFFLOAD_FAIL
     number = pointer.device if device is None else device
     if is_host(t, number):

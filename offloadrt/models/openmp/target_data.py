@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offloadrt.models.host.data_works import ending
 from offloadrt.models.host.directive import in_directive, leave_region
 from offloadrt.models.host.region import Region
-from offloadrt.models.openmp.construct import ending
 from offloadrt.models.openmp.lowering import at_data_end
 from offloadrt.models.openmp.routine_caller import Caller, in_place, initial_device, is_host
 from offloadrt.runtime.device import OffloadDevice

@@ -29,7 +29,7 @@ class Task:
     observed: bool = True
     """Whether it is a task of the program, of which an observer is told."""
     after: tuple[Hashable, ...] = ()
-    """Told to an observer: the ends of all tasks that it has to follow, those included that are over."""
+    """The ends of all tasks that it has to follow, those included that are over; set only for an observer."""
     successors: list[Task] = attrs.field(factory=list)
     exclusions: list[_Exclusion] = attrs.field(factory=list)
 
@@ -101,7 +101,7 @@ class TaskRegion:
     _users: dict[Hashable, _LastUsers] = attrs.field(factory=dict)
 
     def predecessors(self, depends: tuple[Depend, ...]) -> list[Task]:
-        """Unfinished tasks that must complete first, each once, in order of creation."""
+        """Return the unfinished tasks that must complete first, each once, in order of creation."""
         before = self.ordered_before(depends)
         return [task for task in self.children if task in before and not task.done.is_set]
 

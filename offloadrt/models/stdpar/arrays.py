@@ -89,14 +89,13 @@ class UsmArray(HostArray):
             assert sim is not None
             command = use.command
             state = "has ended, but nobody has waited for it" if command.done else "has not finished"
-            raise UnfinishedRead(
+            raise UnfinishedRead.now(
+                sim,
                 f"the host {'writes' if writes else 'reads'} array {self.name!r}, which {command.name!r} "
                 f"{'writes' if use.writes else 'reads'}; that {state} (submitted by {command.thread} at "
                 f"{command.submitted_s:.9f} s){hint}",
                 call=command.name,
                 array=self.name,
-                thread=sim.current.name,
-                time_s=sim.now,
             )
 
     def check_alive(self, call: str) -> None:
@@ -105,7 +104,7 @@ class UsmArray(HostArray):
             sim = self.sim
             assert sim is not None
             message = f"{call} uses array {self.name!r}, which has been freed"
-            raise FreedHostMemory(message, call=call, array=self.name, thread=sim.current.name, time_s=sim.now)
+            raise FreedHostMemory.now(sim, message, call=call, array=self.name)
 
     def forget(self, queue: object) -> None:
         """Everything in a queue has been waited for."""

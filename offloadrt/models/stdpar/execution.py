@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from offloadrt.compilers.stdpar.captures import CompilationRefused
 from offloadrt.compilers.stdpar.elision import Kept, Marker, Operation
-from offloadrt.compilers.stdpar.errors import CompilationRefused
 from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.stdpar.algorithms import AlgorithmCall
@@ -139,13 +139,7 @@ class Executor:
         for array in _arrays(call):
             if array.memory == "device":
                 message = f"{call.algorithm} with {call.policy.value} runs on the host, which cannot use device memory"
-                raise OffloadError(
-                    message,
-                    call=call.algorithm,
-                    array=array.name,
-                    thread=runtime.sim.current.name,
-                    time_s=runtime.sim.now,
-                )
+                raise OffloadError.now(runtime.sim, message, call=call.algorithm, array=array.name)
         begin = runtime.sim.now
         written, _ = runtime.launches.of(call.kernel, direct(call.arguments), call.iterations)
         # The calling thread faults for all pages before the workers begin, though real workers fault as they go. The
@@ -192,20 +186,19 @@ async def _may_be_offloaded(runtime: StdParRuntime, call: AlgorithmCall) -> bool
     of_host = host_pointers(call.arguments)
     if not of_host:
         return True
-    array, where = of_host[0], runtime.sim
+    array = of_host[0]
     if implementation.host_pointer is HostPointer.REFUSED:
         raise CompilationRefused(
             f"{implementation.name} does not compile {call.algorithm}({call.kernel.name}): {array.name!r} is memory of "
             f"the host ({array.memory}), which the kernel would capture by reference"
         )
     if implementation.host_pointer is HostPointer.CRASH:
-        raise HostPointerInKernel(
+        raise HostPointerInKernel.now(
+            runtime.sim,
             f"kernel {call.kernel.name!r} uses {array.name!r}, memory of the host ({array.memory}), and "
             f"{implementation.name} does not look: the device faults at {array.address:#x}",
             call=call.algorithm,
             array=array.name,
-            thread=where.current.name,
-            time_s=where.now,
         )
     counts.host_pointers += 1
     return False

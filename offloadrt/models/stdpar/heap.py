@@ -94,13 +94,12 @@ class Heap:
         allocation = self.allocations.find(address)
         if allocation is not None and allocation.root == address:
             if foreign and self._runtime.implementation.foreign_free is ForeignFreeing.CRASH:
-                raise ForeignFree(
+                raise ForeignFree.now(
+                    self._runtime.sim,
                     f"free of {array.name!r} outside of the program's translation units: libc gets a pointer to "
                     "shared memory",
                     call="free",
                     array=array.name,
-                    thread=self._runtime.sim.current.name,
-                    time_s=self._runtime.sim.now,
                 )
             await self._release(allocation)
         else:

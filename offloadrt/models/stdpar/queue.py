@@ -121,8 +121,7 @@ class Queue:
         what = runtime.usm.on_prefetch
         if what == "crashes":
             message = f"a prefetch of {nbytes} bytes crashes on {runtime.machine.spec.name} (usm.prefetch = crashes)"
-            thread, now = runtime.sim.current.name, runtime.sim.now
-            raise PrefetchCrash(message, call="prefetch", array=name, thread=thread, time_s=now)
+            raise PrefetchCrash.now(runtime.sim, message, call="prefetch", array=name)
         queue = self._begin()
         await self._submission()
         runtime.counts.prefetches += 1

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+import attrs
 from numpy.typing import DTypeLike
 
 from offloadrt.compilers.stdpar.elision import Decision, Window
 from offloadrt.machine import Machine
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
-from offloadrt.models.stdpar.counts import Counts
 from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
 from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
 from offloadrt.models.stdpar.implementations import DataMemory, SubmitPath
@@ -23,6 +23,26 @@ from offloadrt.runtime.host_array import element_of, make_values, shape_of
 from offloadrt.trace import Trace, events
 
 _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
+
+
+@attrs.define
+class Counts:
+    """Numbers of all threads, since the start of the program."""
+
+    calls: int = 0
+    """Calls of algorithms, whatever their policy."""
+    offloaded: int = 0
+    on_host: int = 0
+    host_pointers: int = 0
+    """Algorithms among `on_host` that ran there because one of the kernel's pointers was the host's."""
+    waits: int = 0
+    """Waits for a queue."""
+    prefetches: int = 0
+    prefetched_bytes: int = 0
+    interposed: int = 0
+    """Allocations of the program that were rerouted to shared USM."""
+    from_pool: int = 0
+    """Allocations among `interposed` that the pool served."""
 
 
 class StdParRuntime:

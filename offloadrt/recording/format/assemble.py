@@ -7,10 +7,11 @@ from typing import Final
 import attrs
 
 from offloadrt.recording.format.calls import RuntimeCalls
+from offloadrt.recording.format.errors import RecordingDamaged
 from offloadrt.recording.format.events import RecordedEvent
 from offloadrt.recording.format.memory import MemoryEvents
-from offloadrt.recording.format.recording import NONE, ORDERED, Step, TaskKind
-from offloadrt.recording.format.slots import DEFERRED, RawProcess, Row, Slot, a_of, b_of
+from offloadrt.recording.format.recording import NONE, ORDERED, ArrayEnd, EndKind, Step, TaskKind
+from offloadrt.recording.format.slots import DEFERRED, REALLOC, RawProcess, Row, Slot, a_of, b_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
 
 _BARRIERS: Final = (1, 2, 3, 8)
@@ -33,6 +34,8 @@ class _Thread:
     since: int | None = None
     """Its CPU time when it last did something that is known."""
     work: int = 0
+    moving: list[tuple[TaskRow, int, int, int]] = attrs.field(factory=list)
+    """Records of what it has freed last, perhaps by a realloc: task, place, the block's address, number of its end."""
     deferring: int = 0
     """The call of a routine that it is in, which makes a task of what is to be done; 0: none."""
 
@@ -98,13 +101,9 @@ class Assembler:
             case Slot.MUTEX:
                 self._mutex(thread, row)
             case Slot.ALLOC:
-                block = self.memory.arrays.allocate(row[2], row[3], "malloc")
-                task = self.task_of(thread)
-                self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
+                self._allocated(thread, row)
             case Slot.FREE:
-                if (freed := self.memory.arrays.free(row[2])) is not None:
-                    task = self.task_of(thread)
-                    self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), freed))
+                self._freed(thread, row)
             case Slot.TOUCH:
                 self.memory.touched(event.thread, row)
 
@@ -135,6 +134,29 @@ class Assembler:
         place = self.add(thread, Step.DIRECTIVE, 0)
         self.calls.begin(event, self.task_of(thread), place)
         thread.deferring = event.row[2] if a_of(event.row) in DEFERRED else 0
+
+    # the host's memory
+
+    def _allocated(self, thread: _Thread, row: Row) -> None:
+        for task, place, address, end in thread.moving:
+            if a_of(row) == REALLOC:
+                task.put(place, "detail", NONE if address == row[2] else end)
+        thread.moving.clear()
+        block = self.memory.arrays.allocate(row[2], row[3], "malloc")
+        task = self.task_of(thread)
+        self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
+
+    def _freed(self, thread: _Thread, row: Row) -> None:
+        how = a_of(row)
+        if how > EndKind.SCOPE:
+            raise RecordingDamaged(f"thread {thread.number}: memory ends in a way that is not known: {how}")
+        where = ArrayEnd(self.process.strings.get(row[5], ""), EndKind(how))
+        thread.moving.clear()
+        for block in self.memory.freed(row[2], row[3]):
+            task, end = self.task_of(thread), self.memory.end_of(block, where)
+            place = self.add(thread, Step.FREE, 0, NONE if how == EndKind.REALLOC else end)
+            self.memory.allocated.append((task, place, block))
+            thread.moving.append((task, place, row[2], end))
 
     def _team(self, region: int) -> int:
         return self.teams.setdefault(region, len(self.teams))
@@ -233,8 +255,7 @@ class Assembler:
         if kind == _ATOMIC:
             return
         if phase == _ACQUIRED:
-            lock = self.locks.setdefault((row[2], ORDERED if kind == ORDERED else 0), len(self.locks))
-            turn = NONE
+            lock, turn = self._lock(row[2], kind), NONE
             if kind == ORDERED:
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
@@ -242,8 +263,10 @@ class Assembler:
             return
         thread.worked(row[4])
         if phase == _RELEASED:
-            lock = self.locks.setdefault((row[2], ORDERED if kind == ORDERED else 0), len(self.locks))
-            self.add(thread, Step.RELEASE, lock)
+            self.add(thread, Step.RELEASE, self._lock(row[2], kind))
+
+    def _lock(self, identifier: int, kind: int) -> int:
+        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
 
     # the end
 

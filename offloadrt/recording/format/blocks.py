@@ -68,6 +68,19 @@ class HostArrays:
         block = self._live.get(address)
         return None if block is None or block.origin != "malloc" else self._live.pop(address)
 
+    def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
+        """End all that lies in a range of which nobody told when it was allocated, and return it."""
+        ended = [
+            block
+            for block in self.overlapping(address, nbytes)
+            if block.origin == "mapped"
+            and address <= block.address
+            and block.address + block.nbytes <= address + nbytes
+        ]
+        for block in ended:
+            self._live.pop(block.address)
+        return ended
+
     def at(self, address: int) -> HostBlock | None:
         """Find what is known to lie at an address."""
         found = self._live.before(address)
@@ -162,6 +175,8 @@ class DeviceBlocks:
     """The blocks of device memory, by the addresses that the recording machine gave them."""
 
     _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
+    _copies: AddressMap[list[DeviceBlock]] = attrs.field(factory=AddressMap)
+    """By the address of the host that each is a copy of; several devices may have one."""
     _given: int = 0
     """Blocks that omp_target_alloc has given."""
 
@@ -170,8 +185,12 @@ class DeviceBlocks:
         if not host:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
             self._given += 1
-        self._live.pop(device)
-        self._live[device] = DeviceBlock(device, host, nbytes, recorded)
+        self.remove(device)
+        block = self._live[device] = DeviceBlock(device, host, nbytes, recorded)
+        if host and (copies := self._copies.get(host)) is not None:
+            copies.append(block)
+        elif host:
+            self._copies[host] = [block]
 
     def recorded(self, address: int) -> int:
         """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
@@ -179,7 +198,16 @@ class DeviceBlocks:
         return address if block is None else block.recorded + address - block.device
 
     def remove(self, device: int) -> None:
-        self._live.pop(device)
+        block = self._live.pop(device)
+        if block is not None and (copies := self._copies.get(block.host)) is not None:
+            copies.remove(block)
+            if not copies:
+                self._copies.pop(block.host)
+
+    def maps(self, host: int, nbytes: int) -> bool:
+        """Tell whether a device has a copy of some of these bytes of the host; of several the last one counts."""
+        found = self._copies.before(host + nbytes - 1)
+        return found is not None and any(host < copy.host + copy.nbytes for copy in found[1])
 
     def at(self, address: int) -> DeviceBlock | None:
         found = self._live.before(address)

@@ -35,12 +35,12 @@ class _OpenCall:
     items: list[Row]
     arguments: list[int]
     mapped: dict[int, tuple[int, HostBlock]]
-    """By argument that is an address of a mapped array's device memory: the host's address, and the array."""
+    """The host's address and the array, for each argument that is an address of a mapped array's device memory."""
     blocks: list[HostBlock | None]
     task: TaskRow
     place: int
     dimensions: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
-    """Of strided items, by the identity of their slots."""
+    """The dimensions of strided items, by the identity of their slots."""
     components: list[Row] = attrs.field(factory=list)
     operations: list[tuple[int, int]] = attrs.field(factory=list)
     launch: int = NONE
@@ -67,7 +67,7 @@ class RuntimeCalls:
     """The outermost call that a nested one belongs to."""
     _entries: dict[int, str] = attrs.field(factory=dict)
     _forms: dict[tuple[int, int], ItemForm] = attrs.field(factory=dict)
-    """By type bits and the address of the text."""
+    """What the source says of items, by their type bits and the address of their text."""
     _numbers: dict[tuple[object, ...], int] = attrs.field(factory=dict)
     """Numbers of sites, by the words of the slots that describe them."""
     _touched: dict[tuple[int, ...], list[tuple[int, HostBlock, int, Run]]] = attrs.field(factory=dict)

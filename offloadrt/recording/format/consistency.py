@@ -133,6 +133,7 @@ def _check_steps(recording: Recording) -> None:
         (Step.RELEASE, "subject", 0, len(columns["lock.kind"]), "lock"),
         (Step.ALLOCATE, "subject", 0, len(dictionaries.arrays), "array"),
         (Step.FREE, "subject", 0, len(dictionaries.arrays), "array"),
+        (Step.FREE, "detail", NONE, len(dictionaries.ends), "end of an array"),
     ):
         _refer(recording, "a record", columns[f"record.{name}"][steps == step], least, count, f"{what} ")
 

@@ -105,6 +105,7 @@ def tables_of(
         tuple(calls.kernels),
         arrays,
         calls.launches.findings(places),
+        tuple(memory.ends),
     ), columns
 
 

@@ -72,6 +72,35 @@ class LaunchRow:
 
 
 @attrs.define(eq=False)
+class _TracedParts:
+    """What the slots of one traced launch say, by the number that the launch gives each array."""
+
+    warp: Row | tuple[int, ...] = (0,) * 8
+    heads: dict[int, Row] = attrs.field(factory=dict)
+    sectors: dict[int, tuple[int, int, int, int]] = attrs.field(factory=dict)
+    runs: dict[int, list[Run]] = attrs.field(factory=dict)
+    ranges: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
+    findings: list[Row] = attrs.field(factory=list)
+
+    def add(self, part: Row) -> None:
+        """Take the next slot."""
+        match kind_of(part):
+            case Slot.WARP:
+                self.warp = part
+            case Slot.ARRAY:
+                self.heads[a_of(part)] = part
+            case Slot.SECTORS:
+                self.sectors[a_of(part)] = part[1], part[2], part[3], part[4]
+            case Slot.PAGES:
+                self.runs.setdefault(b_of(part), []).append((a_of(part), *part[1:5]))
+            case Slot.RANGES:
+                pairs = zip(part[1:7:2], part[2:7:2], strict=True)
+                self.ranges.setdefault(b_of(part), []).extend((a_of(part), *pair) for pair in pairs if pair[1])
+            case Slot.RACE | Slot.STRAY:
+                self.findings.append(part)
+
+
+@attrs.define(eq=False)
 class LaunchTables:
     """The tables of launches and traces. ``add`` takes what the recorder wrote of one."""
 
@@ -117,34 +146,16 @@ class LaunchTables:
     def _trace(
         self, parts: Sequence[Row], items: Sequence[Row]
     ) -> tuple[TracedLaunch, list[tuple[HostBlock, int, Run]]]:
-        warp: Row | tuple[int, ...] = (0,) * 8
+        traced = _TracedParts()
+        for part in parts:
+            traced.add(part)
         uses: list[ArrayTouches] = []
         touched: list[tuple[HostBlock, int, Run]] = []
-        heads: dict[int, Row] = {}
-        sectors: dict[int, tuple[int, int, int, int]] = {}
-        runs: dict[int, list[Run]] = {}
-        ranges: dict[int, list[tuple[int, int, int]]] = {}
-        found: list[Row] = []
-        for part in parts:
-            match kind_of(part):
-                case Slot.WARP:
-                    warp = part
-                case Slot.ARRAY:
-                    heads[a_of(part)] = part
-                case Slot.SECTORS:
-                    sectors[a_of(part)] = part[1], part[2], part[3], part[4]
-                case Slot.PAGES:
-                    runs.setdefault(b_of(part), []).append((a_of(part), *part[1:5]))
-                case Slot.RANGES:
-                    pairs = zip(part[1:7:2], part[2:7:2], strict=True)
-                    ranges.setdefault(b_of(part), []).extend((a_of(part), *pair) for pair in pairs if pair[1])
-                case Slot.RACE | Slot.STRAY:
-                    found.append(part)
-        for number, (_, host, device, nbytes, loads, stores, *_rest) in heads.items():
+        for number, (_, host, device, nbytes, loads, stores, *_rest) in traced.heads.items():
             block = self._arrays.at(host) if host else None
             if block is not None:
                 self._arrays.use(block)
-                touched += [(block, host, run) for run in runs.get(number, ())]
+                touched += [(block, host, run) for run in traced.runs.get(number, ())]
             uses.append(
                 ArrayTouches(
                     _item_of(items, host, device, nbytes),
@@ -153,12 +164,12 @@ class LaunchTables:
                     nbytes,
                     loads,
                     stores,
-                    sectors.get(number, (0, 0, 0, 0)),
-                    tuple(runs.get(number, ())),
-                    tuple(ranges.get(number, ())),
+                    traced.sectors.get(number, (0, 0, 0, 0)),
+                    tuple(traced.runs.get(number, ())),
+                    tuple(traced.ranges.get(number, ())),
                 )
             )
-        findings = self._findings(found, heads)
+        warp, findings = traced.warp, self._findings(traced.findings, traced.heads)
         return TracedLaunch(warp[1], warp[2], warp[3], warp[4] + warp[5], tuple(uses), findings), touched
 
     def _findings(self, rows: Sequence[Row], heads: Mapping[int, Row]) -> Findings:

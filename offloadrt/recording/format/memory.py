@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from offloadrt.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
-from offloadrt.recording.format.recording import NONE, Column, OmptOperation
+from offloadrt.recording.format.recording import NONE, ArrayEnd, Column, OmptOperation
 from offloadrt.recording.format.separate_copies import SeparateCopies
 from offloadrt.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
 from offloadrt.recording.format.tables import ListTable, TaskRow
@@ -33,6 +33,8 @@ class MemoryEvents:
     has_host_touches: bool = False
     links: dict[int, str] = attrs.field(factory=dict)
     """Names of `declare target link` globals by the address of the pointer through which the device finds each."""
+    ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
+    """Where arrays end that are mapped, in order of their numbers."""
     _pending: dict[int, list[Touch]] = attrs.field(factory=dict)
     _taken: list[list[Touch]] = attrs.field(factory=list)
 
@@ -42,6 +44,15 @@ class MemoryEvents:
             self.links[address] = name.removesuffix("_decl_tgt_ref_ptr")
         else:
             self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
+
+    def freed(self, address: int, nbytes: int) -> list[HostBlock]:
+        """End what lies in memory that the program gives back: an allocation, or all that is known of it besides."""
+        block = self.arrays.free(address)
+        return self.arrays.end_mapped(address, nbytes) if block is None else [block]
+
+    def end_of(self, block: HostBlock, end: ArrayEnd) -> int:
+        """Return the number of the place where a block ends; -1 where it is not mapped."""
+        return self.ends.setdefault(end, len(self.ends)) if self.device.maps(block.address, block.nbytes) else NONE
 
     def touched(self, thread: int, row: Row) -> None:
         """Note that the host has touched some stretches since the thread's last record."""

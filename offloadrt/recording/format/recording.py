@@ -44,7 +44,7 @@ class Step(enum.IntEnum):
     ALLOCATE = 9
     """subject: array."""
     FREE = 10
-    """subject: array."""
+    """subject: array; detail: of one that is mapped to a device, its place in `Dictionaries.ends`."""
     REST = 11
     """Nothing more than the time and the touches up to the end of a task."""
 
@@ -121,6 +121,26 @@ class Findings(msgspec.Struct, frozen=True):
 
     races: tuple[KernelRace, ...] = ()
     strays: tuple[KernelStray, ...] = ()
+
+
+class EndKind(enum.IntEnum):
+    """How the memory of an array ends."""
+
+    FREE = 0
+    """free, or delete."""
+    REALLOC = 1
+    """realloc has moved the array elsewhere."""
+    MUNMAP = 2
+    SCOPE = 3
+    """The program leaves the scope of a variable of the stack."""
+
+
+class ArrayEnd(msgspec.Struct, frozen=True):
+    """A place of the program where the memory of an array ends that is mapped to a device."""
+
+    where: str
+    """Its line; empty where none is known."""
+    how: EndKind
 
 
 class ItemForm(msgspec.Struct, frozen=True):
@@ -218,6 +238,8 @@ class Dictionaries(msgspec.Struct, frozen=True):
     arrays: tuple[RecordedArray, ...]
     findings: dict[int, Findings] = {}
     """By trace; those without any are left out."""
+    ends: tuple[ArrayEnd, ...] = ()
+    """What the details of `Step.FREE` name."""
 
 
 Column = npt.NDArray[Any]

@@ -53,7 +53,7 @@ class SeparateCopies:
             self._host_newer.discard(stretch)
 
     def copied(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Host and device have the same values now, whichever way they went."""
+        """Note that host and device have the same values now, whichever way they were copied."""
         for stretch in self._stretches(block, address, nbytes):
             self._host_newer.discard(stretch)
             self._device_newer.pop(stretch, None)

@@ -89,6 +89,8 @@ MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
 """The routines that make a task do what they are called for."""
 
+REALLOC: Final = 3
+"""`a` of ALLOC: realloc has given the block."""
 LOADS: Final = 1
 STORES: Final = 2
 SYNC: Final = 8

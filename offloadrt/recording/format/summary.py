@@ -37,7 +37,7 @@ class KernelSummary:
     """Kinds of launches of which it is known what they touched."""
     teams: int
     threads: int
-    """As the most frequent launch was played."""
+    """Threads of a team, as the most frequent launch was played."""
     trip: int
     flops: int
     single_flops: int

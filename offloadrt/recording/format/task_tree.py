@@ -41,9 +41,13 @@ class TaskTree:
         teams = [team for root in self.roots() for team in self._teams_below(root)]
         return max([1, *(len(self.members.get(team, ())) for team in teams)])
 
+    def rows(self, task: int) -> slice:
+        """Return where the records of a task are."""
+        first = int(self.columns["task.first"][task])
+        return slice(first, first + int(self.columns["task.count"][task]))
+
     def _works(self, task: int) -> bool:
-        first, count = int(self.columns["task.first"][task]), int(self.columns["task.count"][task])
-        steps = set(self.columns["record.step"][first : first + count].tolist())
+        steps = set(self.columns["record.step"][self.rows(task)].tolist())
         if steps.difference(_IDLE):
             return True
         return any(self._works(member) for team in self._forks(task) for member in self.members.get(team, ()))
@@ -54,7 +58,6 @@ class TaskTree:
         return [*forks, *below]
 
     def _forks(self, task: int) -> list[int]:
-        first, count = int(self.columns["task.first"][task]), int(self.columns["task.count"][task])
-        rows = slice(first, first + count)
+        rows = self.rows(task)
         teams: list[int] = self.columns["record.subject"][rows][self.columns["record.step"][rows] == Step.FORK].tolist()
         return teams

@@ -77,4 +77,6 @@ enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte 
 
 enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile */, MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there */ };
 
+enum ending { FREES, MOVES /* realloc: what follows says whether the block has moved */, UNMAPS /* munmap */, LEAVES /* the scope of a variable of the stack */ }; /* `a` of SLOT_FREE */
+
 enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK };

@@ -70,7 +70,7 @@ class RecordedKernels:
 
     recording: Recording
     most_threads: int
-    """Of a team on this machine: like the runtime, it takes no more than these, whatever the program asks for."""
+    """The most threads of a team on this machine. As in the runtime, a launch takes no more, whatever it asks for."""
     grid: GridDefaults
     """What a region gets that leaves its teams or its threads open."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from offloadrt.recording.format.recording import NONE, Findings, Party, Recording, StrayKind
+from offloadrt.recording.format.recording import NONE, ArrayEnd, EndKind, Findings, Party, Recording, StrayKind
 from offloadrt.recording.format.separate_copies import STRETCH
 from offloadrt.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
 from offloadrt.runtime.host_array import HostArray
@@ -22,6 +22,7 @@ from offloadrt.runtime.program_events import (
     KernelAccess,
     KernelRaced,
     KernelStrayed,
+    MappedFreed,
     MapStrayed,
     ProgramCut,
     ProgramObserver,
@@ -35,6 +36,12 @@ _STRAYS: Final = {
     StrayKind.HOST: "memory of the host that is not mapped, at {at}",
     StrayKind.CRASH: "no memory, at {at}, and crashes",
     StrayKind.STACK: "beyond the end of its thread's stack, and crashes",
+}
+_ENDS: Final = {
+    EndKind.FREE: "frees {}",
+    EndKind.REALLOC: "moves {} by realloc",
+    EndKind.MUNMAP: "gives {} back by munmap",
+    EndKind.SCOPE: "leaves the scope of {}",
 }
 
 
@@ -62,9 +69,16 @@ class ObservedReplay:
         self._observer.handle(SourceNamed(where))
 
     def leaves(self) -> None:
-        """Tell that the directive is over."""
+        """Tell that the running thread has done what it came to."""
         if self.in_run_order:
             self._observer.handle(Signalled(self))
+
+    def frees(self, array: HostArray, end: ArrayEnd | None) -> None:
+        """Tell that the running thread frees an array. end: where, of one that is mapped."""
+        if self.in_run_order:
+            self._observer.handle(Awaited(self))
+        if end is not None:
+            self._observer.handle(MappedFreed(array, end.where, _ENDS[end.how].format(array.name)))
 
     def launches(self, kernel: str, findings: Findings, arrays: Sequence[HostArray | None], device: int) -> None:
         """Tell what a traced launch did that no launch may do."""
@@ -103,6 +117,7 @@ class ObservedReplay:
             self._observer.handle(Awaited(self))
         for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
             self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
+        self.leaves()
 
 
 def _access(party: Party) -> KernelAccess:

@@ -101,13 +101,18 @@ class ReplayedProgram:
             array.name, array.address, array.nbytes, kind, written=populated, pointer=array.pointer
         )
 
-    def free(self, number: int) -> None:
-        """Forget an array, and whatever was prepared with it."""
+    def free(self, number: int, end: int = NONE) -> None:
+        """Forget an array, and whatever was prepared with it. end: where the memory of one ends that is mapped."""
         array = self.arrays[number]
-        if array is not None:
-            self._lowered.free(array)
-            self.arrays[number] = None
-            self._constructs.clear()
+        if array is None:
+            return
+        if self._observed is not None:
+            self._observed.frees(array, None if end == NONE else self.recording.dictionaries.ends[end])
+        self._lowered.free(array)
+        self.arrays[number] = None
+        self._constructs.clear()
+        if self._observed is not None:
+            self._observed.leaves()
 
     async def touch(self, t: HostThread, number: int) -> None:
         """Touch what the host touched before a record."""

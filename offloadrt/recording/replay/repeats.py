@@ -89,16 +89,11 @@ class RepeatFinder:
 
     # ------------------------------------------------------------------ alike records
 
-    def _rows(self, task: int) -> slice:
-        columns = self.recording.columns
-        first = int(columns["task.first"][task])
-        return slice(first, first + int(columns["task.count"][task]))
-
     def _shape(self, task: int) -> tuple[int, float]:
         """Return a number for what a task does, tasks that it forks and makes included, and its host work."""
         known = self._known.get(task)
         if known is None:
-            rows = self._rows(task)
+            rows = self.tree.rows(task)
             steps = self.recording.columns["record.step"][rows]
             for place in np.flatnonzero((steps == Step.FORK) | (steps == Step.TASK)).tolist():
                 self._include(rows.start + place)
@@ -121,7 +116,7 @@ class RepeatFinder:
     # ------------------------------------------------------------------ repeats
 
     def _found(self, task: int) -> Iterator[Repeat]:
-        rows = self._rows(task)
+        rows = self.tree.rows(task)
         stretches = [(rows.start, rows.stop)]
         found: list[Repeat] = []
         while stretches:
@@ -182,7 +177,7 @@ class RepeatFinder:
     def _that_meet(self, team: int, found: dict[int, list[Repeat]]) -> dict[int, list[Repeat]]:
         """Keep repeats with barriers only where all threads of the team have them between the same barriers."""
         met = {
-            task: [(self._barriers(self._rows(task).start, repeat.first), self._barriers(repeat.first, repeat.end))
+            task: [(self._barriers(self.tree.rows(task).start, repeat.first), self._barriers(repeat.first, repeat.end))
                    for repeat in repeats]
             for task, repeats in found.items()
         }  # fmt: skip

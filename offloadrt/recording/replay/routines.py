@@ -39,7 +39,7 @@ class Routines:
     _recording: Recording
     _program: LoweredProgram
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
-    """By recorded address."""
+    """The blocks of omp_target_alloc, by the addresses that were recorded."""
 
     async def run(self, t: HostThread, site: Site, items: int) -> None:
         """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""

@@ -15,7 +15,7 @@ import attrs
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import Task, TaskRegion
-from offloadrt.recording.format.recording import ORDERED, Recording, Step, TaskKind
+from offloadrt.recording.format.recording import NONE, ORDERED, Recording, Step, TaskKind
 from offloadrt.recording.format.task_tree import TaskTree
 from offloadrt.recording.replay.repeats import RepeatFinder
 from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
@@ -35,7 +35,7 @@ class ReplayedDirectives(Protocol):
     host_time: float
 
     def allocate(self, number: int, *, written: bool = False) -> None: ...
-    def free(self, number: int) -> None: ...
+    def free(self, number: int, end: int = NONE) -> None: ...
     async def touch(self, t: HostThread, number: int) -> None: ...
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
 
@@ -102,8 +102,8 @@ class TaskWalk:
 
     def _stretches(self, task: int) -> Iterator[tuple[int, int]]:
         """Yield first record and end of what is walked: all of a task, or less of its repeated phases."""
-        first = int(self._columns["task.first"][task])
-        end = first + int(self._columns["task.count"][task])
+        rows = self._tree.rows(task)
+        first, end = rows.start, rows.stop
         if self._repeats is not None:
             for repeat in self._repeats.of_task(task):
                 yield first, repeat.first
@@ -126,7 +126,7 @@ class TaskWalk:
             elif step == Step.ALLOCATE:
                 program.allocate(subject)
             elif step == Step.FREE:
-                program.free(subject)
+                program.free(subject, detail)
             elif step != Step.REST:
                 await self._synchronize(running, step, subject, detail)
 

@@ -37,20 +37,18 @@ class MemoryConfiguration(Protocol):
     """A strategy behind `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` of LLVM's runtime."""
 
     name: ClassVar[str]
-    host_pointers: ClassVar[bool]
+    host_pointers: ClassVar[bool] = False
     """Whether the device may use host addresses of what is not in the table."""
-    globals_on_host: ClassVar[bool]
+    globals_on_host: ClassVar[bool] = False
     """Whether a global of declare target lives in host memory only, which the device reaches through a pointer."""
-
-    prefaults: ClassVar[bool]
+    prefaults: ClassVar[bool] = False
     """Whether each map of host memory that the device uses in place fills the device's page table for it, or, where
     pages migrate, has them migrate.
     """
-    migrates: ClassVar[bool]
+    migrates: ClassVar[bool] = False
     """Whether pages of host memory migrate to the device that touches them, and back; the arrays are then managed."""
-    places_objects: ClassVar[bool]
+    places_objects: ClassVar[bool] = False
     """Whether the runtime decides object by object (`placing.py`); it then needs the analysis of the program."""
 
     def place(self, request: MapRequest) -> Placement:
         """Decide on a section of which nothing is mapped; asked before `present` is, as in LLVM's runtime."""
-        ...

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from offloadrt.runtime.configurations.base import MapRequest, Placement
+from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
 
 
-class ImplicitZeroCopy:
+class ImplicitZeroCopy(MemoryConfiguration):
     """Unified shared memory for everything but globals; what the runtime chooses by itself on an APU with XNACK."""
 
     name: ClassVar[str] = "implicit_zero_copy"
     host_pointers: ClassVar[bool] = True
-    globals_on_host: ClassVar[bool] = False
-    prefaults: ClassVar[bool] = False
-    migrates: ClassVar[bool] = False
-    places_objects: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.HOST_POINTER

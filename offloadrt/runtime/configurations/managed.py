@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from offloadrt.runtime.configurations.base import MapRequest, Placement
+from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
 
 
-class Managed:
+class Managed(MemoryConfiguration):
     """Maps do nothing; pages migrate by faults of the device and of the host."""
 
     name: ClassVar[str] = "managed"
     host_pointers: ClassVar[bool] = True
     globals_on_host: ClassVar[bool] = True
-    prefaults: ClassVar[bool] = False
     migrates: ClassVar[bool] = True
-    places_objects: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.HOST_POINTER

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from offloadrt.runtime.configurations.base import MapRequest, Placement
+from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
 
 
-class UnifiedSharedMemory:
+class UnifiedSharedMemory(MemoryConfiguration):
     """The device reads and writes host memory; no table entries, no copies, and `present` never holds."""
 
     name: ClassVar[str] = "usm"
     host_pointers: ClassVar[bool] = True
     globals_on_host: ClassVar[bool] = True
-    prefaults: ClassVar[bool] = False
-    migrates: ClassVar[bool] = False
-    places_objects: ClassVar[bool] = False
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY if request.close else Placement.HOST_POINTER

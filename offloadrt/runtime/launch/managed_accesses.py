@@ -12,8 +12,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import attrs
-
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import ArrayUse, Launch
 from offloadrt.kernels.costs.streams import AccessStream
@@ -21,17 +19,8 @@ from offloadrt.kernels.ranges import reach
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
-from offloadrt.runtime.launch.touching import Range, sections, touched_ranges
+from offloadrt.runtime.launch.touching import KnownTouching, Range, sections, touched_ranges
 from offloadrt.runtime.mapping.map_item import MapItem, MapItems
-
-
-@attrs.frozen(eq=False)
-class _Known:
-    """What was found for a construct: with these arguments in these places."""
-
-    launch: Launch
-    on_host: Sequence[bool]
-    touching: Touching
 
 
 def accesses_of(
@@ -47,7 +36,7 @@ def accesses_of(
     `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place.
     """
     known = items.touching.get(device) if isinstance(items, MapItems) else None
-    if isinstance(known, _Known) and known.on_host == on_host and known.launch is launch:
+    if isinstance(known, KnownTouching) and known.on_host == on_host and known.launch is launch:
         return known.touching
     managed = {array for array, in_place in zip(arrays, on_host, strict=True) if in_place}
     uses = {use.position: use for use in launch.kernel.arrays}
@@ -59,7 +48,7 @@ def accesses_of(
             found.update(dict.fromkeys(_accesses(uses.get(position), launch, array, whole, sections(items, array))))
     touching = Touching(accesses=tuple(found)) if found else NOTHING
     if isinstance(items, MapItems):
-        items.touching[device] = _Known(launch, on_host, touching)
+        items.touching[device] = KnownTouching(launch, on_host, touching)
     return touching
 
 

@@ -196,29 +196,24 @@ def _reached(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequenc
                     yield MemoryUse(device.number, begin, nbytes, True, False, entry.name, False, True)
 
 
+@attrs.define(eq=False)
 class KernelWatch:
     """Tells an observer of one launch: of its uses at once, or when the body that showed them has run."""
 
-    def __init__(
-        self,
-        device: OffloadDevice,
-        observer: ProgramObserver,
-        launch: Launch,
-        items: Sequence[MapItem],
-        arguments: Sequence[Any],
-        bindings: dict[HostArray, Binding],
-        cause: int,
-    ) -> None:
-        self._device = device
-        self._observer = observer
-        self._launch = launch
-        self._items = items
-        self._arguments = arguments
-        self._bindings = bindings
-        self._cause = cause
-        self._uses: list[MemoryUse] = []
-        self._shows = launch.counts is None and launch.kernel.body is not None and not has_phantoms(arguments)
-        """Whether what the kernel uses shows only while its body runs."""
+    _device: OffloadDevice
+    _observer: ProgramObserver
+    _launch: Launch
+    _items: Sequence[MapItem]
+    _arguments: Sequence[Any]
+    _bindings: dict[HostArray, Binding]
+    _cause: int
+    _uses: list[MemoryUse] = attrs.field(factory=list, init=False)
+    _shows: bool = attrs.field(init=False)
+    """Whether what the kernel uses shows only while its body runs."""
+
+    def __attrs_post_init__(self) -> None:
+        has_body = self._launch.counts is None and self._launch.kernel.body is not None
+        self._shows = has_body and not has_phantoms(self._arguments)
 
     def view(self, argument: Any, seen: Any) -> Any:
         """Return what the body sees of an argument: an array that tells of its uses."""

@@ -18,7 +18,6 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedKernel
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.failures import report_failure
-from offloadrt.runtime.freed import check_alive
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.bindings import bind_arguments, unmapped
 from offloadrt.runtime.launch.kernel_arguments import (
@@ -141,7 +140,7 @@ def _touching(
         migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
         for array, in_place in zip(arrays, migrating, strict=True):
             if in_place:
-                check_alive(device, array, call)
+                device.check_alive(array, call)
         touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
         if follows and (pointed := pointed_to(device, follows)):
             more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]

@@ -29,7 +29,7 @@ from offloadrt.sim import Actor
 
 
 @attrs.define(eq=False)
-class _Known:
+class KnownTouching:
     """What was found for a construct: with these arguments in these places."""
 
     launch: Launch
@@ -56,7 +56,7 @@ def touching_of(
     A global of the host is reached through a pointer on the device, which takes `usm.global_indirection` longer.
     """
     known = items.touching.get(device.number) if isinstance(items, MapItems) else None
-    known = known if isinstance(known, _Known) and known.launch is launch else None
+    known = known if isinstance(known, KnownTouching) and known.launch is launch else None
     if known is not None and (known.on_host is on_host or known.on_host == on_host):
         known.on_host = on_host  # the same list next time, which need not be compared
         return known.touching
@@ -74,7 +74,7 @@ def touching_of(
     serial_s = device.plugin.global_indirection if indirect else 0.0
     touching = Touching(tuple(ranges), serial_s) if ranges else NOTHING
     if isinstance(items, MapItems):
-        items.touching[device.number] = _Known(launch, on_host, touching)
+        items.touching[device.number] = KnownTouching(launch, on_host, touching)
     return touching
 
 

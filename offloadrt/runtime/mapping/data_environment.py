@@ -34,7 +34,7 @@ from offloadrt.runtime.mapping.unmapping import (
     restore_host_pointers,
 )
 from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
-from offloadrt.runtime.program_events import ItemEnded, UpdateMissed
+from offloadrt.runtime.program_events import FreedCopied, ItemEnded, UpdateMissed
 from offloadrt.trace import events
 
 
@@ -157,6 +157,11 @@ def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
     return device.error(FreedHostMemory, f"{item.locate(item.begin)} ({item.size} bytes) was freed", call, item.name)
 
 
+def _tell_freed(device: OffloadDevice, queue: DirectiveQueue, entry: Entry, op: str) -> None:
+    if device.observer is not None:
+        device.observer.handle(FreedCopied(queue.cause, device.number, entry, op))
+
+
 async def _attach(
     device: OffloadDevice,
     item: MapItem,
@@ -267,6 +272,7 @@ async def _copy_back(
         if item.array is None or pointer.address is None:
             return
         if item.array.freed:
+            _tell_freed(device, queue, entry, "d2h")
             raise _freed(device, item, call)
         if device.is_pending(entry):
             await device.plugin.wait_event(queue, entry.event)
@@ -343,6 +349,7 @@ async def _update_piece(
         if entry is None or array is None or pointer.address is None:
             return
         if array.freed:
+            _tell_freed(device, queue, entry, "h2d" if item.type & TO else "d2h")
             raise _freed(device, item, call)
         # LLVM's arithmetic can lead a strided piece out of the array: it takes its time, but there is nothing to move.
         piece = array.span(begin, size) if array.holds(begin, size) else HostSpan(begin, size, None)

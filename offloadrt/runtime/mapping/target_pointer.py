@@ -30,6 +30,7 @@ from offloadrt.runtime.mapping.table_visits import (
     trace_lookup,
 )
 from offloadrt.runtime.mapping.unmapping import ending_entries
+from offloadrt.runtime.program_events import EntryFound
 
 _NULL: Final = "omptarget error: Call to getTargetPointer returned null pointer ({})."
 DEVICE_COPY, HOST_POINTER = Placement.DEVICE_COPY, Placement.HOST_POINTER
@@ -72,6 +73,8 @@ async def get_target_pointer(
                 pointer = TargetPointer(pointer.address, entry, keeps and entry is not owned, is_new)
             if flags.counted:
                 entry.increment(flags.hold)
+            if device.observer is not None:
+                device.observer.handle(EntryFound(queue.cause, device.number, item, entry))
             if device.trace is not None:
                 trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
                 trace_counts(device, queue.cause, entry)
@@ -89,6 +92,8 @@ async def get_target_pointer(
                 pointer = await _create(device, item, begin, base, size, flags, queue)
                 keeps = True
             elif lookup.overlaps:
+                if device.observer is not None and lookup.entry is not None:
+                    device.observer.handle(EntryFound(queue.cause, device.number, item, lookup.entry))
                 _report_extension(device, item, begin, size, lookup, present)
             elif placement is HOST_POINTER:
                 if size:

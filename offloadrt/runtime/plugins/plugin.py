@@ -65,117 +65,91 @@ class DevicePlugin(Protocol):
     def locks(self) -> dict[str, LockStatistics]: ...
     def in_use(self) -> dict[str, int]:
         """Return how many of its streams, and what else it pools, are not in the pool, by what they are."""
-        ...
 
     def load_image(self, cause: int, /) -> Awaitable[None]:
         """Load the program on the device, when `image_pending`."""
-        ...
 
     def load_program(self) -> Awaitable[None]:
         """Start the driver library and load the program, as `runtime.start` says; `load_image` does it, too."""
-        ...
 
     def find_kernel(self, name: str, /) -> Awaitable[None]:
         """Load a kernel before its first launch, where that is loaded lazily; `launch_kernel` does it, too."""
-        ...
 
     def unload(self) -> Awaitable[None]:
         """Give back what the plugin has of the device, at the end of the program."""
-        ...
 
     def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
         """Copy to the device; returns when the host may go on."""
-        ...
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
     def exchanges_with(self, device: int, /) -> bool:
         """Tell whether `exchange_data` can copy to another device."""
-        ...
 
     def reach(self, device: int, /) -> Awaitable[None]:
         """Enable access to another device's memory, which the first `exchange_data` to it does otherwise."""
-        ...
 
     def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, /, device: int | None = None
     ) -> Awaitable[None]:
         """Copy within the device, or from it to the memory of `device`."""
-        ...
 
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
         """Launch a kernel with so many arguments; `run` computes its result at its end, None for phantoms."""
-        ...
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""
-        ...
 
     def record_event(self, queue: QueueLike, /) -> Awaitable[Any]:
         """Put a mark behind everything in the queue."""
-        ...
 
     def needs_wait(self, event: Any, /) -> bool:
         """Tell whether `wait_event` has anything to do."""
-        ...
 
     def is_complete(self, event: Any, /) -> bool:
         """Tell whether everything before the mark has completed; asking costs nothing."""
-        ...
 
     def wait_event(self, queue: QueueLike, event: Any, /) -> Awaitable[None]:
         """Make the queue's stream wait; the host does not."""
-        ...
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
         """Wait for everything in the queue, then give its stream back unless the queue lasts.
 
         There is nothing to do for a queue without one.
         """
-        ...
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
         """Fill the device's page table for a range of host memory."""
-        ...
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True, /) -> Awaitable[object]:
         """Touch host memory in the calling thread.
 
         Pages that nobody has touched are populated, those that a device owns come back.
         """
-        ...
 
     def manage(self) -> Uvm:
         """Make the driver of managed memory, and return it. Raises DriverError where nothing migrates."""
-        ...
 
     def alloc_managed(self, nbytes: int, name: str, /) -> Awaitable[int]:
         """Allocate managed memory, whatever the program's other arrays are; returns its address."""
-        ...
 
     def free_managed(self, address: int, /) -> Awaitable[None]: ...
 
     def pin(self, address: int, nbytes: int, /) -> Awaitable[object]:
         """Lock memory of the host, so that copies need no staging. Raises DriverError where it cannot."""
-        ...
 
     def unpin(self, address: int, /) -> Awaitable[object]:
         """Take `pin` back."""
-        ...
 
     def alloc_host(self, nbytes: int, /) -> Awaitable[int]:
         """Allocate pinned memory of the host; returns its address."""
-        ...
 
     def free_host(self, address: int, /) -> Awaitable[object]:
         """Free what `alloc_host` gave."""
-        ...
 
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
         """Have managed memory migrate, in the order of the queue."""
-        ...
 
     def advise(self, address: int, nbytes: int, advice: Advice, /) -> Awaitable[None]:
         """Say how managed memory will be used."""
-        ...

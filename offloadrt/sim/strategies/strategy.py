@@ -32,4 +32,3 @@ class Strategy(Protocol):
         The first one is whom `Fifo` would let go on. Anything else that it returns, or what it raises, ends the run as
         a `BadChoice`.
         """
-        ...

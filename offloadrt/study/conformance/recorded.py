@@ -91,28 +91,26 @@ class HostStep(StepSpec, frozen=True, tag="host"):
     body: list[Statement]
 
 
-class EnterStep(StepSpec, frozen=True, tag="enter"):
+class MapStep(StepSpec, frozen=True):
+    """A step with list items of map or motion clauses."""
+
+    maps: list[MapItemSpec]
+
+
+class EnterStep(MapStep, frozen=True, tag="enter"):
     """target enter data."""
 
-    maps: list[MapItemSpec]
 
-
-class ExitStep(StepSpec, frozen=True, tag="exit"):
+class ExitStep(MapStep, frozen=True, tag="exit"):
     """target exit data."""
 
-    maps: list[MapItemSpec]
 
-
-class UpdateStep(StepSpec, frozen=True, tag="update"):
+class UpdateStep(MapStep, frozen=True, tag="update"):
     """target update."""
 
-    maps: list[MapItemSpec]
 
-
-class DataBeginStep(StepSpec, frozen=True, tag="data_begin"):
+class DataBeginStep(MapStep, frozen=True, tag="data_begin"):
     """A target data region begins."""
-
-    maps: list[MapItemSpec]
 
 
 class DataEndStep(StepSpec, frozen=True, tag="data_end"):
@@ -121,10 +119,9 @@ class DataEndStep(StepSpec, frozen=True, tag="data_end"):
     begin: int
 
 
-class TargetStep(StepSpec, frozen=True, tag="target"):
+class TargetStep(MapStep, frozen=True, tag="target"):
     """A target region."""
 
-    maps: list[MapItemSpec]
     body: list[Statement]
 
 
@@ -176,9 +173,10 @@ class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
     bytes: int
 
 
+RoutineStep = AllocStep | FreeStep | AssociateStep | DisassociateStep | MemcpyStep
 Step = (
-    HostStep | EnterStep | ExitStep | UpdateStep | DataBeginStep | DataEndStep | TargetStep
-    | DeviceTargetStep | AllocStep | FreeStep | AssociateStep | DisassociateStep | MemcpyStep
+    HostStep | EnterStep | ExitStep | UpdateStep | DataBeginStep | DataEndStep | TargetStep | DeviceTargetStep
+    | RoutineStep
 )  # fmt: skip
 
 
@@ -246,7 +244,7 @@ class RecordedProgram(msgspec.Struct, frozen=True):
 
 def _arrays_of(step: Step) -> Iterable[str]:
     """Yield the names of arrays that a step uses; a `dtarget` has statements on a block."""
-    if isinstance(step, (EnterStep, ExitStep, UpdateStep, DataBeginStep, TargetStep)):
+    if isinstance(step, MapStep):
         yield from (item.arr for item in step.maps)
     if isinstance(step, (HostStep, TargetStep)):
         yield from (statement.arr for statement in step.body)
@@ -257,7 +255,7 @@ def _arrays_of(step: Step) -> Iterable[str]:
 
 def _sizes_of(step: Step) -> Iterable[tuple[str, int]]:
     """Yield the offsets and lengths of a step that count whole elements, by name."""
-    if isinstance(step, (EnterStep, ExitStep, UpdateStep, DataBeginStep, TargetStep)):
+    if isinstance(step, MapStep):
         for item in step.maps:
             yield from ((f"off of {item.arr}", item.off), (f"len of {item.arr}", item.len))
             yield f"stride of {item.arr}", item.stride or 0

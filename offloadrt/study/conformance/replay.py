@@ -175,15 +175,7 @@ class Replay:
             await t.taskwait()
         return None
 
-    async def _routine(
-        self,
-        t: HostThread,
-        step: recorded.AllocStep
-        | recorded.FreeStep
-        | recorded.AssociateStep
-        | recorded.DisassociateStep
-        | recorded.MemcpyStep,
-    ) -> int | None:
+    async def _routine(self, t: HostThread, step: recorded.RoutineStep) -> int | None:
         match step:
             case recorded.AllocStep():
                 self.blocks[step.h] = await t.omp_target_alloc(step.bytes)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from offloadrt.machine import MachineSpec
 from offloadrt.sim.strategies import Choice, Delay, Fifo, Hold, Pct, Random, Schedule, Strategy
 from offloadrt.sim.strategies.schedule import Departure
 
@@ -90,3 +92,19 @@ def unpacked(row: Sequence[Any]) -> ScheduleCase:
     )
     _STRATEGIES[case.kind]
     return case
+
+
+def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
+    """Draw a place in its range for each entry, equally likely; `seed` alone decides, on every Python."""
+    draw = random.Random(seed).random
+    return tuple((key, round(draw(), 4)) for key in keys)
+
+
+def costs_with_a_range(spec: MachineSpec) -> tuple[str, ...]:
+    """Return the entries that are costs or rates and have a range; sizes and counts are no costs."""
+    keys = []
+    for key in spec.ranges():
+        unit = spec.entries[key].unit
+        if unit is not None and not unit.is_count and unit.dimension != "data":
+            keys.append(key)
+    return tuple(sorted(keys))

@@ -15,7 +15,7 @@ import attrs
 
 from offloadrt.study.exploring.awaits import AwaitRecorder
 from offloadrt.study.exploring.case import ScheduleCase
-from offloadrt.study.exploring.explore import Counted, run_cases
+from offloadrt.study.exploring.explore import Counted, CountedOutcomes, run_cases
 from offloadrt.study.exploring.outcome import RunOutcome
 from offloadrt.study.exploring.program import Program
 
@@ -30,35 +30,20 @@ class WitnessedProgram(Program, Protocol):
         """Run it once in the order of scheduling, and return what came out and its awaits."""
 
 
-@attrs.define
-class Everywhere:
-    """What faults everywhere gave."""
+@attrs.define(kw_only=True)
+class Everywhere(CountedOutcomes):
+    """What faults everywhere gave: outcomes that are not documented are failures."""
 
-    program: WitnessedProgram
-    reference: RunOutcome
-    """What comes out without faults."""
-    calls: int = 0
+    calls: int
     """How many calls of the driver libraries there are."""
-    waits: int = 0
+    waits: int
     """How many waits of threads there are."""
     cases: list[ScheduleCase] = attrs.field(factory=list)
     """Those that were run: all, or as many as asked for, evenly chosen."""
-    outcomes: dict[str, Counted] = attrs.field(factory=dict)
-    """By the outcome's key."""
-    runs: int = 0
 
-    @property
-    def failures(self) -> list[Counted]:
-        """Return the outcomes that are not documented, the first one first."""
-        return sorted(
-            (counted for counted in self.outcomes.values() if not is_documented(counted.outcome, self.reference)),
-            key=lambda counted: counted.number,
-        )
-
-
-def is_documented(outcome: RunOutcome, reference: RunOutcome) -> bool:
-    """Tell whether a run with a fault ended as it may: with the program's result, or with a named error."""
-    return outcome.is_named if outcome.is_error else outcome.key == reference.key
+    def is_failure(self, outcome: RunOutcome) -> bool:
+        """Tell whether a run with a fault ended neither with the program's result nor with a named error."""
+        return not outcome.is_named if outcome.is_error else outcome.key != self.reference.key
 
 
 def everywhere(
@@ -74,7 +59,7 @@ def everywhere(
     `advanced` is called now and then. Raises UserError.
     """
     outcome, recorder = program.recorded_awaits()
-    found = Everywhere(program, outcome, len(recorder.calls), len(recorder.waits))
+    found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))
     if outcome.is_error:
         found.outcomes[outcome.key] = Counted(outcome, -1, ScheduleCase(), 1)
         return found
@@ -86,9 +71,7 @@ def everywhere(
     for place, batch in enumerate(batches):
         made = run_cases(program, batch, False) if waiting is None else waiting[place].result()
         for case, one in zip(batch, made, strict=True):
-            counted = found.outcomes.setdefault(one.outcome.key, Counted(one.outcome, found.runs, case))
-            counted.runs += 1
-            found.runs += 1
+            found.count(one.outcome, found.runs, case)
         if advanced is not None:
             advanced(found)
     return found

@@ -7,6 +7,7 @@ which one was faster changes it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -39,32 +40,44 @@ class Counted:
 
 
 @attrs.define
-class Exploration:
+class CountedOutcomes(ABC):
     """What many runs of a program gave."""
 
     program: Program
-    plan: SchedulePlan
     reference: RunOutcome
-    """What came out in the order of scheduling."""
+    """What came out in the order of scheduling, without faults."""
     outcomes: dict[str, Counted] = attrs.field(factory=dict)
     """By the outcome's key."""
     runs: int = 0
-    exhausted: bool = False
-    """Whether every schedule within the bound has been run (dfs)."""
+
+    @abstractmethod
+    def is_failure(self, outcome: RunOutcome) -> bool:
+        """Tell whether a run may not end so."""
 
     @property
     def failures(self) -> list[Counted]:
-        """Return the outcomes that are errors, or differ from that of the order of scheduling; the first one first."""
+        """Return the outcomes that are failures, the first one first."""
         return sorted(
-            (counted for counted in self.outcomes.values() if is_failure(counted.outcome, self.reference)),
+            (counted for counted in self.outcomes.values() if self.is_failure(counted.outcome)),
             key=lambda counted: counted.number,
         )
 
-    def count(self, outcome: RunOutcome, number: int, case: ScheduleCase, runs: int = 1) -> None:
+    def count(self, outcome: RunOutcome, number: int, case: ScheduleCase) -> None:
         """Count an outcome."""
-        counted = self.outcomes.setdefault(outcome.key, Counted(outcome, number, case))
-        counted.runs += runs
-        self.runs += runs
+        self.outcomes.setdefault(outcome.key, Counted(outcome, number, case)).runs += 1
+        self.runs += 1
+
+
+@attrs.define(kw_only=True)
+class Exploration(CountedOutcomes):
+    """What many schedules of a program gave: errors are failures, and results other than the reference."""
+
+    plan: SchedulePlan
+    exhausted: bool = False
+    """Whether every schedule within the bound has been run (dfs)."""
+
+    def is_failure(self, outcome: RunOutcome) -> bool:
+        return is_failure(outcome, self.reference)
 
 
 def is_failure(outcome: RunOutcome, reference: RunOutcome) -> bool:
@@ -88,7 +101,7 @@ def explore(
     """
     fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
-    exploration = Exploration(program, plan, first.outcome)
+    exploration = Exploration(program, first.outcome, plan=plan)
     exploration.count(first.outcome, -1, fifo)
     if first.outcome.is_error:
         return exploration

@@ -10,7 +10,7 @@ import attrs
 
 from offloadrt.sim import SimulationError
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.running.execution import OF_THE_PROGRAM
+from offloadrt.study.running.execution import ENDING_ERRORS
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, user_site
 
@@ -71,7 +71,7 @@ def failure_of(error: BaseException) -> RunOutcome:
     if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
         key = kind
     text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
-    return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *OF_THE_PROGRAM)))
+    return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *ENDING_ERRORS)))
 
 
 def _without_numbers(text: str) -> str:

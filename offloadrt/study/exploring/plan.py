@@ -8,8 +8,7 @@ import attrs
 
 from offloadrt.machine.profile import units
 from offloadrt.study.errors import UserError, did_you_mean
-from offloadrt.study.exploring.case import ScheduleCase
-from offloadrt.study.exploring.costs import drawn
+from offloadrt.study.exploring.case import ScheduleCase, drawn
 
 _NUMBERS: Final = {"fifo": 0, "random": 0, "pct": 2, "delay": 2, "dfs": 2, "costs": 1}
 """The strategies, and how many numbers each takes at most."""

@@ -11,13 +11,12 @@ import attrs
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
-from offloadrt.study.exploring.case import ScheduleCase
-from offloadrt.study.exploring.costs import costs_with_a_range
+from offloadrt.study.exploring.case import ScheduleCase, costs_with_a_range
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported, result_of
 from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
-from offloadrt.study.running.execution import Overseer, run_of, run_to_the_end
+from offloadrt.study.running.execution import Supervisor, run_of, run_to_the_end
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -121,11 +120,11 @@ class ScenarioProgram:
         }
         return run_of(self.scenario, parameters, **{**given, **how}), parameters
 
-    def _outcome(self, run: Run, parameters: Mapping[str, Value], overseer: Overseer | None) -> RunOutcome:
+    def _outcome(self, run: Run, parameters: Mapping[str, Value], supervisor: Supervisor | None) -> RunOutcome:
         """Run to the end, and return what came out."""
         scenario = self.scenario
         try:
-            returned = run_to_the_end(run, scenario, parameters, overseer, measure=False)
+            returned = run_to_the_end(run, scenario, parameters, supervisor, measure=False)
         except (ScriptFailed, UserError) as error:
             return failure_of(error)
         return result_of(measured_of(returned, scenario.name), self.results or scenario.results)

@@ -86,6 +86,9 @@ class Replayed:
 def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()) -> Replayed:
     """Run what a token stands for. Raises UserError for a token that cannot be read, or whose program is not there."""
     token = Token.decode(text)
+    if "::" in token.program:
+        file = token.program.partition("::")[0]
+        raise UserError(f"replay: the token is of a test; run it with `pytest {file} --offload-replay TOKEN`")
     scenario = registry.find(token.program)
     given = {**token.options, "gear": gear}
     if given.pop(CHECKED, False) and reports_mistakes not in checkers:

@@ -11,8 +11,7 @@ import attrs
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.executors import InProcess
 from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
-from offloadrt.study.exploring.case import ScheduleCase
-from offloadrt.study.exploring.costs import costs_with_a_range
+from offloadrt.study.exploring.case import ScheduleCase, costs_with_a_range
 from offloadrt.study.exploring.everywhere import everywhere
 from offloadrt.study.exploring.explore import explore
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of
@@ -24,9 +23,8 @@ from offloadrt.study.exploring.story import story_of
 from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running.checked import reports_mistakes
-from offloadrt.study.running.execution import Overseer
+from offloadrt.study.running.execution import Supervisor, run_supervised
 from offloadrt.study.running.run import Run
-from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts.tracebacks import unwrapped
 
 PASSED = RunOutcome("result passed", "it passed", False)
@@ -69,10 +67,10 @@ class ExploredTest:
         case = ScheduleCase(faults=(NEVER,))
         return self._outcome(self._made(case, case.strategy, gear="native"), recorder)[0], recorder
 
-    def _outcome(self, run: Run, overseer: Overseer | None) -> tuple[RunOutcome, bool]:
+    def _outcome(self, run: Run, supervisor: Supervisor | None) -> tuple[RunOutcome, bool]:
         """Run to the end; return what came out, and whether the test came to its end."""
         try:
-            self._to_the_end(run, overseer)
+            self._to_the_end(run, supervisor)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -103,24 +101,12 @@ class ExploredTest:
             changes["range_end"] = case.range_end
         return self.make(**changes)
 
-    def _to_the_end(self, run: Run, overseer: Overseer | None) -> None:
+    def _to_the_end(self, run: Run, supervisor: Supervisor | None) -> None:
         async def test() -> None:
             await self.function(**{**self.arguments, "offload": run})
             await run.finish(measure=False)
 
-        async def overseen(overseer: Overseer) -> None:
-            async with overseer.around(run):
-                await test()
-
-        try:
-            with all_awaited(run.sim):
-                if overseer is None:
-                    run.sim.run(test)
-                else:
-                    run.sim.run(overseen, overseer)
-        finally:
-            if run.trace is not None:
-                run.trace.close()
+        run_supervised(run, test, supervisor)
 
     def costs(self) -> tuple[str, ...]:
         return costs_with_a_range(self.make().spec)

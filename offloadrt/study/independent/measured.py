@@ -46,7 +46,7 @@ class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     figure: str
     unit: str | None = None
-    """Of the figure; None: its name says it."""
+    """The unit of the figure; None: the figure's name says it."""
     parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)
     """Those in which the run is another one than that of the entry."""
     over: Mapping[str, Value] | None = None
@@ -60,7 +60,7 @@ class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     scenario: str
     figures: Mapping[str, str | EntryFigure]
-    """By name of a value, the figure that predicts it; values that are not named are not predicted."""
+    """The figure that predicts a value, by the value's name; values that are not named are not predicted."""
     machine: str | None = None
     """A profile's name or file; None: the rules find it from the entry's machine."""
     parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)

@@ -28,7 +28,7 @@ class PlannedValue:
     point: Point | None = None
     figure: str = ""
     unit: str = ""
-    """Of the figure."""
+    """The unit of the figure."""
     over: Point | None = None
     """The run by whose figure that of `point` is divided."""
     difference_to: str = ""
@@ -54,7 +54,7 @@ def plan(entry: MeasuredResult, rules: PredictionRules, file: str) -> EntryPlan:
     Raises UserError, with file, entry and field, for a run of the entry's own that cannot be made.
     """
     if entry.run is not None:
-        return EntryPlan(entry, _own(entry, entry.run, rules, file))
+        return EntryPlan(entry, _by_own_run(entry, entry.run, rules, file))
     program = rules.program_of(entry)
     if program is None:
         return _refused(entry, "no rule knows its program; a table [result.run] would say which run predicts it")
@@ -67,14 +67,14 @@ def plan(entry: MeasuredResult, rules: PredictionRules, file: str) -> EntryPlan:
     scenario = registry.find(rule.scenario)
     given = _of_conditions(rules, entry, scenario)
     values = [_by_rules(entry, value, rules, rule, groups, scenario, machine, given) for value in entry.values]
-    return EntryPlan(entry, _with_references(values))
+    return EntryPlan(entry, _without_loose_differences(values))
 
 
 def _refused(entry: MeasuredResult, reason: str) -> EntryPlan:
     return EntryPlan(entry, [PlannedValue(value, reason) for value in entry.values])
 
 
-def _own(entry: MeasuredResult, run: EntryRun, rules: PredictionRules, file: str) -> list[PlannedValue]:
+def _by_own_run(entry: MeasuredResult, run: EntryRun, rules: PredictionRules, file: str) -> list[PlannedValue]:
     where = f"{file}: result {entry.id!r}: run"
     try:
         scenario = registry.find(run.scenario)
@@ -97,7 +97,7 @@ def _own(entry: MeasuredResult, run: EntryRun, rules: PredictionRules, file: str
         over = None if wanted.over is None else _bound(scenario, {**own, **wanted.over}, f"{place}.over")
         rule = ValueRule(value.name, wanted.figure, wanted.unit, difference_to=wanted.difference_to)
         planned.append(_planned(value, rule, scenario, machine, _bound(scenario, own, f"{place}.parameters"), over))
-    return _with_references(planned)
+    return _without_loose_differences(planned)
 
 
 def _bound(scenario: Scenario, parameters: Mapping[str, Value], where: str) -> dict[str, Value]:
@@ -123,12 +123,12 @@ def _by_rules(
     machine: str,
     given: Mapping[str, Value],
 ) -> PlannedValue:
-    found = rules.value_of(program, entry, value, scenario.parameters)
-    if found is None:
+    matched = rules.value_of(program, entry, value, scenario.parameters)
+    if matched is None:
         return PlannedValue(value, f"no rule knows which figure of {scenario.name} it is")
-    rule, everything = found.rule, {**groups, **found.groups}
+    rule, everything = matched.rule, {**groups, **matched.groups}
     try:
-        common = {**given, **filled(program.parameters, everything), **found.settings}
+        common = {**given, **filled(program.parameters, everything), **matched.settings}
         bound = scenario.bind({**common, **filled(rule.parameters, everything)})
         over = None
         if rule.over is not None:
@@ -178,7 +178,7 @@ def _planned(
     )
 
 
-def _with_references(values: Sequence[PlannedValue]) -> list[PlannedValue]:
+def _without_loose_differences(values: Sequence[PlannedValue]) -> list[PlannedValue]:
     """Refuse differences to values that the entry does not have, or that are not predicted themselves."""
     predicted = {planned.value.name for planned in values if planned.point is not None}
     checked = []

@@ -197,7 +197,7 @@ class _Runs:
 
     corners: Mapping[str, Mapping[str, str]]
     wanted: dict[str, Point] = attrs.field(factory=dict)
-    """By key."""
+    """The runs by their keys (`Point.key`)."""
     made: dict[str, Result | str] = attrs.field(factory=dict)
     """Results by key; of a run that failed, why."""
     _keys: dict[int, list[str]] = attrs.field(factory=dict)

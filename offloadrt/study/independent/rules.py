@@ -69,7 +69,7 @@ class ValueRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     figure: str = ""
     """Empty: the values are not predicted, for a `reason`."""
     unit: str | None = None
-    """Of the figure; None: the figure's name says it."""
+    """The unit of the figure; None: the figure's name says it."""
     units: str = ".*"
     """A pattern that a value's unit has to fit."""
     conditions: str = ""
@@ -99,7 +99,7 @@ class ProgramRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @attrs.frozen
-class FoundValue:
+class MatchedValue:
     """What the rules say of one value."""
 
     rule: ValueRule
@@ -121,7 +121,7 @@ class PredictionRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def profile_of(self, entry: MeasuredResult) -> str | None:
         """Return the profile that stands for an entry's machine; None where no rule knows it."""
         for rule in self.machine:
-            if found(rule.pattern, entry.machine):
+            if searched(rule.pattern, entry.machine):
                 return rule.profile
         return None
 
@@ -136,7 +136,7 @@ class PredictionRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "text": f"{entry.id} {entry.what}",
         }
         for rule in self.program:
-            matches = [found(pattern, fields[field]) for field, pattern in rule.match.items()]
+            matches = [searched(pattern, fields[field]) for field, pattern in rule.match.items()]
             if all(matches):
                 groups: dict[str, str] = {}
                 for match in matches:
@@ -146,16 +146,16 @@ class PredictionRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def value_of(
         self, program: ProgramRule, entry: MeasuredResult, value: ReportedValue, parameters: Container[str]
-    ) -> FoundValue | None:
+    ) -> MatchedValue | None:
         """Return what fits a value, rules of the program first; settings are tried that are for these parameters."""
         name, settings = value.name, dict[str, Value]()
-        found_value = self._value_named(program, entry, value, name, settings)
-        for rule in self.setting if found_value is None else ():
+        matched = self._value_named(program, entry, value, name, settings)
+        for rule in self.setting if matched is None else ():
             match = re.search(rf"(?:^|_)(?:{rule.pattern})(?=_|$)", name, re.IGNORECASE)
             if match and all(parameter in parameters for parameter in rule.parameters):
                 settings |= filled(rule.parameters, groups_of(match))
                 name = (name[: match.start()] + name[match.end() :]).strip("_")
-        return found_value or (self._value_named(program, entry, value, name, settings) if settings else None)
+        return matched or (self._value_named(program, entry, value, name, settings) if settings else None)
 
     def _value_named(
         self,
@@ -164,19 +164,19 @@ class PredictionRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         value: ReportedValue,
         name: str,
         settings: Mapping[str, Value],
-    ) -> FoundValue | None:
+    ) -> MatchedValue | None:
         for rule in (*program.value, *(self.value if program.any_value else ())):
             match = re.fullmatch(rule.name, name, re.IGNORECASE)
             said = f"{entry.what}; {entry.conditions}"
-            if match and re.fullmatch(rule.units, value.unit, re.IGNORECASE) and found(rule.conditions, said):
-                return FoundValue(rule, groups_of(match), settings)
+            if match and re.fullmatch(rule.units, value.unit, re.IGNORECASE) and searched(rule.conditions, said):
+                return MatchedValue(rule, groups_of(match), settings)
         return None
 
     def conditions_of(self, text: str) -> dict[str, Value]:
         """Return the parameters that conditions set; an earlier rule has precedence."""
         parameters: dict[str, Value] = {}
         for rule in self.condition:
-            if match := found(rule.pattern, text):
+            if match := searched(rule.pattern, text):
                 parameters = {**filled(rule.parameters, groups_of(match)), **parameters}
         return parameters
 
@@ -205,7 +205,7 @@ def _patterns(rules: PredictionRules) -> list[str]:
     return texts + [text for one in values for text in (one.name, one.units, one.conditions, one.difference_to or "")]
 
 
-def found(pattern: str, text: str) -> re.Match[str] | None:
+def searched(pattern: str, text: str) -> re.Match[str] | None:
     """Search a text for a pattern, without regard to case."""
     return re.search(pattern, text, re.IGNORECASE)
 

@@ -18,9 +18,10 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
+from offloadrt.study.errors import UserError, did_you_mean, writing
 from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting import figures
+from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
 from offloadrt.study.reporting.table import Cell, row
@@ -164,7 +165,8 @@ def compare(
 ) -> Comparison:
     """Run all combinations of `axes` on `pool`, and set them side by side.
 
-    Texts among the values are read as on the command line.
+    Texts among the values are read as on the command line; an axis may also be `machine`, `runtime` or
+    `configuration`.
 
     `baseline` names one value of some swept parameters: runs are compared that agree in all swept parameters it does
     not name. By default it is that of the scenario's figure, else the first value of each, and everything is compared
@@ -176,22 +178,19 @@ def compare(
     and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
     options = options or Options()
-    if all(len(values) < 2 for values in axes.values()):
-        axes = {**scenario.sweep, **axes}
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
+    swept = swept_in(read)
     if options.repeat < 1:
         raise UserError(f"--repeat {options.repeat}: at least once")
-    machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
-    profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime or scenario.runtime)
     points = grid(scenario, read, options)
+    for machine, runtime in dict.fromkeys((point.options.machine, point.options.runtime) for point in points):
+        chosen_machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, machine)
+        profiles.load(chosen_machine, options.overrides, options.range_end or "mean", runtime or scenario.runtime)
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
     def looked_at(outcome: SweepOutcome) -> None:
-        if outcome.failures:
-            failure = outcome.failures[0]
-            named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
-            raise (ScriptFailed if failure.of_program else UserError)(f"compare: {named}: {failure.message}")
+        refuse_failures(outcome, read)
         if outcome.finished:
             for name in names:
                 _known(name, outcome.finished)
@@ -199,7 +198,6 @@ def compare(
             advanced(outcome)
 
     outcome = sweep(points, pool, jobs=jobs, advanced=looked_at)
-    swept = [name for name, values in read.items() if len(values) > 1]
     cases: dict[tuple[Value, ...], list[Result]] = {}
     for result in outcome.finished:
         place = tuple(result.parameters[name] for name in swept if name not in chosen)
@@ -207,8 +205,8 @@ def compare(
     first = outcome.finished[0]
     return Comparison(
         scenario=scenario.name,
-        machine=first.machine,
-        runtime=first.runtime,
+        machine=", ".join(dict.fromkeys(result.machine for result in outcome.finished)),
+        runtime=", ".join(dict.fromkeys(result.runtime for result in outcome.finished)),
         seed=options.seed,
         repeat=options.repeat,
         fixed={name: value for name, value in first.parameters.items() if name not in swept},
@@ -281,47 +279,9 @@ def _parts(figure: Compared) -> tuple[float | None, ...]:
     return figure.value, figure.ratio, figure.cov
 
 
-def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
-    """Read the values of the axes. Raises UserError when none has several, or one has a value twice."""
-    read = {}
-    for name, values in axes.items():
-        read[name] = tuple(scenario.bind_one(name, value) for value in values)
-        for number, value in enumerate(read[name]):
-            if value in read[name][:number]:
-                raise UserError(f"parameter {name}: {value} is given twice")
-    if all(len(values) < 2 for values in read.values()):
-        raise UserError("compare: give a parameter the values to compare, as in configuration=copy,usm")
-    return read
-
-
-def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the parameters that variants of one case differ in, with their values in the baseline."""
-    swept = {name: values for name, values in read.items() if len(values) > 1}
-    if not given:
-        drawn = {} if scenario.figure is None else scenario.figure.baseline
-        if drawn and all(value in swept.get(name, ()) for name, value in drawn.items()):
-            return dict(drawn)
-        return {name: values[0] for name, values in swept.items()}
-    chosen = {}
-    for name, text in given.items():
-        if name not in swept:
-            raise ParameterError(
-                name, f"the baseline names it, and it has no two values{did_you_mean(name, swept)} "
-                f"(compared: {', '.join(swept)})"
-            )  # fmt: skip
-        chosen[name] = scenario.bind_one(name, text)
-        if chosen[name] not in swept[name]:
-            raise ParameterError(
-                name, f"the baseline {chosen[name]} is not among the values {', '.join(map(str, swept[name]))}"
-            )
-    return chosen
-
-
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
     """Return the results of a case beside the one that is its baseline, which comes first."""
-    base = next(
-        variant for variant in results if all(variant.parameters[name] == value for name, value in chosen.items())
-    )
+    base = base_of(results, chosen)
     ordered = [base, *(variant for variant in results if variant is not base)]
     calls = {id(variant): variant.all_calls() for variant in ordered}
     names = list(dict.fromkeys(name for variant in ordered for name in calls[id(variant)]))

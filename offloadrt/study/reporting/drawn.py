@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -17,7 +17,7 @@ import msgspec
 
 from offloadrt.study.errors import UserError
 from offloadrt.study.points import Options, grid
-from offloadrt.study.reporting.compare import baseline_of, read_axes
+from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import named, where
@@ -88,16 +88,16 @@ def compare_drawn(
     """Run all combinations of `axes` at each of `draws` places on `pool`.
 
     Raises UserError when nothing is swept or nothing can be drawn, for a baseline that is none of the values or leaves
-    some open, and when a run fails; ParameterError for a bad parameter.
+    some open, and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
     options = options or Options()
     if draws < 1:
         raise UserError(f"--draws {draws}: at least one")
-    if all(len(values) < 2 for values in axes.values()):
-        axes = {**scenario.sweep, **axes}
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
-    swept = [name for name, values in read.items() if len(values) > 1]
+    if {"machine", "runtime"} & read.keys() - scenario.parameters.keys():
+        raise UserError("compare --draws: draws the costs of one machine; give one machine and one runtime")
+    swept = swept_in(read)
     if missing := [name for name in swept if name not in chosen]:
         raise UserError(f"compare --draws: the baseline leaves {', '.join(missing)} open; give each one value to have")
     machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
@@ -107,10 +107,7 @@ def compare_drawn(
         raise UserError(f"compare --draws: no entry of {machine} is a range that is left open")
     points = [point for place in places for point in grid(scenario, read, place)]
     outcome = sweep(points, pool, jobs=jobs, advanced=advanced)
-    if outcome.failures:
-        failure = outcome.failures[0]
-        named = ", ".join(f"{name}={failure.point.parameters[name]}" for name in read)
-        raise UserError(f"compare: {named}: {failure.message}")
+    refuse_failures(outcome, read)
     count = len(points) // len(places)
     by_draw = [outcome.finished[start : start + count] for start in range(0, len(points), count)]
     first = outcome.finished[0]
@@ -122,12 +119,12 @@ def compare_drawn(
 
 
 def _variants(
-    by_draw: Sequence[Sequence[Result]], chosen: Mapping[str, Value], swept: Sequence[str]
+    by_draw: Sequence[Sequence[Result]], chosen: Mapping[str, Value], swept: Iterable[str]
 ) -> list[DrawnVariant]:
     ratios: list[list[float]] = [[] for _ in by_draw[0]]
     wins = [0 for _ in by_draw[0]]
     for results in by_draw:
-        base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
+        base = base_of(results, chosen)
         fastest = min(one.elapsed_s for one in results)
         for number, one in enumerate(results):
             ratios[number].append(base.elapsed_s / one.elapsed_s if one.elapsed_s else math.inf)

@@ -10,10 +10,11 @@ import attrs
 
 from offloadrt.study.errors import UserError, writing
 from offloadrt.study.reporting.labels import name_inside, name_lines
-from offloadrt.study.reporting.panels import draw_panel, is_wide, label, number_of, series_of
+from offloadrt.study.reporting.panels import draw_panel, is_wide, label, number_of, quantity, series_of
 from offloadrt.study.reporting.published import Mark, draw_mark, marks_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.table import Cell, library, row
+from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure
 
 _SCALES = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
@@ -32,10 +33,10 @@ def figure_for(
     """Choose the figure to draw for a sweep over `axes`.
 
     It is the scenario's own figure; without one, the first swept number lies along x and the first measured figure
-    along y.
+    along y; without a number, bars stand over the first parameter that was swept.
 
     Parameters that were swept and have no place yet become lines. Published points stay while all runs are on the
-    scenario's own `machine`. Returns None when nothing numeric was swept or measured.
+    scenario's own `machine`. Returns None when nothing was swept.
     """
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
@@ -45,11 +46,11 @@ def figure_for(
         measured = [
             name for name in (results[0].measured if results else ()) if all(_number(cells.get(name)) for cells in rows)
         ]
-        if not numeric:
+        if not swept:
             return None
         y = figure.y if figure is not None else (measured or ["elapsed_s"])[0]
         title = figure.title if figure is not None else None
-        figure = Figure(x=numeric[0], y=y, title=title, baseline=baseline)
+        figure = Figure(x=(numeric or swept)[0], y=y, title=title, baseline=baseline, bars=not numeric)
     if not all(str(value) in map(str, axes.get(name, ())) for name, value in figure.baseline.items()):
         figure = attrs.evolve(figure, baseline={})
     if figure.panels is not None and figure.panels not in swept:
@@ -78,6 +79,7 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
             raise UserError(f"the figure cannot be drawn: {name} is no number in every result (there are: {known})")
     if figure.baseline:
         rows = _over_baseline(figure, results, rows)
+        names = _texts(figure.x, rows)  # the baseline itself is not drawn
     figure, rows, unit = _in_readable_units(figure, rows)
     library("matplotlib")
     values = list(dict.fromkeys(cells[figure.panels] for cells in rows)) if figure.panels else [None]
@@ -98,11 +100,13 @@ def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str =
         if figure.panels:
             area.set_title(figure.names.get(str(value), f"{label(figure.panels)} = {value}"), fontsize="medium")
     areas[0].set_ylabel(
-        figure.ylabel or (f"baseline over variant, {label(figure.y)}" if figure.baseline else label(figure.y))
+        figure.ylabel or (f"baseline over variant, {quantity(figure.y)}" if figure.baseline else label(figure.y))
     )
     if figure.title:
         canvas.suptitle(figure.title, wrap=True)
-    canvas.supxlabel(_origin(results, [mark for own in marks for mark in own]), fontsize="x-small", color="#606060")
+    compared = "" if figure.ylabel or not figure.baseline else f"; baseline: {named_as(figure.baseline)}"
+    origin = _origin(results, [mark for own in marks for mark in own], compared)
+    canvas.supxlabel(origin, fontsize="x-small", color="#606060")
     title = figure.legend or ", ".join(label(name) for name in figure.lines)
     speaking = figure.legend is None and all(isinstance(value, str) for one in panels[0] for value in one.key)
     named = (
@@ -137,12 +141,15 @@ def _paths(folder: Path, stem: str) -> list[Path]:
     return [folder / f"{stem}.png", folder / f"{stem}.svg"]
 
 
-def _origin(results: Sequence[Result], marks: Sequence[Mark]) -> str:
-    """Say where the figure's numbers come from: machine and runtime, what hollow markers are, what their roles mean."""
+def _origin(results: Sequence[Result], marks: Sequence[Mark], compared: str) -> str:
+    """Say where the figure's numbers come from: machine and runtime, what hollow markers are, what their roles mean.
+
+    `compared` says what ratios are relative to.
+    """
     emulated = ", ".join(dict.fromkeys(f"{result.machine} with {result.runtime}" for result in results))
     roles = "; ".join(f"{role}: {_ROLES[role]}" for role in dict.fromkeys(mark.role for mark in marks))
     published = f"\ndashed or with hollow markers: published by the authors ({roles})" if marks else ""
-    return f"emulated on {emulated}{published}"
+    return f"emulated on {emulated}{compared}{published}"
 
 
 def _in_readable_units(figure: Figure, rows: Sequence[dict[str, Cell]]) -> tuple[Figure, list[dict[str, Cell]], float]:

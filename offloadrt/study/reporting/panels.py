@@ -64,6 +64,12 @@ def label(name: str) -> str:
     return name.replace("_", " ")
 
 
+def quantity(name: str) -> str:
+    """Make a label from a figure's name without its unit, for ratios: `time_per_volume_s` is `time per volume`."""
+    suffix = next((suffix for suffix in _UNITS if name.endswith(suffix)), "")
+    return name.removesuffix(suffix).replace("_", " ")
+
+
 def number_of(value: Cell) -> float:
     """Return a cell that is known to hold a number."""
     assert isinstance(value, int | float)

@@ -165,7 +165,7 @@ class Result:
     where_time_went: dict[str, TimeShare]
     options: dict[str, str | dict[str, str | float]] = attrs.field(factory=dict)
     """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
-    `range_end` of entries, places of `inputs`, `windows`, `gear` and `strategy`.
+    `range_end` of entries, places of `inputs`, `phases`, `gear` and `strategy`.
     """
     inputs: dict[str, float] = attrs.field(factory=dict)
     """The values that the program took of inputs with a range."""

@@ -29,7 +29,8 @@ _GROUPS = (
 def row(result: Result) -> dict[str, Cell]:
     """Flatten one result into a row."""
     cells: dict[str, Cell] = {"scenario": result.scenario, **result.parameters}
-    cells |= {"machine": result.machine, "runtime": result.runtime, "seed": result.seed, "elapsed_s": result.elapsed_s}
+    places = {name: result.parameters.get(name, value) for name, value in _places(result)}
+    cells |= {**places, "seed": result.seed, "elapsed_s": result.elapsed_s}
     for name, value in result.measured.items():
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)
@@ -38,6 +39,11 @@ def row(result: Result) -> dict[str, Cell]:
         cells |= _flat(group, rest.get(group, {}))
     cells |= {"events": result.events, "trace_hash": result.trace_hash}
     return cells
+
+
+def _places(result: Result) -> tuple[tuple[str, Cell], ...]:
+    """Return where it ran; a comparison of machines names them as they were given, which may be files."""
+    return ("machine", result.machine), ("runtime", result.runtime)
 
 
 def _flat(prefix: str, value: Any) -> dict[str, Cell]:

@@ -11,7 +11,7 @@ import msgspec
 from offloadrt.checking import Checker, Costs, Mistake, Waste
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.points import Options
-from offloadrt.study.running.execution import WRONG_IN_THE_PROGRAM, Progress, execute
+from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 
@@ -59,18 +59,22 @@ def check(
 
     once = {key: value for key, value in attrs.asdict(options).items() if key != "repeat"}
     elapsed_s: float | None = None
+    fatal: BaseException | None = None
     costs = Costs()
     try:
         elapsed_s = execute(
             scenario, given, on_progress=on_progress, before_run=observed, sinks=[costs], **once
         ).elapsed_s
     except (UserError, ScriptFailed) as error:
-        if not checkers or not any(isinstance(cause, WRONG_IN_THE_PROGRAM) for cause in _causes(error)):
+        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
+        if not checkers or fatal is None:
             raise
     run, checker = checkers[0]
     _require_openmp(scenario.name, run)
     ended = elapsed_s is not None
     mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
+    if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
+        mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     unknown = tuple(checker.unknown_kernels)
     return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
 
@@ -91,7 +95,7 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
     return reports
 
 
-def reports_of_a_part(run: Run) -> Callable[[], list[str]]:
+def reports_in_a_test(run: Run) -> Callable[[], list[str]]:
     """Watch a run that has not begun as `reports_mistakes` does, but as a part of a program, which a test is.
 
     What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with; nor is a program of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -29,6 +29,7 @@ from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
 from offloadrt.trace import Handovers
 
+R = TypeVar("R")
 Progress = Callable[[int, int], object]
 """Called with the steps done and all steps of a long program."""
 
@@ -63,7 +64,7 @@ def execute(
     faults: Sequence[str] = (),
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None,
-    windows: bool = False,
+    sample_phases: bool = False,
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
@@ -71,7 +72,7 @@ def execute(
     gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
     entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `on_progress` is
     called with (done, total) as often as the program tells how far it is, `before_run` with the run before it begins.
-    With `windows`, a few instances of repeated phases stand for all.
+    With `sample_phases`, a few instances of repeated phases stand for all.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
@@ -79,7 +80,7 @@ def execute(
     parameters = scenario.bind(given or {})
     if configuration is not None and "configuration" in parameters:
         parameters["configuration"] = configuration
-    machine, runtime = _place(scenario, machine, runtime)
+    machine, runtime = _machine_and_runtime(scenario, machine, runtime)
     doubtful = far_off(machine, runtime, overrides or {})
     run = _run_on(
         scenario,
@@ -99,7 +100,7 @@ def execute(
         handovers=handovers,
         faults=faults,
         on_progress=on_progress,
-        windows=windows,
+        sample_phases=sample_phases,
     )
     if before_run is not None:
         before_run(run)
@@ -115,40 +116,42 @@ def execute(
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
         "configuration": "" if configuration is None or "configuration" in parameters else configuration,
-        "windows": "sampled" if run.windows.skipped else "",
+        "phases": "sampled" if run.windows.skipped else "",
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,
         "faults": " ".join(faults),
     }
     changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
     result = collect.result(run, scenario, parameters, measured)
-    return attrs.evolve(result, options=changed, inputs=taken, warnings=[*doubtful, *_crowded(run), *_unstruck(run)])
+    return attrs.evolve(
+        result, options=changed, inputs=taken, warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run)]
+    )
 
 
-def _crowded(run: Run) -> list[str]:
-    """Say when a parallel region had more threads than the machine has cores."""
+def _oversubscribed(run: Run) -> list[str]:
+    """Warn when a parallel region had more threads than the machine has cores."""
     if run.most_threads < 2 or run.most_threads <= (cores := run.spec.count("cpu.cores")):
         return []
     return [f"{run.most_threads} host threads share the {cores} cores of {run.spec.name} (entry cpu.cores)"]
 
 
-def _unstruck(run: Run) -> list[str]:
-    """Say which faults struck nothing."""
-    unstruck = [] if run.injector is None else run.injector.unstruck()
-    return [f"--faults {text}: nothing in this run was struck by it" for text in unstruck]
+def _unused_faults(run: Run) -> list[str]:
+    """Warn of faults that struck nothing."""
+    unused = [] if run.injector is None else run.injector.unstruck()
+    return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
 
 
 _DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
 
 
-class Overseer(Protocol):
+class Supervisor(Protocol):
     """Looks after a run from within, in the first actor."""
 
     def around(self, run: Run) -> AbstractAsyncContextManager[object]:
         """Return a context in which the program is run to its end."""
 
 
-def _place(scenario: Scenario, machine: str | None, runtime: str | None) -> tuple[str, str | None]:
+def _machine_and_runtime(scenario: Scenario, machine: str | None, runtime: str | None) -> tuple[str, str | None]:
     """Return the machine and the runtime of a run: the scenario's own unless others are given. Raises UserError."""
     return machine_of(scenario.name, scenario.path, scenario.machine, machine), runtime or scenario.runtime
 
@@ -160,7 +163,7 @@ def run_of(
 
     Raises UserError.
     """
-    machine, runtime = _place(scenario, machine, runtime)
+    machine, runtime = _machine_and_runtime(scenario, machine, runtime)
     return _run_on(scenario, parameters, machine=machine, runtime=runtime, **options)
 
 
@@ -174,13 +177,13 @@ def run_to_the_end(
     run: Run,
     scenario: Scenario,
     parameters: Mapping[str, Value],
-    overseer: Overseer | None = None,
+    supervisor: Supervisor | None = None,
     *,
     measure: bool = True,
 ) -> Any:
-    """Run the scenario's function as the first actor, and return what it returned; the overseer sees it begin and end.
+    """Run the scenario's function as the first actor, within the supervisor's context, and return what it returned.
 
-    `measure` is that of `Run.finish`. The trace is closed whatever happens.
+    `measure` is that of `Run.finish`.
 
     Raises UserError and ScriptFailed as `execute` does.
     """
@@ -190,32 +193,44 @@ def run_to_the_end(
         await run.finish(measure=measure)
         return returned
 
-    async def overseen(overseer: Overseer) -> Any:
-        async with overseer.around(run):
-            return await main()
-
     try:
-        with patient_collector(), all_awaited(run.sim):
-            return run.sim.run(main) if overseer is None else run.sim.run(overseen, overseer)
+        with patient_collector():
+            return run_supervised(run, main, supervisor)
     except (Exception, SystemExit, ThreadDied, BaseExceptionGroup) as error:
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
-        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, OF_THE_PROGRAM)):
+        if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, ENDING_ERRORS)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise script_failure(error) from error
+
+
+def run_supervised(run: Run, main: Callable[[], Coroutine[Any, Any, R]], supervisor: Supervisor | None) -> R:
+    """Run `main` as the first actor, within the supervisor's context, and return what it returned.
+
+    Raises NeverAwaited and what `main` raises. The trace is closed whatever happens.
+    """
+
+    async def supervised(supervisor: Supervisor) -> R:
+        async with supervisor.around(run):
+            return await main()
+
+    try:
+        with all_awaited(run.sim):
+            return run.sim.run(main) if supervisor is None else run.sim.run(supervised, supervisor)
     finally:
         if run.trace is not None:
             run.trace.close()
 
 
-WRONG_IN_THE_PROGRAM = (OffloadError, DriverError, MemoryAccessFault)
+PROGRAM_ERRORS = (OffloadError, DriverError, MemoryAccessFault)
 """Errors of something that the program did. A checker has seen what led there."""
-OF_THE_PROGRAM = (*WRONG_IN_THE_PROGRAM, UnifiedMemoryUnavailable, ThreadDied)
-"""Errors that end a real program with a message: the program's arguments are then wrong, not the scripts of the
-package.
+ENDING_ERRORS = (*PROGRAM_ERRORS, UnifiedMemoryUnavailable, ThreadDied)
+"""Errors that end a real program with a message.
+
+A script of this package that ends with one has wrong arguments; it is not wrong itself, so no traceback is shown.
 """
 
 

@@ -28,7 +28,7 @@ _STEADY: Final = 0.01
 """Part by which instances may differ from those just before and count as steady."""
 
 
-def order(starts: Sequence[float], period: float) -> float:
+def order_parameter(starts: Sequence[float], period: float) -> float:
     """Return the order of threads that began an instance at these times; their instances take a period on average."""
     return abs(sum(cmath.exp(2j * math.pi * (start - starts[0]) / period) for start in starts)) / len(starts)
 
@@ -61,7 +61,7 @@ def has_settled(threads: Sequence[Starts], count: int, taken: int) -> bool:
     latest = [starts[done] for starts in threads]
     if statistics.pstdev(latest) / period * count / done <= _TOGETHER:
         return True
-    return order(latest, period) <= _MIXED and _is_steady(threads, taken)
+    return order_parameter(latest, period) <= _MIXED and _is_steady(threads, taken)
 
 
 def _is_steady(threads: Sequence[Starts], taken: int) -> bool:

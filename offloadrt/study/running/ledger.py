@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -58,10 +59,10 @@ class Ledger:
         )
 
     def __add__(self, other: Ledger) -> Ledger:
-        return self._with(other, _add)
+        return self._with(other, operator.add)
 
     def __sub__(self, earlier: Ledger) -> Ledger:
-        return self._with(earlier, _subtract)
+        return self._with(earlier, operator.sub)
 
     def times(self, factor: float) -> Ledger:
         """Return what as much would be, `factor` times; without calls."""
@@ -87,14 +88,6 @@ class Ledger:
             lived_s=operation(self.lived_s, other.lived_s),
             elapsed_s=operation(self.elapsed_s, other.elapsed_s),
         )
-
-
-def _add(a: float, b: float) -> float:
-    return a + b
-
-
-def _subtract(a: float, b: float) -> float:
-    return a - b
 
 
 def _figures(statistics: Any, names: Sequence[str]) -> dict[str, float]:

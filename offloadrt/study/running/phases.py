@@ -25,19 +25,19 @@ StepNumbers = Callable[[int], Iterable[int]]
 
 WARM = 2
 """Instances that are run first."""
-_PART = 4
-"""At most one in so many instances is run, for threads that fall out of step slowly."""
-_MOST = 50
-"""Nor more instances than these."""
+_ONE_RUN_IN = 4
+"""Of so many instances at most one is run, however slowly the threads fall out of step."""
+_MOST_RUN = 50
+"""At most so many instances are run for that."""
 SAMPLED = 4
 """Instances whose time is taken."""
-_LEAST = 2 * (WARM + SAMPLED + 1)
+_LEAST_INSTANCES = 2 * (WARM + SAMPLED + 1)
 """Loops of fewer instances are run as they are."""
 WORTH_TIMERS = 50_000
 """A loop is run as it is where all that could be left out sets fewer timers: that takes about a second."""
 _RESOLUTION_S = 1e-12
 """Differences below a picosecond are those of rounding."""
-_APART = 3.0
+_UNEVEN_ERRORS = 3.0
 """Standard errors by which the slowest thread differs from the mean where the work is uneven."""
 
 
@@ -52,15 +52,15 @@ class LeftOut:
     begin_s: float
     end_s: float
     durations_s: tuple[float, ...]
-    """Of the instances that were taken."""
+    """The times of the instances that were taken."""
     change_s: float
     """By how much they are longer, on average, than instances before."""
     work_s: tuple[float, ...]
-    """Of these seconds, what is known to be the host's own work; of each instance that was taken."""
+    """The part of each of these times that is known to be the host's own work."""
     mean_work_s: float
-    """The same as the mean of the instances that were left out."""
+    """The mean of the host's own work in the instances that were left out."""
     instances: int
-    """Of the whole loop."""
+    """How many instances the whole loop has."""
     skipped: int
     at_begin: Ledger = attrs.field(repr=False)
     at_end: Ledger = attrs.field(repr=False)
@@ -152,7 +152,7 @@ class _LoopGroup:
         if number > self._waits and not self._decided:
             self._waits = number
             self.settled = self.meets or has_settled([loop.starts for loop in self.loops], self.count, SAMPLED)
-            patience = min(self.count // _PART, _MOST) - (WARM + SAMPLED + 1)
+            patience = min(self.count // _ONE_RUN_IN, _MOST_RUN) - (WARM + SAMPLED + 1)
             self._decided = self.settled or number >= patience
         return number < self._waits or not self._decided
 
@@ -179,7 +179,7 @@ class RepeatedPhases:
         that are as long and come as the same in their threads. work: seconds of the host's own work in each instance,
         where these are known; instances are taken whose work is about the mean.
         """
-        if not self.wanted or count < _LEAST or self._is_inner():
+        if not self.wanted or count < _LEAST_INSTANCES or self._is_inner():
             yield from range(count)
             return
         actor = self._sim.current.index
@@ -288,7 +288,7 @@ def _estimate(loops: Sequence[LeftOut]) -> PhaseEstimate:
     seconds = statistics.fmean(loop.seconds for loop in loops)
     error_s = math.sqrt(math.fsum(loop.error_s**2 for loop in loops)) / len(loops)
     slowest = max(loops, key=lambda loop: loop.seconds)
-    if slowest.seconds - seconds > _APART * max(loop.error_s for loop in loops):
+    if slowest.seconds - seconds > _UNEVEN_ERRORS * max(loop.error_s for loop in loops):
         seconds, error_s = slowest.seconds, slowest.error_s
     if any(loop.group.waited for loop in loops):  # what has changed may change as much again
         error_s = math.hypot(error_s, statistics.fmean(loop.skipped * loop.change_s for loop in loops))

@@ -13,6 +13,9 @@ from offloadrt import machine as machines
 from offloadrt.machine import MachineSpec, ProfileEntry, ProfileError
 from offloadrt.study.errors import UserError
 
+_ENDS = ("low", "mean", "high")
+"""Where an entry may be taken in its range, by name."""
+
 
 def load(
     machine: str,
@@ -26,6 +29,9 @@ def load(
 
     Raises UserError with file, key and reason; for a bad entry of `overrides` with `--set` instead of the file.
     """
+    for key, end in {"all ranges": range_end}.items() if isinstance(range_end, str) else range_end.items():
+        if end not in _ENDS and (isinstance(end, str) or not 0.0 <= end <= 1.0):
+            raise UserError(f"range_end of {key}: {end!r} is neither {', '.join(_ENDS)} nor a number from 0 to 1")
     try:
         spec = machines.load(machine, range_end=range_end, runtime=runtime)  # type: ignore[arg-type]  # checked by load
     except ProfileError as error:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.machine.injection.injector import Injector
@@ -91,7 +91,7 @@ class Run:
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
     object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
     on. `faults` are injected, each as `--faults` takes it (`machine/injection/fault.py`). `on_progress` is called with
-    (done, total) as a long program advances. With `windows`, a few instances of repeated phases stand for all.
+    (done, total) as a long program advances. With `sample_phases`, a few instances of repeated phases stand for all.
     Raises UserError for a gear, strategy, fault, machine or runtime that does not exist.
 
     Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
@@ -122,8 +122,10 @@ class Run:
         handovers: Handovers | None = None,
         faults: Sequence[str] = (),
         on_progress: Callable[[int, int], object] | None = None,
-        windows: bool = False,
+        sample_phases: bool = False,
     ) -> None:
+        if not is_integer(seed):
+            raise UserError(f"--seed {seed!r}: it is no whole number")
         if seed < 0:
             raise UserError(f"--seed {seed}: it cannot be negative")
         if gear not in GEARS:
@@ -149,7 +151,9 @@ class Run:
         """What injects faults; None in a run without."""
         if faults:
             self.injector = Injector(self.sim, plan_of(faults))
-        self.windows = Windows(self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, windows)
+        self.windows = Windows(
+            self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, sample_phases
+        )
         """The measured windows of the run; `measure` opens one."""
 
     # ------------------------------------------------------------------ the machine
@@ -282,7 +286,7 @@ class Run:
         Returns their results in order of thread number. Raises UserError for fewer than one thread; what a thread
         raises ends the others and is raised here.
         """
-        if not is_whole(num_threads) or num_threads < 1:
+        if not is_integer(num_threads) or num_threads < 1:
             raise UserError(f"a parallel region of {num_threads!r} threads: a whole number, and at least one")
         if self.options.num_processes > 1:
             raise UserError(
@@ -305,8 +309,8 @@ class Run:
         """End the program, as at its exit.
 
         Deferred tasks, async queues and what directives that were left early have begun complete, then the runtime
-        gives pooled memory back. What nobody measured in windows is measured up to the exit, unless `measure` is False
-        because nobody will ask.
+        gives pooled memory back. Where no window was opened, everything up to the exit is measured, unless `measure`
+        is False because nobody will ask.
         """
         if self._built is None:
             return
@@ -329,7 +333,7 @@ class Run:
     def steps(self, count: int) -> Iterator[int]:
         """Yield the numbers of a loop's steps, as `range(count)` does: `for step in run.steps(100):`.
 
-        In a run with `windows`, a long loop of many steps runs a few of them only, which stand for the others
+        In a run with `sample_phases`, a long loop of many steps runs a few of them only, which stand for the others
         (`study/running/phases.py`). So a step has to leave the program as it found it, but for its results.
         """
         return self.windows.phases.steps(count)

@@ -28,11 +28,11 @@ def open_sinks(
         if log is not None:
             from offloadrt.trace.logs import JsonLines
 
-            sinks.append(_Written(log, JsonLines(log)))
+            sinks.append(_FileSink(log, JsonLines(log)))
         if perfetto is not None:
             from offloadrt.trace.perfetto import PerfettoFile
 
-            sinks.append(_Written(perfetto, PerfettoFile(perfetto, handovers)))
+            sinks.append(_FileSink(perfetto, PerfettoFile(perfetto, handovers)))
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
     except ImportError as error:
@@ -41,22 +41,22 @@ def open_sinks(
 
 
 @attrs.frozen
-class _Written:
-    """A sink whose file may turn out to be on a full disk. UserError then, with its path."""
+class _FileSink:
+    """A sink that raises UserError with its path when the file cannot be written, as on a full disk."""
 
     path: Path
     sink: Sink
 
     def write(self, rows: Sequence[Row], /) -> None:
-        with self._told():
+        with self._naming_the_file():
             self.sink.write(rows)
 
     def close(self) -> None:
-        with self._told():
+        with self._naming_the_file():
             self.sink.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _naming_the_file(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

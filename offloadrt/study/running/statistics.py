@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
 from offloadrt.driver import Driver, FaultBatch, Rocr
 from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.object_placement import ObjectPlacement
+from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.study.errors import did_you_mean
 from offloadrt.study.running.building import Built
 from offloadrt.trace import HostTime
+
+K = TypeVar("K", bound=Hashable)
 
 
 @attrs.frozen(eq=False)
@@ -56,11 +59,7 @@ class RunStatistics:
     @property
     def bytes_moved(self) -> Mapping[str, int]:
         """Return the bytes that device copies moved, by direction, over all devices."""
-        moved: dict[str, int] = {}
-        for device in self._devices:
-            for direction, nbytes in device.bytes_moved().items():
-                moved[direction] = moved.get(direction, 0) + nbytes
-        return moved
+        return _summed(device.bytes_moved() for device in self._devices)
 
     @property
     def faults(self) -> Mapping[str, int]:
@@ -71,11 +70,7 @@ class RunStatistics:
         populated by touching it first (`cpu_pages`), what prefaults mapped (`prefault_pages`). Of managed memory:
         CUPTI's counters and the driver's own (`driver.UvmCounters`).
         """
-        faults: dict[str, int] = {}
-        for driver in self._kernel_drivers:
-            for name, count in driver.faults().items():
-                faults[name] = faults.get(name, 0) + count
-        return faults
+        return _summed(driver.faults() for driver in self._kernel_drivers)
 
     @property
     def fault_batches(self) -> tuple[FaultBatch, ...]:
@@ -99,15 +94,15 @@ class RunStatistics:
         The most bytes of explicit and of implicit objects that were active at one time (`explicit_bytes`,
         `implicit_bytes`), and what there was for both (`budget_bytes`). `placements` says where each object lies.
         """
-        objects: dict[str, int] = {}
-        for device in self._runtime_devices:
-            if (table := device.objects) is not None:
-                peak = table.peak
-                counters = {
-                    "explicit_bytes": peak.explicit, "implicit_bytes": peak.implicit, "budget_bytes": table.budget
-                }  # fmt: skip
-                objects = {name: objects.get(name, 0) + nbytes for name, nbytes in counters.items()}
-        return objects
+        tables = [device.objects for device in self._runtime_devices if device.objects is not None]
+        return _summed(
+            {
+                "explicit_bytes": table.peak.explicit,
+                "implicit_bytes": table.peak.implicit,
+                "budget_bytes": table.budget,
+            }
+            for table in tables
+        )
 
     @property
     def placements(self) -> tuple[ObjectPlacement, ...]:
@@ -122,20 +117,12 @@ class RunStatistics:
         Algorithms called, offloaded and on the host, waits, barriers elided, prefetches, allocations taken over,
         decisions of the offload heuristic.
         """
-        algorithms: dict[str, int] = {}
-        for program in self._built.programs if self._built is not None else ():
-            for name, count in program.algorithms().items():
-                algorithms[name] = algorithms.get(name, 0) + count
-        return algorithms
+        return _summed(program.algorithms() for program in self._programs)
 
     @property
     def barriers(self) -> Mapping[Hashable, int]:
         """Return how often each decision on a barrier of a stdpar program was taken: elided, or kept for a reason."""
-        barriers: dict[Hashable, int] = {}
-        for program in self._built.programs if self._built is not None else ():
-            for barrier, count in program.barriers().items():
-                barriers[barrier] = barriers.get(barrier, 0) + count
-        return barriers
+        return _summed(program.barriers() for program in self._programs)
 
     @property
     def kernels(self) -> Mapping[str, float]:
@@ -156,18 +143,30 @@ class RunStatistics:
         return HostTime() if self._built is None else self._built.machine.host_time
 
     @property
+    def _programs(self) -> Sequence[OffloadProgram[Any]]:
+        return () if self._built is None else self._built.programs
+
+    @property
     def _kernel_drivers(self) -> Sequence[Driver | Rocr]:
         """Return a driver of each device; those of other processes have the same kernel driver."""
         return () if self._built is None else self._built.drivers[0]
 
     @property
     def _runtime_devices(self) -> Sequence[OffloadDevice]:
-        programs = () if self._built is None else self._built.programs
-        return [device for program in programs for device in program.devices]
+        return [device for program in self._programs for device in program.devices]
 
     @property
     def _devices(self) -> Any:
         return () if self._built is None else self._built.machine.devices
+
+
+def _summed(parts: Iterable[Mapping[K, int]]) -> dict[K, int]:
+    """Add up counts by name."""
+    sums: dict[K, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums
 
 
 class _ByName(dict[str, Any]):

@@ -24,9 +24,11 @@ class Windows:
     `phases` leave out of a window is in all figures, by estimate; `spans` are as the run was.
     """
 
-    def __init__(self, sim: Simulation, ledger: Callable[[], Ledger], calls: Calls, leave_out: bool = False) -> None:
+    def __init__(
+        self, sim: Simulation, ledger: Callable[[], Ledger], calls: Calls, sample_phases: bool = False
+    ) -> None:
         self._sim = sim
-        self.phases = RepeatedPhases(sim, leave_out, lambda: attrs.evolve(ledger(), calls=self.calls))
+        self.phases = RepeatedPhases(sim, sample_phases, lambda: attrs.evolve(ledger(), calls=self.calls))
         self._ledger_now = ledger
         self._counting = calls
         self._outside = Calls()
@@ -56,7 +58,7 @@ class Windows:
         self._close(self._open)
 
     def finish(self) -> None:
-        """End the program: what nobody measured in windows is measured up to here."""
+        """End the program: where no window was ever opened, everything up to here is measured."""
         if self._open is not None and not self._explicit:
             self._close(self._open)
 

@@ -65,9 +65,7 @@ def scenario_of(path: Path) -> Scenario:
     if len(known) > 1:
         words = ", ".join(map(str, known))
         parameters["threads"] = attrs.evolve(parameters["threads"], help=f"host threads; recorded with {words}")
-    figure = Figure(
-        x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay by configuration"
-    )
+    figure = Figure(x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
     return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=("directives",), path=path)
 
 

@@ -92,7 +92,7 @@ def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> l
         return [*_verdicts(cases[:half], answers), *_verdicts(cases[half:], answers)]
 
 
-def drawn_in_words(drawn: Sequence[Options], shares: Mapping[str, DrawnShare]) -> list[str]:
+def describe_draws(drawn: Sequence[Options], shares: Mapping[str, DrawnShare]) -> list[str]:
     """Say in sentences what was drawn, and in how much of the space claims hold."""
     if not drawn:
         return []
@@ -114,7 +114,7 @@ def drawn_in_words(drawn: Sequence[Options], shares: Mapping[str, DrawnShare]) -
 
 
 @attrs.define
-class OfTakenInputs:
+class AnswersByTakenInputs:
     """Answers that know which inputs a run takes, and leave the others out of what it is asked for.
 
     Runs that take none of the inputs that were changed are then those of the machine as it stands, and made once.

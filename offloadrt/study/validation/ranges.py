@@ -17,7 +17,7 @@ import attrs
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
-from offloadrt.study.validation.draws import DrawnShare, OfTakenInputs, drawn_in_words, shares_of
+from offloadrt.study.validation.draws import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
 from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 from offloadrt.study.validation.paper import SensitivityRun, may_matter, sensitivity_points
 
@@ -48,8 +48,8 @@ class MachineVariant:
 
 
 @attrs.frozen
-class Turns:
-    """What the variants did."""
+class RangeEffects:
+    """How verdicts depend on the variants of the machine."""
 
     turned: Mapping[str, list[MachineVariant]] = attrs.field(factory=dict)
     """The variants that turn a verdict round, by claim."""
@@ -110,7 +110,7 @@ def _with(key: str, overrides: Mapping[str, str], options: Options) -> MachineVa
     return MachineVariant(key, text, attrs.evolve(options, overrides={**options.overrides, **overrides}), least=0.0)
 
 
-def turns_of(
+def range_effects(
     judges: Sequence[Judge],
     judgements: Mapping[str, Judgement],
     grid: JudgingGrid,
@@ -118,14 +118,14 @@ def turns_of(
     sensitivity: Sequence[SensitivityRun],
     stage: Callable[[str], Answers],
     drawn: Sequence[Options] = (),
-) -> Turns:
+) -> RangeEffects:
     """Judge the claims again on `grid` with each of `variants` that matters, and at the places that were `drawn`.
 
     `judgements` are their verdicts as the machine stands. Claims that cannot be judged, and those that `grid` judges
     otherwise to begin with, are not judged with variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
-    answers = OfTakenInputs(stage("ranges: claims with each of them changed"))
+    answers = AnswersByTakenInputs(stage("ranges: claims with each of them changed"))
     nominal = hear([judge for judge in judges if judgements[judge.claim.id].holds is not None], grid, answers)
     too_small = [claim for claim, judgement in nominal.items() if judgement.holds is None]
     unlike = frozenset(claim for claim, judgement in nominal.items() if judgement.holds != judgements[claim].holds)
@@ -144,9 +144,9 @@ def turns_of(
     sentences = [
         *_sentences(grid, judged, left_out, len(small), turned, unlike.difference(too_small)),
         *([f"cannot be judged on the small grid: {', '.join(too_small)}"] if too_small else []),
-        *drawn_in_words(drawn, shares),
+        *describe_draws(drawn, shares),
     ]
-    return Turns(turned, unlike, sentences, shares)
+    return RangeEffects(turned, unlike, sentences, shares)
 
 
 def _that_matter(

@@ -25,7 +25,7 @@ from offloadrt.study.validation.draws import DRAWS, draws_of
 from offloadrt.study.validation.freshness import digest_of
 from offloadrt.study.validation.judging import Extent, Judgement, RunFailed, hear
 from offloadrt.study.validation.paper import Paper
-from offloadrt.study.validation.ranges import MachineVariant, Turns, turns_of, variants_of
+from offloadrt.study.validation.ranges import MachineVariant, RangeEffects, range_effects, variants_of
 
 Advanced = Callable[[str, int, int], None]
 """Called with each run: what the runs are for, how many of them are made, and how many are asked for so far."""
@@ -187,21 +187,21 @@ def validate(
     ]
     how = "the full grid" if extent == "full" else "quick: fewer thread counts and batches, and less work"
     note = f"{how} ({grid.described}); {runs.made} runs"
-    turns = Turns()
+    effects = RangeEffects()
     if ranges:
         small = paper.grid("ends", options)
         variants = variants_of(spec, paper.candidates, options, paper.inputs, paper.uses)
         drawn = draws_of(spec, paper.inputs, options, draws)
-        turns = turns_of(judges, judgements, small, variants, paper.sensitivity, runs.stage, drawn)
+        effects = range_effects(judges, judgements, small, variants, paper.sensitivity, runs.stage, drawn)
     findings = []
     for claim in claims:
-        judgement, turned = judgements[claim.id], turns.turned.get(claim.id, [])
-        reason = _reason(judgement, turned, claim.id in turns.unlike)
+        judgement, turned = judgements[claim.id], effects.turned.get(claim.id, [])
+        reason = _reason(judgement, turned, claim.id in effects.unlike)
         finding = _finding(claim, judgement.emulated, _verdict(judgement, turned), reason, judgement.holds)
-        share = turns.shares.get(claim.id)
+        share = effects.shares.get(claim.id)
         findings.append(finding if share is None else attrs.evolve(finding, share=str(share)))
     return ValidationReport(
-        paper.name, spec.name, note, findings, options.overrides, turns.sentences, spec.runtime, inputs, digest
+        paper.name, spec.name, note, findings, options.overrides, effects.sentences, spec.runtime, inputs, digest
     )
 
 

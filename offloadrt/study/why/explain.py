@@ -170,7 +170,11 @@ def _try_changes(
     these meanwhile.
     """
     scenario, parameters, options = trials.scenario, trials.given, trials.options
-    chosen = sorted(decisions(scenario, parameters), key=lambda change: -change.promise) if has_budget else []
+    chosen = (
+        sorted(decisions(scenario, parameters, options.configuration), key=lambda change: -change.promise)
+        if has_budget
+        else []
+    )
     early, later = chosen[: trials.jobs - 1], chosen[trials.jobs - 1 :]
     trials.start(early)
     observed = observe(scenario, parameters, options)

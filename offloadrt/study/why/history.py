@@ -53,7 +53,6 @@ class KernelRun:
     queue: int
     actor: int
     start: int
-    start_row: int
     end: int = -1
     submitted: tuple[int, int] = (-1, -1)
     """Who submitted it, and when."""
@@ -168,7 +167,7 @@ class _Reading:
             history.steps[actor] = ActorSteps()
             return
         if label.startswith(("Kernel", "PageFault")):
-            self._kernel(number, row)
+            self._kernel(row)
             return
         steps = history.steps.get(actor)
         if steps is None:
@@ -229,7 +228,7 @@ class _Reading:
         elif not got:
             self._waiting[actor] = lock, time_ps
 
-    def _kernel(self, number: int, row: Row) -> None:
+    def _kernel(self, row: Row) -> None:
         history = self._history
         label, time_ps, actor, _, queue, cause, kernel = row[:7]
         if label == "KernelSubmit":
@@ -238,7 +237,7 @@ class _Reading:
                 known.submitted = actor, time_ps
             return
         if label == "KernelStart":
-            run = KernelRun(kernel, plain_kernel(row[7]), row[8], cause, queue, actor, time_ps, number)
+            run = KernelRun(kernel, plain_kernel(row[7]), row[8], cause, queue, actor, time_ps)
             run.submitted = self._submitted.get(kernel, run.submitted)
             history.kernels[kernel] = run
             return

@@ -7,6 +7,7 @@ its time on. An entry of the machine has to do with a part of the path when thei
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -14,14 +15,21 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
+from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Parameter, Value
+from offloadrt.study.scripts.registry import is_shipped
 from offloadrt.study.why.critical_path import PathPart
 
 Kind = Literal["decision", "policy", "contention", "cost", "hardware"]
 
 _DECISIONS = ("configuration", "allocator")
-"""Parameters that are the user's to decide wherever they occur; others are when the scenario's own sweep has them."""
+"""Parameters that are the user's to decide wherever they occur; others are when the scenario's own sweep has them.
+
+A scenario without a sweep of its own lets the user decide all that has choices of words.
+"""
+_CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch")
+"""Memory configurations that a script of the user's own may get by `--configuration`."""
 _FACTS = ("driver.api", "driver.calls", "runtime.start")
 """Texts with choices that say what the machine is, and are nobody's to choose."""
 _NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved")
@@ -30,6 +38,13 @@ _AT_START = ("init.", "module.")
 """Groups of costs that a program pays once: they are tried last."""
 _HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "hsa.queues")
 """Counts of parts, of which twice as many are tried; other counts are limits and sizes."""
+
+_SEVERAL = ("nvlink.", "p2p.", "pcie.peers", "numa.peer", "gpu.copy_engines_p2p", "process.")
+"""Beginnings of the names of entries that only several devices or processes have to do with."""
+_SECOND = re.compile(r"p2p|(device|rank|process) [1-9]")
+"""A resource of a second device or process, or between two."""
+_ALONE = 0.01
+"""What is left of an entry's promise where there are not several."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 """The words in a name: `cuMemcpyDtoHAsync` has cu, Memcpy, Dto, H and Async."""
@@ -74,20 +89,30 @@ class Proposal:
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     promise: float = 0.0
     """The larger, the sooner it is tried."""
+    configuration: str | None = None
+    """The memory configuration that the run gets, where it is no parameter."""
 
     @property
     def name(self) -> str:
         """Return the change as the command line has it: `memory=pool`, `--set table.uncontended=true`."""
-        parts = [f"{name}={'none' if value is None else str(value)}" for name, value in self.parameters.items()]
+        parts = [shlex.quote(f"{name}={word(value)}") for name, value in self.parameters.items()]
+        parts += [] if self.configuration is None else [f"--configuration {self.configuration}"]
         parts += [f"--set {key}={value}" for key, value in self.overrides.items()]
         return " ".join(parts)
 
 
-def decisions(scenario: Scenario, given: Mapping[str, Value]) -> list[Proposal]:
-    """Return the other values of the parameters that are the user's to decide."""
+def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str | None = None) -> list[Proposal]:
+    """Return the other values of the parameters that are the user's to decide, and other memory configurations.
+
+    configuration: what `--configuration` says.
+    """
     found = []
+    if "configuration" not in scenario.parameters and not is_shipped(scenario):
+        others = [name for name in _CONFIGURATIONS if name != (configuration or "copy")]
+        found += [Proposal("decision", promise=1.4, configuration=name) for name in others]
     for name, parameter in scenario.parameters.items():
-        if name in scenario.sweep or name in _DECISIONS:
+        has_words = not scenario.sweep and all(isinstance(choice, str) for choice in parameter.choices or (0,))
+        if name in scenario.sweep or name in _DECISIONS or has_words:
             for value in _others(parameter, given[name], scenario.sweep.get(name, ())):
                 promise = 1.5 if isinstance(value, str) else 0.7
                 found.append(Proposal("decision", {name: value}, {}, promise))
@@ -109,10 +134,13 @@ def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Va
 def proposals(spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str]) -> list[Proposal]:
     """Return changes of the machine's entries, but for those that the user has set."""
     spent = _spent(path)
+    several = any(_SECOND.search(f"{part.resource} {part.waited_for}") for part in path)
     found: list[Proposal] = []
     for key, entry in spec.entries.items():
         if not entry.reference and key not in overrides and key not in _FACTS:
-            found += _of_entry(key, entry, 0.0 if key.startswith(_AT_START) else _match(key, spent))
+            of_entry = _of_entry(key, entry, 0.0 if key.startswith(_AT_START) else _match(key, spent))
+            weight = _ALONE if key.startswith(_SEVERAL) and not several else 1.0
+            found += [attrs.evolve(change, promise=weight * change.promise) for change in of_entry]
     return sorted(found, key=lambda change: -change.promise)
 
 

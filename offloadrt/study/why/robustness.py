@@ -10,8 +10,9 @@ import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from typing import Any
 
 import attrs
 import msgspec
@@ -99,7 +100,7 @@ def robustness_of(
     drawn = draws_of(spec, {}, options, draws)
     reference = registry.reference(scenario)
     points = [Point(reference, dict(given), place) for place in drawn]
-    said = [msgspec.json.decode(answer) for answer in in_time(shares_at, points, pool, jobs, deadline, advanced)]
+    said = shares_in_time(points, pool, jobs, deadline, advanced)
     if not said:
         return None
     places = [place.range_end for place, one in zip(drawn, said, strict=False) if "limit" in one]
@@ -112,23 +113,20 @@ def robustness_of(
     return Drawn(robustness, tuple(places), shares)
 
 
-def in_time(
-    run: Callable[[Point], bytes],
-    points: Sequence[Point],
-    pool: Executor,
-    jobs: int,
-    deadline: float,
-    advanced: Callable[[int, int], object],
-) -> Iterator[bytes]:
-    """Yield the answers of the points in order, as far as their runs can begin before the deadline."""
+def shares_in_time(
+    points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
+) -> list[Any]:
+    """Return what `shares_at` says of the points, in order, as far as their runs can begin before the deadline."""
     futures: list[Future[bytes]] = []
+    said: list[Any] = []
     for done, _ in enumerate(points):
         while len(futures) < min(len(points), done + jobs) and time.monotonic() < deadline:
-            futures.append(pool.submit(run, points[len(futures)]))
+            futures.append(pool.submit(shares_at, points[len(futures)]))
         if done == len(futures):
-            return
-        yield futures[done].result()
+            break
+        said.append(msgspec.json.decode(futures[done].result()))
         advanced(done + 1, len(points))
+    return said
 
 
 def drawn_correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:

@@ -12,11 +12,10 @@ from concurrent.futures import Executor
 from typing import Any
 
 import attrs
-import msgspec
 
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.table import library
-from offloadrt.study.why.robustness import drawn_correlations, in_time, shares_at
+from offloadrt.study.why.robustness import drawn_correlations, shares_in_time
 
 Groups = Mapping[str, str]
 """The group of each entry, by its name."""
@@ -89,7 +88,7 @@ def total_order(
     rows = library("SALib.sample.sobol").sample(problem, samples, calc_second_order=False, seed=_SEED).tolist()
     block = len(set(groups.values())) + 2
     points = [_at(point, groups, row) for row in rows]
-    said = [msgspec.json.decode(answer) for answer in in_time(shares_at, points, pool, jobs, deadline, advanced)]
+    said = shares_in_time(points, pool, jobs, deadline, advanced)
     figures = [one["shares"].get(resource, 0.0) if "shares" in one else None for one in said]
     blocks = [figures[begin : begin + block] for begin in range(0, len(figures) - block + 1, block)]
     whole = [[one for one in values if one is not None] for values in blocks if None not in values]

@@ -20,6 +20,7 @@ from offloadrt.machine import MachineSpec
 from offloadrt.study.dispatch import run_point
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
@@ -108,10 +109,15 @@ class Trials:
         return time.monotonic() + usual_s < self.deadline
 
     def _submit(self, change: Proposal) -> None:
-        options = attrs.evolve(self.options, overrides={**self.options.overrides, **change.overrides})
+        options = attrs.evolve(self._options(change), overrides={**self.options.overrides, **change.overrides})
         point = Point(registry.reference(self.scenario), {**self.given, **change.parameters}, options)
         begun = time.monotonic()
         self._waiting[self.pool.submit(run_point, point)] = change, begun
+
+    def _options(self, change: Proposal) -> Options:
+        """Return the options of the run, with the memory configuration of the change."""
+        chosen = change.configuration
+        return self.options if chosen is None else attrs.evolve(self.options, configuration=chosen)
 
     def _answers(self) -> list[tuple[Proposal, Result]]:
         """Wait for an answer; return those there are."""
@@ -135,7 +141,7 @@ class Trials:
     def _command(self, change: Proposal, result: Result) -> str:
         parameters = {**self.given, **change.parameters}
         sampled = bool(result.phases)
-        return command_of(self.scenario, parameters, self.options, change.overrides, sampled=sampled)
+        return command_of(self.scenario, parameters, self._options(change), change.overrides, sampled=sampled)
 
 
 def merit_of(scenario: Scenario, base: Result) -> str:
@@ -159,13 +165,12 @@ def command_of(
     words = ["offloadrt", "run", _called(scenario)]
     for name, value in parameters.items():
         if scenario.parameters[name].required or value != scenario.parameters[name].default:
-            shown = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-            words.append(f"{name}={shown}")
+            words.append(f"{name}={word(value)}")
     defaults = Options()
     for name in ("machine", "runtime", "configuration", "seed", "gear", "strategy"):
         if (value := getattr(options, name)) != getattr(defaults, name):
             words += [f"--{name}", str(value)]
-    words += ["--windows"] if sampled else []
+    words += ["--sample-phases"] if sampled else []
     for option, values in (
         ("--faults", options.faults),
         ("--env", [f"{name}={value}" for name, value in options.environment.items()]),

@@ -23,7 +23,9 @@ def scale(x, factor):  # type: ignore[no-untyped-def]
 def test_executions_are_counted_through_repetitions() -> None:
     x = extent("x", 8)
     one, other = call(scale, x, 2.0), call(scale, x, 3.0)
-    program = BenchmarkProgram((one,), (other, RepeatedSteps(3, (one, OnHost((x,)))), one), (other,), 10, copyin=(x,))
+    program = BenchmarkProgram(
+        (other, RepeatedSteps(3, (one, OnHost((x,)))), one), 10, setup=(one,), finish=(other,), copyin=(x,)
+    )
     assert program.executions() == {one: 1 + 10 * 4, other: 10 + 1}
     assert program.launches(2) == {"scale": 1 + 2 * 4 + 2 + 1}
     assert program.nbytes == 64

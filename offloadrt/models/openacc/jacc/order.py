@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
+from offloadrt.models.host.data_works import beginning
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openacc.async_queues import AsyncQueues
@@ -14,7 +15,6 @@ from offloadrt.models.openacc.jacc.dependences import Dependences, Range
 from offloadrt.models.openacc.jacc.errors import LeftEarly
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.mapping.data_environment import target_data_begin
 from offloadrt.runtime.mapping.map_item import MapItem
 
 ExecutionStep = Literal["sync", "async", "overlap"]
@@ -77,12 +77,8 @@ class Order:
 
     async def begin(self, name: str, items: list[MapItem]) -> None:
         """Map these items on every device."""
-
-        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_begin(where, items, queue, name)
-
         for number in self.devices:
-            await self.run(name, begin, number)
+            await self.run(name, beginning(items, name), number)
 
     async def drain(self, queues: Sequence[int]) -> None:
         """Wait for these queues of all devices, in one call of the runtime. Raises what a kernel did wrong."""

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from offloadrt.kernels import Kernel
+from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.whole import is_whole
-from offloadrt.models.host.directive import Work
-from offloadrt.models.openacc.clauses import UpdateClause, copyin, copyout, create, delete, device, host
+from offloadrt.models.host.data_works import beginning, ending, updating
+from offloadrt.models.openacc.clauses import copyin, copyout, create, delete, device, host
 from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.jacc.arguments import Argument
 from offloadrt.models.openacc.jacc.dependences import Dependences, Range
@@ -34,10 +34,7 @@ from offloadrt.models.openacc.jacc.order import ExecutionStep, Order
 from offloadrt.models.openacc.jacc.pushes import Effects, Push, factor_of, ready
 from offloadrt.models.openacc.kernel_times import KernelTimes
 from offloadrt.models.openacc.lowering import lower_data, lower_update
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.mapping.map_item import MapItem
 
 
@@ -68,9 +65,9 @@ class Jacc:
             raise ValueError(f"no execution {execution!r}; there are: {', '.join(get_args(ExecutionStep))}")
         if communication not in get_args(Communication):
             raise ValueError(f"no communication {communication!r}; there are: {', '.join(get_args(Communication))}")
-        if not is_whole(devices) or devices < 1:
+        if not is_integer(devices) or devices < 1:
             raise ValueError(f"Jacc: devices is {devices!r}, but must be a whole number from 1")
-        if not is_whole(queues) or queues < 1:
+        if not is_integer(queues) or queues < 1:
             raise ValueError(f"Jacc: queues is {queues!r}, but must be a whole number from 1")
         if isinstance(strategy, str):
             strategy = strategy_named(strategy, devices)
@@ -132,11 +129,7 @@ class Jacc:
         The copies come behind pushes that use the arrays.
         """
         _check_arrays("jacc_copyin", arrays)
-        items = lower_data([copyin(*arrays)], "enter data")
-
-        async def begin(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_begin(where, items, queue, "jacc_copyin")
-
+        begin = beginning(lower_data([copyin(*arrays)], "enter data"), "jacc_copyin")
         await self._order.submit("jacc_copyin", begin, (), _ranges(arrays))
 
     async def jacc_copyout(self, *arrays: HostArray) -> None:
@@ -171,7 +164,8 @@ class Jacc:
         """
         _check_arrays("jacc_update_host", arrays)
         await self.jacc_host_access(*arrays)
-        await self._order.run("jacc_update_host", self._update([host(*arrays)], "jacc_update_host"), self._devices[0])
+        update = updating(lower_update([host(*arrays)], if_present=False), "jacc_update_host")
+        await self._order.run("jacc_update_host", update, self._devices[0])
 
     async def jacc_update_device(self, *arrays: HostArray) -> None:
         """Copy the host's values to all devices, behind pushes that use them.
@@ -179,18 +173,10 @@ class Jacc:
         It is ``update device(…)``. Raises NotPresent.
         """
         _check_arrays("jacc_update_device", arrays)
-        update = self._update([device(*arrays)], "jacc_update_device")
+        update = updating(lower_update([device(*arrays)], if_present=False), "jacc_update_device")
         await self._order.submit("jacc_update_device", update, (), _ranges(arrays))
         for array in arrays:
             self._exchange.forget(array)
-
-    def _update(self, clauses: Sequence[UpdateClause], name: str) -> Work:
-        items = lower_update(clauses, if_present=False)
-
-        async def update(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_update(where, items, queue, name)
-
-        return update
 
     async def jacc_wait(self) -> None:
         """Wait for everything that was pushed. Raises what a kernel did wrong."""
@@ -200,12 +186,8 @@ class Jacc:
         ranges = _ranges(arrays)
         await self._order.drain(self._dependences.synchronize((), ranges))
         elsewhere = lower_data([delete(*arrays)], "exit data")
-
-        async def end(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await target_data_end(where, elsewhere if where.number else items, queue, name)
-
         for number in self._devices:
-            await self._order.run(name, end, number)
+            await self._order.run(name, ending(elsewhere if number else items, name), number)
         gone = []
         for array, range_ in zip(arrays, ranges, strict=True):
             if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
@@ -284,7 +266,7 @@ def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iter
             raise TypeError(f"kernel {kernel.name!r}: argument {position} is {argument!r}; build it with jacc_args")
     if not isinstance(flags, PushFlags):
         raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
-    if iterations is not None and (not is_whole(iterations) or iterations < 0):
+    if iterations is not None and (not is_integer(iterations) or iterations < 0):
         raise ValueError(f"kernel {kernel.name!r}: iterations is {iterations!r}, but must be a whole number from 0")
 
 

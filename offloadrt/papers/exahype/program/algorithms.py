@@ -7,8 +7,8 @@ Both return with the updated patch, without halo and packed, at the front of eac
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
 import attrs
 import numpy as np
@@ -21,18 +21,9 @@ from offloadrt.papers.exahype.program.kernels import UpdateKernels, block_values
 from offloadrt.papers.exahype.program.setup import Setup
 
 
-class Offload(Protocol):
-    """One host thread's way of offloading; called with a batch of patches (flat host arrays with halo)."""
-
-    async def __call__(self, batch: Sequence[omp.HostArray]) -> None: ...
-
-
 @attrs.define
-class OffloadMap:
-    """Algorithm 1: `target enter data`, `omp_get_mapped_ptr`, one kernel over the pointer list, `target exit data`.
-
-    For n patches: n + 2 device allocations and frees, n + 1 copies in, n copies out, one kernel.
-    """
+class Offload(ABC):
+    """One host thread's way of offloading; called with a batch of patches (flat host arrays with halo)."""
 
     t: omp.HostThread
     setup: Setup
@@ -40,8 +31,19 @@ class OffloadMap:
     dt_over_dx: float
     device: int
 
+    @abstractmethod
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
         """Offload one batch."""
+
+
+@attrs.define
+class OffloadMap(Offload):
+    """Algorithm 1: `target enter data`, `omp_get_mapped_ptr`, one kernel over the pointer list, `target exit data`.
+
+    For n patches: n + 2 device allocations and frees, n + 1 copies in, n copies out, one kernel.
+    """
+
+    async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
         t, device, geometry, count = self.t, self.device, self.setup.geometry, len(batch)
         pointers = t.array("patch pointers", count, np.uint64, phantom=self.setup.phantom, kind="heap")
         for number, patch in enumerate(batch):
@@ -70,7 +72,7 @@ class OffloadMap:
 
 
 @attrs.define
-class OffloadManaged:
+class OffloadManaged(Offload):
     """Algorithm 2: blocks from the GPU memory manager, one kernel on device pointers.
 
     A block holds the patches of the batch and room for the results. With `gather=batch` the host gathers the patches
@@ -78,15 +80,9 @@ class OffloadManaged:
     `gather=patch` every patch is copied by itself.
     """
 
-    t: omp.HostThread
-    setup: Setup
-    kernels: UpdateKernels
-    dt_over_dx: float
-    device: int
     manager: omp.GpuMemoryManager
 
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
-        """Offload one batch."""
         t, device, geometry, count = self.t, self.device, self.setup.geometry, len(batch)
         phantom, gather_on_host = self.setup.phantom, self.setup.gather == "batch"
         size = DOUBLE * block_values(geometry, count)

@@ -13,31 +13,25 @@ import attrs
 import numpy as np
 
 from offloadrt.models import openmp as omp
+from offloadrt.papers.exahype.program.algorithms import Offload
 from offloadrt.papers.exahype.program.gathering import gather, scatter
 from offloadrt.papers.exahype.program.geometry import DOUBLE
-from offloadrt.papers.exahype.program.kernels import UpdateKernels, block_values
-from offloadrt.papers.exahype.program.setup import Setup
+from offloadrt.papers.exahype.program.kernels import block_values
 
 
 @attrs.define
-class OffloadUnified:
+class OffloadUnified(Offload):
     """A block of managed memory holds the patches of the batch and room for the results.
 
     With `memory=managed+prefetch` the block migrates by cuMemPrefetchAsync, to the device before the kernel and back
     after it. Both are waited for: OpenMP gives no stream that the kernel would share with them.
     """
 
-    t: omp.HostThread
-    setup: Setup
-    kernels: UpdateKernels
-    dt_over_dx: float
-    device: int
     manager: omp.UnifiedMemoryManager
     device_manager: omp.GpuMemoryManager | None
     """The manager of the kernel's temporaries; None when they are managed memory too."""
 
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
-        """Offload one batch."""
         t, geometry, count, phantom = self.t, self.setup.geometry, len(batch), self.setup.phantom
         prefetches = self.setup.memory == "managed+prefetch"
         size = DOUBLE * block_values(geometry, count)

@@ -105,10 +105,10 @@ class OnHost:
 class BenchmarkProgram:
     """A benchmark with its arrays. The iteration runs `iterations` times between setup and finish."""
 
-    setup: tuple[ProgramStep, ...]
     iteration: tuple[ProgramStep, ...]
-    finish: tuple[ProgramStep, ...]
     iterations: int
+    setup: tuple[ProgramStep, ...] = ()
+    finish: tuple[ProgramStep, ...] = ()
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
     results: tuple[Any, ...] = ()
@@ -127,12 +127,8 @@ class BenchmarkProgram:
     def executions(self, iterations: int | None = None) -> dict[KernelCall, int]:
         """Count how often each call is made in all iterations, or in the given number of them."""
         executions: dict[KernelCall, int] = {}
-        _count(
-            (*self.setup, RepeatedSteps(self.iterations if iterations is None else iterations, self.iteration)),
-            1,
-            executions,
-        )
-        _count(self.finish, 1, executions)
+        repeated = RepeatedSteps(self.iterations if iterations is None else iterations, self.iteration)
+        _count((*self.setup, repeated, *self.finish), 1, executions)
         return executions
 
     def launches(self, iterations: int | None = None) -> dict[str, int]:

@@ -93,7 +93,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         )
 
     return BenchmarkProgram(
-        setup=(),
         iteration=(
             call(RHS["primitives"], u, rho_i, us, vs, ws, square, qs, *cube),
             call(RHS["forcing"], forcing, rhs, *cube),
@@ -102,7 +101,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
             *(step for axis in AXES for step in solve(axis)),
             call(ADD, u, rhs, *cube),
         ),
-        finish=(),
         iterations=iterations,
         copyin=(u, forcing),
         create=(rhs, rho_i, us, vs, ws, square, qs, f, g, lhs),

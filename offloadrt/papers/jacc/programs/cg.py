@@ -230,7 +230,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
             call(KERNELS["refill_x"], x, n),
         ),
         iteration=iteration("norms", "normalise"),
-        finish=(),
         iterations=iterations,
         copyin=matrix,
         create=(x, z, p, q, r, total),

@@ -151,7 +151,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
             call(add_counts, q, qq, batches),
             OnHost((), advance),
         ),
-        finish=(),
         iterations=blocks,
         copyin=(sums,),
         create=(q, qq, scratch),

@@ -18,30 +18,21 @@ LayerName = Literal["original", "jacc"]
 
 
 @attrs.define
-class KernelRow:
-    """What one kernel has done so far.
+class KernelRow(acc.KernelTimes):
+    """What one kernel has done so far; `adapted` says whether it is divided in the end."""
 
-    It counts `executions` and how many of them were `divided`, virtual seconds of executions and of exchanges, and the
-    bytes that all devices sent; `adapted` says whether the kernel is divided in the end.
-    """
-
-    executions: int = 0
-    divided: int = 0
-    kernel_s: float = 0.0
-    communication_s: float = 0.0
-    sent_bytes: int = 0
     adapted: bool = False
+
+    def add(self, times: acc.KernelTimes, sign: int = 1) -> None:
+        """Add what executions took, or take it away."""
+        for name in attrs.fields_dict(acc.KernelTimes):
+            setattr(self, name, getattr(self, name) + sign * getattr(times, name))
 
     def since(self, before: KernelRow) -> KernelRow:
         """Return what has come since an earlier row."""
-        return KernelRow(
-            self.executions - before.executions,
-            self.divided - before.divided,
-            self.kernel_s - before.kernel_s,
-            self.communication_s - before.communication_s,
-            self.sent_bytes - before.sent_bytes,
-            self.adapted,
-        )
+        row = attrs.evolve(self)
+        row.add(before, -1)
+        return row
 
     @property
     def execution_s(self) -> float:
@@ -169,11 +160,7 @@ def _rows(t: acc.HostThread, jacc: acc.Jacc | None) -> dict[str, KernelRow]:
     for name, kernel_times in times.items():
         # a directive's code is made for its arguments, and reports number codes of one name
         row = rows.setdefault(name.partition(" (")[0], KernelRow())
-        row.executions += kernel_times.executions
-        row.divided += kernel_times.divided
-        row.kernel_s += kernel_times.kernel_s
-        row.communication_s += kernel_times.communication_s
-        row.sent_bytes += kernel_times.sent_bytes
+        row.add(kernel_times)
         if jacc is not None and kernel_times.divided and jacc.policy.before(name) is acc.Mode.DIVIDED:
             row.adapted = True
     return rows

@@ -251,7 +251,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
             call(KERNELS["checksum"], sums, u1_real, u1_imag, n, min(1024, n * n)),
             OnHost((sums,)),
         ),
-        finish=(),
         iterations=iterations,
         create=(u0_real, u0_imag, u1_real, u1_imag, twiddle, u_real, u_imag, *scratch, sums),
         results=(sums, u1_real, u1_imag),

@@ -88,9 +88,7 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
     gosa = arrays("gosa", 1, f4)
     steps = (call(jacobi, a, b, c, p, bnd, wrk1, wrk2, gosa, *shape, OMEGA), call(copy_back, p, wrk2, *shape))
     return BenchmarkProgram(
-        setup=(),
         iteration=steps,
-        finish=(),
         iterations=iterations,
         copyin=(a, b, c, p, bnd, wrk1),
         create=(wrk2, gosa),

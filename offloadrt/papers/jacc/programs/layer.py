@@ -19,35 +19,27 @@ class Layer(Protocol):
 
     async def create(self, *arrays: acc.HostArray) -> None:
         """Allocate device memory for arrays."""
-        ...
 
     async def copyin(self, *arrays: acc.HostArray) -> None:
         """Allocate device memory and copy the host's values to it."""
-        ...
 
     async def copyout(self, *arrays: acc.HostArray) -> None:
         """Copy the values to the host and free the device memory."""
-        ...
 
     async def delete(self, *arrays: acc.HostArray) -> None:
         """Free the device memory."""
-        ...
 
     async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
         """Run a kernel on arrays on the device; with `varies`, a number among the arguments differs each time."""
-        ...
 
     async def update_host(self, array: acc.HostArray) -> None:
         """Copy the values to the host."""
-        ...
 
     async def update_device(self, array: acc.HostArray) -> None:
         """Copy the values to the device."""
-        ...
 
     async def wait(self) -> None:
         """Wait until everything has been done."""
-        ...
 
 
 class Directives:

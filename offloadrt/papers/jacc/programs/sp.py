@@ -301,7 +301,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
         return call(POINTS[name], rhs, us, vs, qs, speed, n, 0.7)
 
     return BenchmarkProgram(
-        setup=(),
         iteration=(
             call(RHS["primitives"], u, rho_i, us, vs, ws, square, qs, *cube),
             call(RHS["forcing"], forcing, rhs, *cube),
@@ -316,7 +315,6 @@ def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
             point("tzetar"),
             call(ADD, u, rhs, *cube),
         ),
-        finish=(),
         iterations=iterations,
         copyin=(u, forcing, speed),
         create=(rhs, rho_i, us, vs, ws, square, qs, rhs_x, rhon, lhs, lhsp, lhsm),

@@ -15,7 +15,7 @@ namespace offload {
 namespace {
 
 constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range",
-                    *Given = "__offload_given";
+                    *Given = "__offload_given", *Frees = "__offload_frees", *Leaves = "__offload_leaves";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -80,6 +80,24 @@ bool frees(const Function &callee) {
   return name == "free" || name.starts_with("_Zdl") || name.starts_with("_Zda");
 }
 
+// Whether a call ends the block that is its first argument.
+bool releases(const CallBase &call) {
+  const Function *callee = call.getCalledFunction();
+  return callee && call.arg_size() && call.getArgOperand(0)->getType()->isPointerTy() &&
+         (frees(*callee) || callee->getName() == "realloc" || callee->getName() == "munmap");
+}
+
+void reportFrees(CallBase &call) {
+  std::string where = lineOf(call);
+  if (!releases(call) || where.empty())
+    return;
+  IRBuilder<> builder(&call);
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getPtrTy()}, false);
+  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Frees)),
+                     {builder.CreatePtrToInt(call.getArgOperand(0), builder.getInt64Ty()),
+                      builder.CreateGlobalString(where, "__offload_line")});
+}
+
 // Arguments by which a function may store into memory of the program, though this module does not see it do so.
 SmallVector<Value *, 4> givenBy(const CallBase &call) {
   SmallVector<Value *, 4> given;
@@ -142,6 +160,8 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_touch"), module.getNamedGlobal(Touch));
   builder.CreateStore(found("offload_recorder_range"), module.getNamedGlobal(Range));
   builder.CreateStore(found("offload_recorder_given"), module.getNamedGlobal(Given));
+  builder.CreateStore(found("offload_recorder_frees"), module.getNamedGlobal(Frees));
+  builder.CreateStore(found("offload_recorder_leaves"), module.getNamedGlobal(Leaves));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
   builder.CreateBr(end);
@@ -169,10 +189,10 @@ bool instrumentHost(Module &module) {
         Access access;
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
         auto *call = dyn_cast<CallBase>(&instruction);
-        if (range || (call && !givenBy(*call).empty()) || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
+        if (range || (call && (releases(*call) || !givenBy(*call).empty())) || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
           reported.push_back(&instruction);
       }
-    if (reported.empty())
+    if (reported.empty() && mappedVariables(*function).empty())
       continue;
     ValueToValueMapTy map;
     versions.push_back({function, cloneFor(*function, map, ".touching")});
@@ -189,16 +209,20 @@ bool instrumentHost(Module &module) {
   }
   if (versions.empty())
     return false;
-  for (const char *name : {Table, Touch, Range, Given})
+  for (const char *name : {Table, Touch, Range, Given, Frees, Leaves})
     slot(module, name);
   for (const Access &access : accesses)
     reportTouch(access);
   for (MemIntrinsic *range : ranges)
     reportRange(*range);
-  for (CallBase *call : calls)
+  for (CallBase *call : calls) {
     reportGiven(*call);
-  for (auto &[plain, touching] : versions)
+    reportFrees(*call);
+  }
+  for (auto &[plain, touching] : versions) {
+    reportScopes(*touching, *module.getNamedGlobal(Leaves));
     dispatch(*plain, *touching, isRecorded);
+  }
   addConstructor(module);
   return true;
 }

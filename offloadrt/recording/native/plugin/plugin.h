@@ -1,11 +1,13 @@
 // What the files of the compiler plugin share. Open plugin.cpp first.
 #pragma once
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
 #include <array>
+#include <string>
 #include <vector>
 
 #include "../counts.h"
@@ -31,6 +33,11 @@ bool mayClone(const llvm::Function &);
 // Makes a second version of the function, to which calls are led where `decide` (built in front of the body) is true.
 llvm::Function *cloneFor(llvm::Function &, llvm::ValueToValueMapTy &, const char *suffix);
 void dispatch(llvm::Function &from, llvm::Function &to, llvm::Value *(*decide)(llvm::Instruction *before));
+
+// scopes.cpp
+std::string lineOf(const llvm::Instruction &);
+llvm::SmallPtrSet<llvm::AllocaInst *, 4> mappedVariables(llvm::Function &);
+void reportScopes(llvm::Function &, llvm::GlobalVariable &leaves);
 
 // teams.cpp
 void markLeagues(llvm::Module &);

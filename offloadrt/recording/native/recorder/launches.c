@@ -4,6 +4,7 @@
  * put down to its array. A launch whose counters differ from those of the earlier ones has the next one traced. */
 #include "recorder.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,28 @@ EXPORT void offload_recorder_image(const image_t *image) {
   pthread_mutex_unlock(&tables);
 }
 
+/* How many mapped arrays of less than SMALLEST bytes begin in the pages of a remainder. Blocks of that size are told of when they
+ * are freed only if they are mapped, and most are not. */
+enum { REMAINDERS = 1 << 12, PAGE_SHIFT = 12 };
+static atomic_uint small_mapped[REMAINDERS];
+
+static atomic_uint *small_near(uint64_t host) { return &small_mapped[(host >> PAGE_SHIFT) % REMAINDERS]; }
+
+/* A block of that size lies in one page or in two. */
+bool may_be_mapped(uint64_t host) {
+  return atomic_load_explicit(small_near(host), memory_order_relaxed) ||
+         atomic_load_explicit(small_near(host + SMALLEST), memory_order_relaxed);
+}
+
+bool is_mapped(uint64_t host, uint64_t bytes) {
+  bool found = false;
+  pthread_mutex_lock(&tables);
+  for (size_t i = 0; i < block_count && !found; i++)
+    found = blocks[i].padded && blocks[i].host - host < bytes;
+  pthread_mutex_unlock(&tables);
+  return found;
+}
+
 void array_allocated(uint64_t address, uint64_t host, uint64_t size, bool padded) {
   pthread_mutex_lock(&tables);
   if (block_count == block_room) {
@@ -57,6 +80,8 @@ void array_allocated(uint64_t address, uint64_t host, uint64_t size, bool padded
   for (; at && blocks[at - 1].device > address; at--)
     blocks[at] = blocks[at - 1];
   blocks[at] = (block_t){address, host, size, padded};
+  if (host && size < SMALLEST)
+    atomic_fetch_add_explicit(small_near(host), 1, memory_order_relaxed);
   pthread_mutex_unlock(&tables);
 }
 
@@ -64,6 +89,8 @@ void array_freed(uint64_t address) {
   pthread_mutex_lock(&tables);
   for (size_t i = 0; i < block_count; i++)
     if (blocks[i].device == address) {
+      if (blocks[i].host && blocks[i].size < SMALLEST)
+        atomic_fetch_sub_explicit(small_near(blocks[i].host), 1, memory_order_relaxed);
       memmove(blocks + i, blocks + i + 1, (--block_count - i) * sizeof *blocks);
       break;
     }

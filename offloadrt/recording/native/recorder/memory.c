@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t);
@@ -15,7 +16,7 @@ extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
-enum { SMALLEST = 1024, MALLOC = 1, CALLOC, REALLOC, ALIGNED };
+enum { MALLOC = 1, CALLOC, REALLOC, ALIGNED };
 
 static bool shared;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -137,21 +138,43 @@ static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
   return block;
 }
 
-static void freed(void *block) {
+/* Called by instrumented code before it frees a block. */
+EXPORT void offload_recorder_frees(uint64_t block, const char *where);
+EXPORT void offload_recorder_frees(uint64_t block, const char *where) {
+  this_thread()->freeing = block;
+  this_thread()->freed_at = where;
+}
+
+/* Returns the line where the program frees a block, NULL if it is not known: code that is not instrumented may do so. */
+static const char *take_place(uint64_t block) {
+  thread_t *thread = this_thread();
+  bool is_known = thread->freeing == block;
+  thread->freeing = 0;
+  return is_known ? thread->freed_at : NULL;
+}
+
+static void put_freed(uint64_t block, uint64_t bytes, const char *place, enum ending how) {
+  if (tracks_bytes())
+    end_interval(); /* what was touched until now is this block's */
+  uint64_t where = string_at(place);
+  slot_t *slot = next_slot();
+  slot->word[0] = now();
+  slot->word[1] = block;
+  slot->word[2] = bytes;
+  slot->word[4] = where;
+  end_slot(slot, SLOT_FREE, how, 0);
+  forget(block, bytes);
+}
+
+static void freed(void *block, enum ending how) {
   if (!block || !is_programs())
     return;
   size_t bytes = malloc_usable_size(block);
-  if (bytes < SMALLEST)
+  const char *place = take_place((uint64_t)block);
+  if (bytes < SMALLEST && !(may_be_mapped((uint64_t)block) && is_mapped((uint64_t)block, bytes)))
     return;
   this_thread()->inside = true;
-  if (tracks_bytes())
-    end_interval(); /* what was touched until now is this block's */
-  slot_t *slot = next_slot();
-  slot->word[0] = now();
-  slot->word[1] = (uint64_t)block;
-  slot->word[2] = bytes;
-  end_slot(slot, SLOT_FREE, 0, 0);
-  forget((uint64_t)block, bytes);
+  put_freed((uint64_t)block, bytes, place, how);
   drop((uint64_t)block);
   if (shared)
     array_freed((uint64_t)block);
@@ -167,13 +190,34 @@ EXPORT void *calloc(size_t count, size_t size) {
 }
 
 EXPORT void *realloc(void *block, size_t bytes) {
-  freed(block); /* before it: another thread may be given the old block at once */
+  freed(block, MOVES); /* before it: another thread may be given the old block at once */
   return allocated(__libc_realloc(block, bytes), bytes, REALLOC, __builtin_return_address(0));
 }
 
 EXPORT void free(void *block) {
-  freed(block);
+  freed(block, FREES);
   __libc_free(block);
+}
+
+/* Of other memory only the end of what is mapped to a device is told. */
+static void ends(uint64_t address, uint64_t bytes, const char *place, enum ending how) {
+  if (!is_programs() || !is_mapped(address, bytes))
+    return;
+  this_thread()->inside = true;
+  put_freed(address, bytes, place, how);
+  this_thread()->inside = false;
+}
+
+EXPORT int munmap(void *address, size_t bytes) {
+  REAL(munmap);
+  ends((uint64_t)address, bytes, take_place((uint64_t)address), UNMAPS);
+  return real(address, bytes);
+}
+
+/* Called by instrumented code where the life of a variable of the stack ends that it has mapped. */
+EXPORT void offload_recorder_leaves(uint64_t address, uint64_t bytes, const char *where);
+EXPORT void offload_recorder_leaves(uint64_t address, uint64_t bytes, const char *where) {
+  ends(address, bytes, where, LEAVES);
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) {

@@ -21,6 +21,8 @@ typedef struct {
   uint64_t call;        /* the runtime's entry point that this thread is in; 0: none */
   uint64_t task;        /* the OpenMP task that it runs; 0: not known */
   uint64_t calls, tasks; /* how many ids it gave */
+  uint64_t freeing;     /* the block that the program is about to free at `freed_at`, "file:line" */
+  const char *freed_at;
   uint32_t number;
   bool inside;          /* it is inside the recorder: what it allocates is not the program's */
 } thread_t;
@@ -52,6 +54,7 @@ bool tracks_bytes(void);
 void end_interval(void); /* writes what this thread touched since its last event */
 
 /* ---- memory.c ---- */
+enum { SMALLEST = 1024 }; /* the bytes of the smallest allocations that are recorded, whatever becomes of them */
 void heap_is_shared(void); /* the program requires unified shared memory: its kernels use the heap itself */
 typedef struct {
   uint64_t begin, bytes;
@@ -61,6 +64,8 @@ host_block_t *host_memory(size_t *count); /* the program's own allocations and v
 /* ---- launches.c: kernel costs ---- */
 void array_allocated(uint64_t device, uint64_t host, uint64_t size, bool padded);
 void array_freed(uint64_t device);
+bool may_be_mapped(uint64_t host);                /* whether an array of less than SMALLEST bytes that is mapped may lie near */
+bool is_mapped(uint64_t host, uint64_t bytes);    /* whether a mapped array begins in these bytes of the host */
 void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip);
 void launch_left(void);
 void put_submit(uint32_t teams); /* ompt.c */

@@ -62,9 +62,12 @@ bool recording(void) { return atomic_load_explicit(&state, memory_order_relaxed)
 thread_t *this_thread(void) { return &thread; }
 
 static void close_window(void) {
+  bool was_inside = thread.inside;
+  thread.inside = true; /* munmap is interposed */
   if (stream.window)
     munmap(stream.window, stream.window_bytes);
   stream.window = NULL;
+  thread.inside = was_inside;
 }
 
 /* Cuts the file to what was written and forgets it. Runs at a thread's end (and, for the last one, the program's). */

@@ -39,11 +39,9 @@ class PushPolicy(Protocol):
 
     def before(self, kernel: str) -> Mode:
         """Say how the kernel of this name runs next."""
-        ...
 
     def after(self, kernel: str, execution: Execution) -> None:
         """Take account of one execution of the kernel."""
-        ...
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ import attrs
 
 from offloadrt.compilers.multi_device import DividedKernel
 from offloadrt.kernels import Kernel
-from offloadrt.kernels.whole import is_whole
+from offloadrt.kernels.integers import is_integer
 from offloadrt.models.openacc.jacc.devices.adaptive import AdaptiveController, Rules
 from offloadrt.models.openacc.jacc.devices.policy import Fixed, Mode, PushPolicy
 
@@ -37,7 +37,7 @@ class DeviceStrategy:
 
     @devices.validator
     def _check_devices(self, attribute: attrs.Attribute[int | None], value: int | None) -> None:
-        if value is not None and (not is_whole(value) or value < 1):
+        if value is not None and (not is_integer(value) or value < 1):
             raise ValueError(f"DeviceStrategy: devices is {value!r}, but must be a whole number from 1")
 
 

@@ -1,6 +1,6 @@
-"""Whether windows stand for the whole: runs long programs whole and in windows, and prints how far the two are apart.
+"""Whether sampled phases stand for the whole: runs long programs whole and sampled, and prints how far they are apart.
 
-    python bench/windows.py [--check] [NAME ...]
+    python bench/sampled_phases.py [--check] [NAME ...]
 
 Elapsed time, calls and busy times of the machine's parts are compared; CPU times say what is saved. `--check` fails
 when an elapsed time differs by more than 3 %. `docs/how-to/why.md` has the last figures.
@@ -40,11 +40,11 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
 """Scenario and parameters of each program."""
 
 
-def timed(name: str, windows: bool) -> tuple[Result, float]:
+def timed(name: str, sample_phases: bool) -> tuple[Result, float]:
     """Run a program; return its result and the CPU seconds that it took."""
     scenario, parameters = PROGRAMS[name]
     begin = time.process_time()
-    result = execute(find_scenario(scenario), parameters, windows=windows)
+    result = execute(find_scenario(scenario), parameters, sample_phases=sample_phases)
     return result, time.process_time() - begin
 
 
@@ -59,14 +59,14 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs whose names begin so")
     parser.add_argument("--check", action="store_true", help="exit with 1 when one is off by more than 3 %%")
     arguments = parser.parse_args()
-    head = ("program", "whole", "windows", "off", "2 s.e.", "calls off", "busiest off", "instances", "CPU s", "CPU s")
+    head = ("program", "whole", "sampled", "off", "2 s.e.", "calls off", "busiest off", "instances", "CPU s", "CPU s")
     print("{:<30} {:>10} {:>10} {:>7} {:>7} {:>9} {:>11} {:>11} {:>7} {:>7}".format(*head))
     worst = 0.0
     for name in PROGRAMS:
         if arguments.names and not name.startswith(tuple(arguments.names)):
             continue
-        whole, whole_cpu = timed(name, windows=False)
-        few, few_cpu = timed(name, windows=True)
+        whole, whole_cpu = timed(name, sample_phases=False)
+        few, few_cpu = timed(name, sample_phases=True)
         off = apart(whole.elapsed_s, few.elapsed_s)
         calls = [sum(call.count for call in result.calls.values()) for result in (whole, few)]
         busiest = max(whole.devices, key=lambda part: whole.devices[part].busy_s)

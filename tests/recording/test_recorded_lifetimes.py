@@ -1,0 +1,141 @@
+"""Arrays of the host that end while they are mapped: what a check says of recordings of real programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from raw_program import BEGIN, END, FROM, TO, RawProgram, only
+from recorded_programs import PROGRAMS, built
+
+from offloadrt.recording.format import RecordingDamaged, convert
+from offloadrt.recording.format.recording import ArrayEnd, EndKind
+from offloadrt.recording.recorder import RecordOptions, record
+from offloadrt.study.points import Options
+from offloadrt.study.running.checked import check
+from offloadrt.study.scripts import registry
+
+Told = list[tuple[str, ...]]
+X, DEVICE, N = 0x10000, 0x9000000, 4096
+ALLOC, COPY_BACK, DELETE = ("alloc", X, DEVICE, N), ("d2h", DEVICE, X, N), ("delete", DEVICE, 0, 0)
+
+
+def said_of(recording: Path, source: str = "") -> Told:
+    """Return kind and subject of each mistake, and the words of the lines that it names; a line that has none."""
+    lines = (PROGRAMS / source).read_text(encoding="utf-8").splitlines() if source else []
+    words = {f"{source}:{number}": line.split("/* ")[1].removesuffix(" */")
+             for number, line in enumerate(lines, 1) if line.endswith("*/") and number > 1}  # fmt: skip
+    scenario = registry.find(str(recording))
+    mistakes = check(scenario, scenario.bind({}), Options()).mistakes
+    return [
+        (one.kind, one.subject, *(words.get(name := Path(story.where).name, name) for story in one.stories))
+        for one in mistakes
+    ]
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Told]:
+    folder = tmp_path_factory.mktemp("lifetimes")
+
+    def run(source: str, case: str) -> Told:
+        program = built(source, folder, "-O1")
+        raw, file = folder / f"{source}.{case}.raw", folder / f"{source}.{case}.rec"
+        record([str(program), case], raw, [2], RecordOptions(check=True))
+        convert(raw, file)
+        return said_of(file, source)
+
+    return run
+
+
+FREED = "freed while mapped"
+LEFT = ("missing unmap", "a", "enter")
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        (0, [(FREED, "a", "enter", "free", "from")]),
+        (1, [(FREED, "a", "enter", "free", "release")]),
+        (2, [(FREED, "a", "enter", "free", "update"), LEFT]),
+        (3, []),
+        (4, [LEFT]),
+        (5, [(FREED, "a", "enter", "free", "enter"), LEFT]),
+        (6, [(FREED, "a", "enter", "realloc", "from")]),
+        (7, []),
+        (8, [(FREED, "a", "enter", "munmap", "release")]),
+        (9, [(FREED, "a", "few", "free", "few back")]),
+        (10, [(FREED, "a", "local", "scope", "release")]),
+        (11, [(FREED, "a", "enter", "free", "from")]),
+        (12, []),
+        (13, []),
+        (14, []),
+    ],
+)
+def test_an_array_of_c(checked: Callable[[str, str], Told], case: int, expected: Told) -> None:
+    assert checked("lifetimes.c", str(case)) == expected
+
+
+def test_arrays_of_cpp(checked: Callable[[str, str], Told]) -> None:
+    assert checked("ends.cpp", "") == [
+        (FREED, "a", "region", "delete", "region"),
+        (FREED, "v", "vector", "ends", "again"),
+        ("missing unmap", "v", "vector"),
+    ]
+
+
+def mapped_and_freed(how: int, moves_to: int = 0) -> RawProgram:
+    """A block that ends while it is mapped. moves_to: where realloc has put it."""
+    program = RawProgram()
+    program.malloc(X, N)
+    program.directive(BEGIN, (X, N, TO), ops=[ALLOC])
+    program.free(X, N, how=how, where="app.c:2")
+    if moves_to:
+        program.malloc(moves_to, N, realloc=True)
+    program.directive(END, (X, N, FROM), line=3, ops=[COPY_BACK, DELETE])
+    return program
+
+
+@pytest.mark.parametrize(
+    ("how", "moves_to", "told"),
+    [
+        (EndKind.FREE, 0, True),
+        (EndKind.REALLOC, 0, False),  # what has become of it is not known
+        (EndKind.REALLOC, X, False),
+        (EndKind.REALLOC, X + N, True),
+        (EndKind.FREE, X, False),  # as the first recorders wrote it
+        (EndKind.MUNMAP, 0, True),
+        (EndKind.SCOPE, 0, True),
+    ],
+)
+def test_what_realloc_has_left_in_its_place_has_not_ended(
+    tmp_path: Path, how: EndKind, moves_to: int, told: bool
+) -> None:
+    recording = mapped_and_freed(how, moves_to).recorded(tmp_path)
+    expected = [(FREED, f"a{X:x}", "app.c:1", "app.c:2", "app.c:3")]
+    assert said_of(recording) == (expected if told else [])
+
+
+def test_what_is_freed_when_nothing_is_mapped_any_more_is_not_told(tmp_path: Path) -> None:
+    program = RawProgram()
+    program.malloc(X, N)
+    program.directive(BEGIN, (X, N, TO), ops=[ALLOC])
+    program.directive(END, (X, N, FROM), ops=[COPY_BACK, DELETE])
+    program.free(X, N)
+    assert not said_of(program.recorded(tmp_path))
+
+
+def test_the_end_of_memory_that_nobody_has_allocated_ends_what_is_mapped_there(tmp_path: Path) -> None:
+    """Small blocks, pages of the system and variables of the stack are known by their maps only."""
+    program = RawProgram()
+    program.directive(BEGIN, (X, 16, TO), ops=[("alloc", X, DEVICE, 16)])
+    program.free(X - 8, 64, how=EndKind.SCOPE, where="app.c:2")
+    program.directive(END, (X, 16, FROM), line=3, ops=[("d2h", DEVICE, X, 16), DELETE])
+    recording = program.recorded(tmp_path)
+    assert only(recording).dictionaries.ends == (ArrayEnd("app.c:2", EndKind.SCOPE),)
+    assert said_of(recording) == [(FREED, f"a{X:x}", "app.c:1", "app.c:2", "app.c:3")]
+
+
+def test_an_end_that_nobody_knows_is_damage(tmp_path: Path) -> None:
+    with pytest.raises(RecordingDamaged, match="in a way that is not known: 9"):
+        mapped_and_freed(9).recorded(tmp_path)
