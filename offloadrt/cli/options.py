@@ -66,7 +66,21 @@ Configuration = Annotated[
     str | None,
     Parameter(
         help="The memory configuration, whatever the program asks for: copy, usm, implicit_zero_copy, eager_maps, "
-        "managed, managed+prefetch, otm, or one of a package of yours."
+        "managed, managed+prefetch, otm, one of a package of yours, or FILE.py:CLASS."
+    ),
+]
+Allocator = Annotated[
+    str | None,
+    Parameter(
+        help="How device memory is allocated, whatever the program asks for: llvm, direct, malloc, one of a package of "
+        "yours, or FILE.py:CLASS (see docs/how-to/policies.md)."
+    ),
+]
+TablePolicy = Annotated[
+    str | None,
+    Parameter(
+        help="Who enters the device table next: fifo, barging, one of a package of yours, or FILE.py:CLASS; by default "
+        "what the runtime's table.handoff says."
     ),
 ]
 Hash = Annotated[
@@ -110,6 +124,8 @@ class RunOptions:
     machine: Machine = None
     runtime: Runtime = None
     configuration: Configuration = None
+    allocator: Allocator = None
+    table_policy: TablePolicy = None
     set_: Overrides = None
     env: Environment = None
     seed: Seed = 0
@@ -134,13 +150,14 @@ class RunOptions:
         from offloadrt.study.points import Options
 
         for name in self.several()[1]:
-            raise UserError(
-                f"--{name} {getattr(self, name)}: one run takes one; compare, sweep and report take several"
-            )
+            option = f"--{name.replace('_', '-')} {getattr(self, name)}"
+            raise UserError(f"{option}: one run takes one; compare, sweep and report take several")
         return Options(
             machine=self.machine,
             runtime=self.runtime,
             configuration=self.configuration,
+            allocator=self.allocator,
+            table_policy=self.table_policy,
             overrides=overrides_of(self.set_),
             environment=_assignments(self.env, "a variable is written --env NAME=VALUE", "--env"),
             seed=self.seed,

@@ -67,8 +67,9 @@ def run(
 
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
-    if "configuration" in written and options.configuration is not None:
-        raise ParameterError("configuration", f"--configuration {options.configuration} sets it as well; leave out one")
+    for name in ("configuration", "allocator"):
+        if name in written and (value := getattr(options, name)) is not None:
+            raise ParameterError(name, f"--{name} {value} sets it as well; leave out one")
     given = chosen.bind(written)
     read = read_by(chosen, given, options.machine, options.runtime)
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
@@ -227,7 +228,8 @@ def compare(
 
     chosen = registry.find(scenario)
     options, places = options.several()
-    with executor_of("process", jobs if jobs is not None else processors()) as pool:
+    workers = jobs if jobs is not None else processors()
+    with executor_of("process", workers) as pool:
         with stages(f"compare {chosen.name}") as shown:
 
             def advanced(outcome: SweepOutcome) -> None:
@@ -240,7 +242,6 @@ def compare(
             if out is not None:
                 check_folder(out)
             if draws:
-                workers = jobs if jobs is not None else processors()
                 drawn = compare_drawn(
                     chosen, axes, pool, draws=draws, baseline=base, options=options.given(), jobs=workers, rank=rank,
                     advanced=advanced,
@@ -257,7 +258,7 @@ def compare(
                 baseline=base,
                 measures=measure or (),
                 options=options.given(),
-                jobs=jobs if jobs is not None else processors(),
+                jobs=workers,
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
@@ -315,12 +316,12 @@ def validate(
     from offloadrt.study.executors import processors
     from offloadrt.study.validation.validate import validate as judge
 
+    workers = jobs if jobs is not None else processors()
     if independent:
-        _predict(file, processors() if jobs is None else jobs, ranges=not quick, as_json=json)
+        _predict(file, workers, ranges=not quick, as_json=json)
         return 0
     if file is not None:
         raise UserError(f"{file}: a file of measured results is for --independent")
-    workers = jobs if jobs is not None else processors()
     with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
         report = judge(
             papers.find(paper),

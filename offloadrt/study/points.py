@@ -22,7 +22,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.package import PACKAGE
 from offloadrt.study.scripts.parameters import Value
 
-PLACES = ("machine", "runtime", "configuration")
+PLACES = ("machine", "runtime", "configuration", "allocator", "table_policy")
 """Options that a sweep or a comparison may vary as it varies a parameter."""
 
 
@@ -32,7 +32,10 @@ def _texts(given: Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Options:
-    """How a run is made, apart from its scenario and parameters: what the command line's `--` options say."""
+    """How a run is made, apart from its scenario and parameters: what the command line's `--` options say.
+
+    Wide because it has one field for each of these options.
+    """
 
     machine: str | None = None
     """A profile's name or the path of a user's own file; None is the scenario's machine."""
@@ -40,6 +43,10 @@ class Options:
     """The same of the offloading runtime; None is the scenario's, or else the machine's default."""
     configuration: str | None = None
     """The memory configuration that the program gets whatever it asks for; None is the program's own choice."""
+    allocator: str | None = None
+    """The same of how device blocks are obtained."""
+    table_policy: str | None = None
+    """The same of who enters the device table next."""
     overrides: Mapping[str, str] = attrs.field(factory=dict)
     environment: Mapping[str, str] = attrs.field(factory=dict)
     """Environment variables of the program."""
@@ -115,7 +122,9 @@ class Keys:
             digests = self._known[asked] = digest_of_file(file), machine.digest
         program, profile = digests
         point = attrs.evolve(point, varied={})  # a run is the same whatever it is compared with
-        facts = [attrs.asdict(point), digest_of_sources(), program, profile]
+        policies = (options.configuration, options.allocator, options.table_policy)
+        files = [digest_of_file(_file_of(policy)) for policy in policies]
+        facts = [attrs.asdict(point), digest_of_sources(), program, profile, files]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -129,20 +138,29 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options
     """
     for name in PLACES:
         if name in axes and (value := getattr(options, name)) is not None:
-            raise ParameterError(name, f"--{name} {value} sets it for all runs; leave out one")
+            raise ParameterError(name, f"--{name.replace('_', '-')} {value} sets it for all runs; leave out one")
     reference = registry.reference(scenario)
     points = []
     read = {name: read_axis(scenario, name, values) for name, values in axes.items()}
     for values in itertools.product(*read.values()):
         given = dict(zip(axes, values, strict=True))
-        varied: dict[str, Any] = {name: str(given.pop(name)) for name in axes if is_place(scenario, name)}
+        varied: dict[str, Any] = {name: str(given.pop(name)) for name in axes if is_place(scenario, name, given[name])}
         points.append(Point(reference, scenario.bind(given), attrs.evolve(options, **varied), varied))
     return points
 
 
-def is_place(scenario: Scenario, name: str) -> bool:
-    """Tell whether an axis of that name varies an option, and no parameter of the scenario."""
-    return name in PLACES and name not in scenario.parameters
+def is_place(scenario: Scenario, name: str, value: Any) -> bool:
+    """Tell whether a value of an axis is one of an option, and of no parameter of the scenario.
+
+    A policy in a file (`FILE.py:NAME`) is never one of a parameter's choices.
+    """
+    return name in PLACES and (name not in scenario.parameters or _file_of(value) is not None)
+
+
+def _file_of(value: object) -> Path | None:
+    """Return the file of a policy that is given as `FILE.py:NAME`."""
+    file, colon, _ = str(value).rpartition(":")
+    return Path(file) if colon and file.endswith(".py") else None
 
 
 def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Value, ...]:
@@ -156,7 +174,7 @@ def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Val
 
 def read_value(scenario: Scenario, name: str, value: Any) -> Value:
     """Read one value of an axis. Raises ParameterError for one that its parameter does not have."""
-    return str(value) if is_place(scenario, name) else scenario.bind_one(name, value)
+    return str(value) if is_place(scenario, name, value) else scenario.bind_one(name, value)
 
 
 def varied(points: Sequence[Point]) -> str:

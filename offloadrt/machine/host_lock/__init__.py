@@ -9,13 +9,13 @@ tries again, and may find it taken. Who comes next is said by a policy, an objec
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Final
 
 from offloadrt.machine.host_lock.barging import BargingPolicy
 from offloadrt.machine.host_lock.fifo import FifoPolicy
 from offloadrt.machine.host_lock.lock import HostLock
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
+from offloadrt.machine.offered import as_object, names_of, offered
 
 __all__ = ["LOCK_POLICIES", "BargingPolicy", "FifoPolicy", "HostLock", "LockPolicy", "LockRequest", "lock_policy"]
 
@@ -23,7 +23,7 @@ LOCK_POLICIES: Final[dict[str, type[LockPolicy]]] = {"fifo": FifoPolicy, "bargin
 
 
 def lock_policy(name: str | LockPolicy) -> LockPolicy:
-    """Return the policy of that name; a policy object is returned unchanged.
+    """Return the policy of that name, or of `FILE.py:NAME`; a policy object is returned unchanged.
 
     Raises ValueError, with the names that exist, for any other name; and for an object that is no `LockPolicy`, with
     what it lacks.
@@ -40,10 +40,7 @@ def lock_policy(name: str | LockPolicy) -> LockPolicy:
         return name
     if name in LOCK_POLICIES:
         return LOCK_POLICIES[name]()
-    others = entry_points(group="offloadrt.lock_policies")
-    for point in others:
-        if point.name == name:
-            made: LockPolicy = point.load()()
-            return made
-    known = ", ".join(sorted([*LOCK_POLICIES, *(point.name for point in others)]))
+    if (found := offered(name, "offloadrt.lock_policies")) is not None:
+        return lock_policy(as_object(found))
+    known = ", ".join(sorted([*LOCK_POLICIES, *names_of("offloadrt.lock_policies")]))
     raise ValueError(f"no lock policy {name!r}; there are: {known}")

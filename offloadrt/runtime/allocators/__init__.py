@@ -8,9 +8,9 @@ A package can add one with an entry point in the group ``offloadrt.allocators``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Final
 
+from offloadrt.machine.offered import names_of, offered
 from offloadrt.runtime.allocators.base import AllocatorSite, DeviceAllocator
 from offloadrt.runtime.allocators.direct import Direct
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
@@ -31,6 +31,7 @@ __all__ = [
     "make_allocator",
 ]
 
+_METHODS = ("allocate", "free", "release_pooled", "locks")
 MakeAllocator = Callable[[AllocatorSite], DeviceAllocator]
 """A class of allocators, or a function that makes one for a device."""
 
@@ -48,7 +49,7 @@ def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllo
 
 
 def allocator(name: str | MakeAllocator) -> MakeAllocator:
-    """Return the class of the allocator of that name; a class is returned unchanged.
+    """Return the class of the allocator of that name, or of `FILE.py:NAME`; a class is returned unchanged.
 
     Raises ValueError, with the names that exist, for any other name, and for what cannot be called with an
     `AllocatorSite`.
@@ -56,13 +57,13 @@ def allocator(name: str | MakeAllocator) -> MakeAllocator:
     if not isinstance(name, str):
         if not callable(name):
             raise ValueError(f"{name!r} makes no allocator: give a class that is called with an AllocatorSite")
+        lacking = [part for part in _METHODS if isinstance(name, type) and not hasattr(name, part)]
+        if lacking:
+            raise ValueError(f"{name.__name__} is no allocator: it lacks {', '.join(lacking)}")
         return name
     if name in ALLOCATORS:
         return ALLOCATORS[name]
-    others = entry_points(group="offloadrt.allocators")
-    for point in others:
-        if point.name == name:
-            made: MakeAllocator = point.load()
-            return made
-    known = ", ".join(sorted([*ALLOCATORS, *(point.name for point in others)]))
+    if (found := offered(name, "offloadrt.allocators")) is not None:
+        return allocator(found)
+    known = ", ".join(sorted([*ALLOCATORS, *names_of("offloadrt.allocators")]))
     raise ValueError(f"no allocator {name!r}; there are: {known}")

@@ -7,9 +7,9 @@ A package can add one with an entry point in the group ``offloadrt.configuration
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Final
 
+from offloadrt.machine.offered import as_object, names_of, offered
 from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.configurations.copy import Copy
 from offloadrt.runtime.configurations.eager_maps import EagerMaps
@@ -45,7 +45,7 @@ CONFIGURATIONS: Final[dict[str, type[MemoryConfiguration]]] = {
 
 
 def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
-    """Return the configuration of that name; a configuration object is returned unchanged.
+    """Return the configuration of that name, or of `FILE.py:NAME`; a configuration object is returned unchanged.
 
     Raises ValueError, with the names that exist, for any other name, and for an object that is no
     `MemoryConfiguration`, with what it lacks.
@@ -61,12 +61,9 @@ def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
         return name
     if name in CONFIGURATIONS:
         return CONFIGURATIONS[name]()
-    others = entry_points(group="offloadrt.configurations")
-    for point in others:
-        if point.name == name:
-            made: MemoryConfiguration = point.load()()
-            return made
-    known = ", ".join(sorted([*CONFIGURATIONS, *(point.name for point in others)]))
+    if (found := offered(name, "offloadrt.configurations")) is not None:
+        return configuration(as_object(found))
+    known = ", ".join(sorted([*CONFIGURATIONS, *names_of("offloadrt.configurations")]))
     raise ValueError(f"no memory configuration {name!r}; there are: {known}")
 
 

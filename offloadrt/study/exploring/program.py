@@ -105,15 +105,15 @@ class ScenarioProgram:
     def _made(self, case: ScheduleCase, **how: Any) -> tuple[Run, dict[str, Value]]:
         """Make the run of a case, and the parameters that it is to be run with."""
         options, parameters = self.options, dict(self.parameters)
-        if options.configuration is not None and "configuration" in parameters:
-            parameters["configuration"] = options.configuration
+        forced = {name: getattr(options, name) for name in ("configuration", "allocator", "table_policy")}
+        parameters |= {name: value for name, value in forced.items() if value is not None and name in parameters}
         given = {
             "machine": options.machine,
             "runtime": options.runtime,
             "overrides": {**options.overrides, **case.overrides},
             "range_end": case.range_end or "mean",
             "environment": options.environment,
-            "configuration": options.configuration,
+            **forced,
             "seed": options.seed,
             "gear": options.gear,
             "faults": (*options.faults, *case.faults),

@@ -52,6 +52,8 @@ def execute(
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     configuration: str | None = None,
+    allocator: str | None = None,
+    table_policy: str | None = None,
     range_end: str | Mapping[str, str | float] = "mean",
     inputs: Mapping[str, str | float] | None = None,
     seed: int = 0,
@@ -68,8 +70,9 @@ def execute(
 ) -> Result:
     """Run `scenario` once with the parameters `given`.
 
-    Texts among them are read as on the command line; the rest take their defaults. `configuration` is what the program
-    gets, whatever it asks for; a parameter of that name has then this value. `range_end` and `inputs` say where
+    Texts among them are read as on the command line; the rest take their defaults. `configuration`,
+    `allocator` and `table_policy` are what the program gets, whatever it asks for; a parameter of such a name has then
+    this value. `range_end` and `inputs` say where
     entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `on_progress` is
     called with (done, total) as often as the program tells how far it is, `before_run` with the run before it begins.
     With `sample_phases`, a few instances of repeated phases stand for all.
@@ -78,8 +81,8 @@ def execute(
     with the script's own traceback as its text, for whatever else the scenario raises.
     """
     parameters = scenario.bind(given or {})
-    if configuration is not None and "configuration" in parameters:
-        parameters["configuration"] = configuration
+    forced = {"configuration": configuration, "allocator": allocator, "table_policy": table_policy}
+    parameters |= {name: value for name, value in forced.items() if value is not None and name in parameters}
     machine, runtime = _machine_and_runtime(scenario, machine, runtime)
     doubtful = far_off(machine, runtime, overrides or {})
     run = _run_on(
@@ -90,7 +93,7 @@ def execute(
         overrides=overrides,
         range_end=range_end,
         environment=environment,
-        configuration=configuration,
+        **forced,
         seed=seed,
         gear=gear,
         strategy=strategy,
@@ -115,7 +118,7 @@ def execute(
         "environment": {**(environment or {})},
         "range_end": range_end if isinstance(range_end, str) else dict(range_end),
         "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
-        "configuration": "" if configuration is None or "configuration" in parameters else configuration,
+        **{name: "" if value is None or name in parameters else value for name, value in forced.items()},
         "phases": "sampled" if run.windows.skipped else "",
         "gear": gear,
         "strategy": strategy if isinstance(strategy, str) else strategy.name,

@@ -87,7 +87,7 @@ class Run:
     `machine` and `runtime` are names of profiles or paths of files (by default the machine's own runtime), `overrides`
     replaces entries of them (`{"alloc.cudaFree": "20 us"}`), `range_end` says where entries with a range run.
     `environment` has the program's environment variables, by name: those that `runtime.environment` knows.
-    `configuration` names a memory configuration that the program gets whatever its options say. `record`,
+    `configuration`, `allocator` and `table_policy` name what the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
     object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
     on. `faults` are injected, each as `--faults` takes it (`machine/injection/fault.py`). `on_progress` is called with
@@ -99,7 +99,7 @@ class Run:
     """
 
     __slots__ = (
-        "_built", "_configuration", "_counting", "_environment", "_observer", "_on_progress", "_options", "_spec",
+        "_built", "_counting", "_environment", "_forced", "_observer", "_on_progress", "_options", "_spec",
         "injector", "most_threads", "seed", "sim", "trace", "windows",
     )  # fmt: skip
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
@@ -113,6 +113,8 @@ class Run:
         range_end: str | Mapping[str, str | float] = "mean",
         environment: Mapping[str, str] | None = None,
         configuration: str | None = None,
+        allocator: str | None = None,
+        table_policy: str | None = None,
         seed: int = 0,
         gear: str = "turbo",
         strategy: str | Strategy = "fifo",
@@ -140,7 +142,8 @@ class Run:
         self._built: Built | None = None
         self._spec = profiles.load(machine, overrides, range_end, runtime)
         self._environment = dict(environment or {})
-        self._configuration = configuration
+        forced = {"configuration": configuration, "allocator": allocator, "table_policy": table_policy}
+        self._forced = {name: value for name, value in forced.items() if value is not None}
         self.most_threads = 0
         """The threads of the largest parallel region so far."""
         self.options = options_for("openmp")()
@@ -215,12 +218,11 @@ class Run:
         if not isinstance(options, ProgramOptions):
             raise UserError(f"run.options: {options!r} are no options of a program, as openmp.OpenMPOptions(...) is")
         self._options = options
-        if self._configuration is not None:
-            if not hasattr(options, "configuration"):
-                raise UserError(
-                    f"--configuration {self._configuration}: it is for OpenMP programs; one of {options.model} has none"
-                )
-            self._options = changed(options, {"configuration": self._configuration})
+        for name, value in self._forced.items():
+            if not hasattr(options, name):
+                option = f"--{name.replace('_', '-')} {value}"
+                raise UserError(f"{option}: it is for OpenMP programs; one of {options.model} has none")
+            self._options = changed(self._options, {name: value})
 
     def configure(self, **changes: Any) -> None:
         """Replace some of the program's options: `run.configure(phantom=True)`.

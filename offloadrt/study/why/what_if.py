@@ -167,9 +167,9 @@ def command_of(
         if scenario.parameters[name].required or value != scenario.parameters[name].default:
             words.append(f"{name}={word(value)}")
     defaults = Options()
-    for name in ("machine", "runtime", "configuration", "seed", "gear", "strategy"):
+    for name in ("machine", "runtime", "configuration", "allocator", "table_policy", "seed", "gear", "strategy"):
         if (value := getattr(options, name)) != getattr(defaults, name):
-            words += [f"--{name}", str(value)]
+            words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--sample-phases"] if sampled else []
     for option, values in (
         ("--faults", options.faults),

@@ -128,14 +128,12 @@ def after_execution(rules: Rules, state: KernelState, execution: Execution) -> K
 def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
     right = execution.kernel_s / rules.devices + execution.write_bytes / rules.peak_p2p
     enable = state.enable.after(execution.kernel_s - right, rules.consecutive)
-    state = KernelState(
-        state.mode,
-        enable,
-        state.disable,
-        state.changes,
-        state.duplicated_s + execution.kernel_s,
-        state.duplicated_bytes + execution.write_bytes,
-        state.duplicated + 1,
+    state = attrs.evolve(
+        state,
+        enable=enable,
+        duplicated_s=state.duplicated_s + execution.kernel_s,
+        duplicated_bytes=state.duplicated_bytes + execution.write_bytes,
+        duplicated=state.duplicated + 1,
     )
     if enable.held < rules.times or state.changes:
         return state
