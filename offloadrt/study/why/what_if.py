@@ -176,7 +176,7 @@ def command_of(
         ("--env", [f"{name}={value}" for name, value in options.environment.items()]),
         ("--set", [f"{key}={value}" for key, value in {**options.overrides, **more}.items()]),
     ):
-        words += [word for value in values for word in (option, value)]
+        words += [part for value in values for part in (option, value)]
     return shlex.join(words)
 
 
