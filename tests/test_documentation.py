@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from documented import blocks
 
+from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD
 from offloadrt.study import execute, find_scenario
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -52,3 +53,10 @@ def test_every_directive_in_the_table_of_pragmas_exists() -> None:
     clauses = set(re.findall(r"omp\.(\w+)\(", text))
     assert len(used) > 10 and not [name for name in used if not hasattr(omp.HostThread, name) and name != "array"]
     assert len(clauses) > 8 and not [name for name in clauses if not hasattr(omp, name)]
+
+
+def test_the_variables_that_are_read_are_those_of_the_page() -> None:
+    page = (DOCS / "how-to" / "command-line.md").read_text(encoding="utf-8")
+    table = page.partition("## Environment variables of the program")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`((?:OMP|OMPX|HSA|LIBOMP|LIBOMPTARGET|CUDA)_\w+)`", table))
+    assert named == {*ENTRIES, *CHOOSING, OFFLOAD}

@@ -7,6 +7,7 @@
 ``tasks.py``            deferred tasks that nobody waits for
 ``accesses.py``         who does what to which bytes, and the directive that it belongs to
 ``intervals.py``        what is known of each range of addresses
+``copies.py``           copies between host and devices: accesses on both sides, which carry versions
 ``races.py``            accesses that nothing orders
 ``versions.py``         which copy of the data is the newest: stale and uninitialised data
 ``lifetimes.py``        arrays of the host that are freed while they are mapped

@@ -51,12 +51,10 @@ class Directive:
         self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
         role: Role = "", block: WatchedBlock | None = None,
     ) -> Access:  # fmt: skip
-        """Make an access of the directive, or of its kernel. did: a verb and what follows it, up to ``in``."""
-        kernel = f"kernel {self.kernel!r} of " if did.endswith(" kernel") else ""
-        text = f"{did.removesuffix(' kernel')} {kernel}{self.name}"
+        """Make an access of the directive, or of its kernel. did: `Access.did`."""
         strand = self.strand
         return Access(
-            memory, begin, end, writes, exact, strand, strand.epoch, text, self.where, now, name, role, block
+            memory, begin, end, writes, exact, strand, strand.epoch, did, self.where, now, name, role, block
         )  # fmt: skip
 
 

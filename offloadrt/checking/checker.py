@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.checking.accesses import Access, Directive, Role, WatchedBlock
+from offloadrt.checking.copies import CheckedCopies
 from offloadrt.checking.costs import Costs
 from offloadrt.checking.lifetimes import Lifetimes
 from offloadrt.checking.mappings import Mappings
@@ -17,9 +18,8 @@ from offloadrt.checking.sources import program_line
 from offloadrt.checking.strands import Strand, Strands
 from offloadrt.checking.tasks import Tasks
 from offloadrt.checking.versions import Versions
-from offloadrt.checking.waste import DataOperation, Wastes
+from offloadrt.checking.waste import Wastes
 from offloadrt.runtime import program_events as ev
-from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.program_events import HOST, MemoryUse, ProgramEvent
 from offloadrt.sim import Simulation
 
@@ -42,6 +42,9 @@ class Checker:
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._memories = Memories()
+        self._copies = CheckedCopies(
+            sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
+        )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
         self._finished = False
@@ -227,7 +230,7 @@ class Checker:
         if block is None:
             return
         role: Role = "" if block.entry is None else "leaves"
-        did = f"frees {block.name} of the device in"
+        did = f"frees {block.name} of the device in {directive.name}"
         access = directive.access(
             self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
         )  # fmt: skip
@@ -276,65 +279,12 @@ class Checker:
         if directive.waiting is not None:
             directive.waiting.append((event, entry, block, role))
         else:
-            self._copy(directive, event, entry, block, role)
+            self._copies.take(directive, event, entry, block, role, self._has_lines)
 
     def _flush(self, directive: Directive) -> None:
         waiting, directive.waiting = directive.waiting or [], None
         for event, entry, block, role in waiting:
-            self._copy(directive, event, entry, block, role)
-
-    def _copy(
-        self, directive: Directive, event: ev.DataCopied, entry: Entry | None, block: WatchedBlock | None, role: Role
-    ) -> None:
-        begin, end, device = event.device_address, event.device_address + event.nbytes, event.device
-        if begin >= end:
-            return
-        array, host = event.array, event.host_address
-        name = array.name if array is not None else entry.name if entry is not None else "device memory"
-        told = self._story(
-            directive, f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
-        )
-        if event.op == "attach":
-            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes)
-            self._versions.device_maybe_written(device, begin, end, entry)
-            return
-        if event.op == "d2d":
-            source = directive.access(
-                self.sim.now, event.source, host, host + event.nbytes, False, True, f"copies {name} in", name
-            )
-            self._races.access(source)
-            written = directive.access(self.sim.now, device, begin, end, True, True, f"copies to {name} in", name)
-            self._races.access(written)
-            self._versions.between_devices(event.source, host, written, entry)
-            from_block = self._memories.block_at(event.source, host)
-            from_entry = self._memories.entry_at(event.source, host)
-            self._wastes.device_used(
-                from_block, from_entry, event.source, host, host + event.nbytes, reads=True, writes=False, exact=True
-            )
-            self._wastes.device_used(block, entry, device, begin, end, reads=False, writes=True, exact=True)
-            return
-        to_device = event.op == "h2d"
-        if array is not None:
-            self._lifetimes.copied(entry, event.op, directive.strand, told)
-        if not to_device:
-            self._recorded.copied_back(told, host)
-        copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
-        host_known = array is not None and not array.phantom and self._has_lines
-        self._wastes.copied(copy, entry, host if array is not None else None, host_known)
-        did = f"copies {name} to the device in" if to_device else f"copies {name} from the device in"
-        if array is not None:
-            self._races.access(
-                directive.access(self.sim.now, HOST, host, host + event.nbytes, not to_device, True, did, name)
-            )
-        there = directive.access(self.sim.now, device, begin, end, to_device, True, did, name, role, block)
-        self._races.access(there)
-        if array is None:
-            if to_device:
-                self._versions.device_written(there, entry)
-        elif to_device:
-            self._versions.to_device(device, host, begin, event.nbytes, asked="update" in directive.name)
-        else:
-            self._versions.to_host(device, host, begin, event.nbytes, there)
+            self._copies.take(directive, event, entry, block, role, self._has_lines)
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
@@ -360,15 +310,15 @@ class Checker:
                     self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
                 continue
             verb = "writes" if use.writes else "reads"
+            did = f"{verb} {use.name} in kernel {directive.kernel!r} of {directive.name}"
             if use.outside:
-                told = self._story(directive, f"{verb} {use.name} in kernel {directive.kernel!r} of {directive.name}")
+                told = self._story(directive, did)
                 advice = f"The kernel reaches beyond what is mapped: map the whole section of {use.name} that it uses."
                 self._found.add("outside of what is mapped", use.name, (told,), advice, use.name)
             if begin >= end:
                 continue
             block = None if memory == HOST else self._memories.block_at(memory, begin)
             role: Role = "uses" if use.mapped else ""
-            did = f"{verb} {use.name} in kernel"
             access = directive.access(
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block
             )  # fmt: skip

@@ -23,6 +23,8 @@ ENTRIES: Final[dict[str, str]] = {
 """Environment variables that are entries of a machine's profile, and which."""
 CHOOSING: Final = ("OMPX_APU_MAPS", "OMPX_EAGER_ZERO_COPY_MAPS")
 """The variables that `select_configuration` reads."""
+OFFLOAD: Final = "OMP_TARGET_OFFLOAD"
+"""Whether target regions run on a device: `default`, `mandatory` or `disabled`."""
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:

@@ -325,3 +325,13 @@ def test_a_section_that_no_array_holds_is_refused_with_its_line(tmp_path: Path) 
     recording.columns["item.size"][:] = 1 << 30
     with pytest.raises(ReplayRefused, match=r"app.c:10: .* array 'a100000' has 1048576 bytes"):
         replayed(recording)
+
+
+def test_without_offloading_the_kernels_of_a_recording_run_on_the_hosts_cores(tmp_path: Path) -> None:
+    program = RawProgram()
+    whole = {"teams": 3200, "threads": 128, "trip": 1 << 24, "gpu_threads": 1 << 24}
+    program.directive(KERNEL, (X, SIZE, TO | PARAM), cost={"f64": 10**10, "f32": 10**10, **whole}, tripcount=1 << 24)
+    done = replayed(program.recorded(tmp_path), target_offload="disabled")
+    assert done.run.calls.table() == {}
+    workers = done.run.machine.host_workers.spec
+    assert done.run.elapsed == pytest.approx(2e10 / (workers.flops * workers.cores) + workers.fork_join)

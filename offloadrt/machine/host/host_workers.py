@@ -80,7 +80,8 @@ class HostWorkers:
         spec, sim = self.spec, self._sim
         width = spec.width(launch, parallel)
         bandwidth = min(width * spec.bandwidth_1t, spec.bandwidth_all)
-        computing, streaming = launch.flops / (spec.flops * width), launch.bytes / bandwidth
+        flops = launch.flops + launch.single_flops
+        computing, streaming = flops / (spec.flops * width), launch.bytes / bandwidth
         begin = sim.now
         self._running.rise()
         try:
@@ -93,7 +94,7 @@ class HostWorkers:
                 part = bandwidth / spec.bandwidth_all
                 await self._memory.stream(launch.bytes / spec.bandwidth_all, part)
             elif computing:
-                await self._cores.serve(launch.flops / spec.flops, width)
+                await self._cores.serve(flops / spec.flops, width)
         finally:
             self._running.fall()
             self._host_time.add("compute", sim.now - begin)

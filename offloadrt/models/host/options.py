@@ -13,7 +13,8 @@ from offloadrt.machine import MachineSpec
 
 def has_devices(spec: MachineSpec) -> bool:
     """Tell whether a machine has devices to offload to."""
-    return "usm.shared" not in spec.entries or spec.text("usm.shared") != "no_device"
+    shared = spec.entries.get("usm.shared")
+    return shared is None or shared.value != "no_device"
 
 
 @attrs.frozen(kw_only=True)

@@ -58,6 +58,8 @@ class OffloadProgram(ABC, Generic[T]):
 
     counts_initial_device = False
     """Whether the number after the last device's is the host's."""
+    falls_back = False
+    """Whether the host does what was meant for a device, where the program can use none."""
 
     def __init__(
         self,

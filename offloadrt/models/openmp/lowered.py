@@ -23,6 +23,7 @@ from offloadrt.models.host.data_works import beginning, ending, updating
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.construct import Construct
+from offloadrt.models.openmp.initial_device import HostRegion
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -227,7 +228,7 @@ class LoweredProgram:
         def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             return target(where, launch, items, arguments, queue, "target", self._program.globals.binding)
 
-        return Construct("target", region, device, nowait, tuple(depend))
+        return Construct("target", region, device, nowait, tuple(depend), HostRegion(launch, tuple(arguments), ()))
 
 
 def _padding(item: LoweredItem, has_members: bool) -> int:

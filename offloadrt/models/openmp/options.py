@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 
@@ -15,7 +15,9 @@ from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
-from offloadrt.runtime.environment import is_on, select_configuration
+from offloadrt.runtime.environment import OFFLOAD, is_on, select_configuration
+
+_TARGET_OFFLOAD: Final = ("default", "disabled", "mandatory")
 
 
 @attrs.frozen(kw_only=True)
@@ -37,6 +39,10 @@ class OpenMPOptions(ProgramOptions):
     """What a compiler knows of the program (`object_ranking.HostProgram.of(its host function)`); `otm` needs it."""
     requires_unified_shared_memory: bool = False
     """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
+    target_offload: str = "default"
+    """OMP_TARGET_OFFLOAD: under `disabled` the program can use no device; where it can use none, the host does what is
+    meant for one, unless it is `mandatory`.
+    """
 
     def check(self) -> None:
         """Raise ValueError, also for a memory configuration or an allocator that does not exist."""
@@ -44,15 +50,20 @@ class OpenMPOptions(ProgramOptions):
         if self.configuration != "environment":
             configuration_named(self.configuration)
         allocator_named(self.allocator)
+        if self.target_offload not in _TARGET_OFFLOAD:
+            raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
         if self.table_policy is not None:
             lock_policy(self.table_policy)
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options with the memory configuration that the runtime takes. Raises ValueError."""
-        if self.configuration != "environment":
-            return self
-        apu = spec.flag("machine.apu")
-        xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(environment, "HSA_XNACK")
-        unified = spec.flag("gpu.unified_memory")
-        chosen = select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, environment)
-        return attrs.evolve(self, configuration=chosen)
+        """Return the options with what the environment chooses, also the memory configuration. Raises ValueError."""
+        offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
+        chosen = attrs.evolve(self, target_offload=offload)
+        if self.configuration == "environment":
+            apu = spec.flag("machine.apu")
+            xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(environment, "HSA_XNACK")
+            unified = spec.flag("gpu.unified_memory")
+            taken = select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, environment)
+            chosen = attrs.evolve(chosen, configuration=taken)
+        chosen.check()
+        return chosen

@@ -48,6 +48,9 @@ class OpenMP(OffloadProgram[HostThread]):
             host_program=options.host_program,
             table_policy=options.table_policy,
         )
+        if options.target_offload == "disabled":
+            self.num_devices = 0
+        self.falls_back = options.target_offload != "mandatory"
         self.declarations = Declarations(
             self.globals, machine.spec.text("runtime.strided_update"), self.devices[0].plugin.grid
         )

@@ -55,7 +55,7 @@ class Caller(Protocol):
 
 def initial_device(t: Caller) -> int:
     """Return the host's device number."""
-    return len(t.program.devices)
+    return t.program.num_devices
 
 
 def in_routine(
@@ -71,9 +71,15 @@ def is_host(t: Caller, device: int | None) -> bool:
 
 
 def chosen(t: Caller, device: int | None) -> int:
-    """Return the device's number. Raises TypeError for what is no number."""
-    number = t.default_device if device is None else integer(device, "device", "its number")
-    return initial_device(t) if number == INITIAL_DEVICE else number
+    """Return the device's number. Raises TypeError for what is no number.
+
+    Where the program can use no device, the initial one stands in for all. InvalidDevice if it must not
+    (OMP_TARGET_OFFLOAD=mandatory).
+    """
+    number, program = t.default_device if device is None else integer(device, "device", "its number"), t.program
+    if number != INITIAL_DEVICE and not program.num_devices and not program.falls_back:
+        program.device(number)
+    return initial_device(t) if number == INITIAL_DEVICE or not program.num_devices else number
 
 
 def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:

@@ -36,8 +36,8 @@ def omp_get_num_devices(t: Caller) -> int:
 
 
 def omp_get_initial_device(t: Caller) -> int:
-    """Return the host's device number: it follows those of all devices, also on a machine that can use none."""
-    return len(t.program.devices)
+    """Return the host's device number."""
+    return initial_device(t)
 
 
 def omp_get_default_device(t: Caller) -> int:

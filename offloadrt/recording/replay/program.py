@@ -69,6 +69,7 @@ class ReplayedProgram:
             self._observed = ObservedReplay(self.openmp.observer, self.recording)
         configuration = self.openmp.devices[0].configuration.name
         compares = self.recording.meta.oracle and configuration == as_recorded(self.recording)
+        compares = compares and self.openmp.num_devices > 0
         self._log = OperationLog(self.openmp.sim) if compares else None
         for device in self.openmp.devices:
             device.tool = self._log
@@ -163,7 +164,7 @@ class ReplayedProgram:
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
         device = site.device if site.device >= 0 else None
-        if device is not None and device >= len(self.openmp.devices):
+        if device is not None and device >= self.openmp.num_devices > 0:
             raise ReplayRefused(
                 f"{self.recording.name}: {site.where}: the program uses device {device}; this machine has "
                 f"{len(self.openmp.devices)}"

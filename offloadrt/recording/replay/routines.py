@@ -66,11 +66,13 @@ class Routines:
         except LookupError as error:
             raise ReplayRefused(f"{self._recording.name}: {site.where}: {site.call}: {error.args[0]}") from None
 
+    def _is_initial(self, number: int) -> bool:
+        """Tell whether a recorded number is that of the initial device, which is the one after the last."""
+        return number >= 1 << 31 or number == self._recording.meta.devices
+
     def _device(self, t: HostThread, number: int) -> int:
-        """Return a device's number here: the initial device is the one after the last, on every machine."""
-        if number >= 1 << 31 or number == self._recording.meta.devices:
-            return len(t.program.devices)
-        return number
+        """Return a device's number on this machine."""
+        return t.omp_get_initial_device() if self._is_initial(number) else number
 
     def _host(self, address: int, nbytes: int = 1) -> Section:
         array = self._program.at(address)
@@ -85,16 +87,17 @@ class Routines:
         return found[1] + (address - found[0])
 
     def _place(self, t: HostThread, address: int, offset: int, nbytes: int, device: int) -> Place:
-        number = self._device(t, device)
-        if number == len(t.program.devices):
+        if self._is_initial(device):
             return self._host(address + offset, nbytes)
         if not isinstance(address, _Mapped):
             return self._block(address + offset)
         host = address.host + offset
-        found = t.program.devices[number].table.lookup(host, nbytes)
+        if not t.program.num_devices:
+            return self._host(host, nbytes)
+        found = t.program.devices[device].table.lookup(host, nbytes)
         if not found.overlaps or found.pointer.address is None:  # the device uses the host's memory
             return self._host(host, nbytes)
-        return DevicePointer(found.pointer.address, nbytes, number, phantom=True)
+        return DevicePointer(found.pointer.address, nbytes, device, phantom=True)
 
     # the routines, with C's arguments and the recorded result
 
@@ -162,7 +165,7 @@ class Routines:
     async def _omp_target_memset(
         self, t: HostThread, address: int, byte: int, nbytes: int, device: int, *rest: int
     ) -> None:
-        if self._device(t, device) == len(t.program.devices):
+        if self._is_initial(device):
             return
         place = self._place(t, address, 0, nbytes, device)
         if isinstance(place, DevicePointer):

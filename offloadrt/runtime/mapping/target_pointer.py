@@ -79,27 +79,8 @@ async def get_target_pointer(
                 trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
                 trace_counts(device, queue.cause, entry)
         else:
-            present = flags.present
-            placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)
-            inserts = placement is DEVICE_COPY and size > 0 and not present
-            if inserts:
-                await device.work(device.costs.insert)
-            if not pass_visited(device, lookup):
-                await lock_visited(device, lookup, False, owned)
-            if device.trace is not None:
-                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
-            if inserts:
-                pointer = await _create(device, item, begin, base, size, flags, queue)
-                keeps = True
-            elif lookup.overlaps:
-                if device.observer is not None and lookup.entry is not None:
-                    device.observer.handle(EntryFound(queue.cause, device.number, item, lookup.entry))
-                _report_extension(device, item, begin, size, lookup, present)
-            elif placement is HOST_POINTER:
-                if size:
-                    pointer = lookup.pointer
-            elif present:
-                report_absent(device, item, begin, size)
+            pointer = await _map_absent(device, item, queue, begin, base, size, flags, lookup, owned)
+            keeps = pointer.is_new
     except BaseException as error:
         device.release(pointer)
         device.table_lock.release()
@@ -116,6 +97,43 @@ async def get_target_pointer(
         _report(device, error)
         raise
     return pointer
+
+
+async def _map_absent(
+    device: OffloadDevice,
+    item: MapItem,
+    queue: DirectiveQueue,
+    begin: int,
+    base: int,
+    size: int,
+    flags: MapFlags,
+    lookup: Lookup,
+    owned: Entry | None,
+) -> TargetPointer:
+    """Map a section of which no entry holds all: by a new block, by the host's memory, or not at all.
+
+    The caller holds the table. A new block's entry is locked.
+    """
+    present = flags.present
+    placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)
+    inserts = placement is DEVICE_COPY and size > 0 and not present
+    if inserts:
+        await device.work(device.costs.insert)
+    if not pass_visited(device, lookup):
+        await lock_visited(device, lookup, False, owned)
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+    if inserts:
+        return await _create(device, item, begin, base, size, flags, queue)
+    if lookup.overlaps:
+        if device.observer is not None and lookup.entry is not None:
+            device.observer.handle(EntryFound(queue.cause, device.number, item, lookup.entry))
+        _report_extension(device, item, begin, size, lookup, present)
+    elif placement is HOST_POINTER and size:
+        return lookup.pointer
+    elif placement is not HOST_POINTER and present:
+        report_absent(device, item, begin, size)
+    return ABSENT
 
 
 def _report(device: OffloadDevice, error: BaseException) -> None:

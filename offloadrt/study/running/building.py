@@ -13,7 +13,7 @@ from offloadrt.machine.injection.injector import Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.environment import CHOOSING, ENTRIES, is_on
+from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD, is_on
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.running import profiles
@@ -87,11 +87,13 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
     """Replace those entries of the machine's profile that the program's environment sets. Raises UserError."""
     for name, value in environment.items():
         key = ENTRIES.get(name)
-        if key is None and name not in CHOOSING:
-            names = [*ENTRIES, *CHOOSING]
+        if key is None and name not in (*CHOOSING, OFFLOAD):
+            names = [*ENTRIES, *CHOOSING, OFFLOAD]
             raise UserError(f"--env {name}: nothing reads it{did_you_mean(name, names)}; there are {', '.join(names)}")
         if not isinstance(value, str):
             raise UserError(f"--env {name}={value!r}: the value of an environment variable is a text")
+        if name == OFFLOAD:
+            continue  # an option of OpenMP programs
         known = key is not None and key in spec.entries
         given: str | float | bool = _plain(value)
         if key is None or key == "gpu.xnack" or (known and isinstance(spec.entries[key].value, bool)):
