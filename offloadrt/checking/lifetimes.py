@@ -45,7 +45,7 @@ class Lifetimes:
         array, strand = event.array, self.strands.current()
         begin, end = array.address, array.address + array.nbytes
         where = event.where or (f"after {strand.source}" if strand.source else "")
-        story = Story(strand.name, event.did, where, self.strands.sim.now)
+        story = Story(event.who or strand.name, event.did, where, self.strands.sim.now)
         for mapping in self._live.values():
             entry = mapping.entry
             if mapping.freed is None and entry.host_begin < end and begin < entry.host_end and entry.total != INFINITE:

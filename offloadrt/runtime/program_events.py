@@ -112,12 +112,14 @@ class ArrayFreed:
 class MappedFreed:
     """The memory of an array that is mapped ends. where: the line; empty where none is known. did: how, with a verb.
 
-    Told before `ArrayFreed`, which a replay tells also of what has ended nobody knows when.
+    who: empty for the running strand; else this thread did it, and the running strand comes after it. Told before
+    `ArrayFreed`, which a replay tells also of what has ended nobody knows when.
     """
 
     array: HostArray
     where: str
     did: str
+    who: str = ""
 
 
 @attrs.frozen

@@ -150,13 +150,29 @@ class Assembler:
         how = a_of(row)
         if how > EndKind.SCOPE:
             raise RecordingDamaged(f"thread {thread.number}: memory ends in a way that is not known: {how}")
-        where = ArrayEnd(self.process.strings.get(row[5], ""), EndKind(how))
+        where = self.process.strings.get(row[5], "")
         thread.moving.clear()
         for block in self.memory.freed(row[2], row[3]):
-            task, end = self.task_of(thread), self.memory.end_of(block, where)
-            place = self.add(thread, Step.FREE, 0, NONE if how == EndKind.REALLOC else end)
-            self.memory.allocated.append((task, place, block))
-            thread.moving.append((task, place, row[2], end))
+            copy, task = self.memory.device.copy_of(block.address, block.nbytes), self.task_of(thread)
+            if copy is None:
+                self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), block))
+                continue
+            elsewhere = copy.task if copy.task is not None and self._is_strange(task, copy.task) else None
+            end = self.memory.end_of(ArrayEnd(where, EndKind(how), elsewhere is not None))
+            place = self.add(thread, Step.FREE, 0) if elsewhere is None else elsewhere.add(Step.FREE, 0, 0)
+            if how != EndKind.REALLOC:
+                (elsewhere or task).put(place, "detail", end)
+            self.memory.allocated.append((elsewhere or task, place, block))
+            thread.moving.append((elsewhere or task, place, row[2], end))
+
+    def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
+        """Tell whether OpenMP made none of the threads of two tasks, of which the second one maps what the first frees.
+
+        No recorded synchronization orders such threads. So the free is recorded where it came among what the second one
+        did, which is between two of its directives.
+        """
+        both_initial = task.kind == mapping.kind == TaskKind.INITIAL
+        return both_initial and task.thread != mapping.thread and not self.calls.has_open(mapping)
 
     def _team(self, region: int) -> int:
         return self.teams.setdefault(region, len(self.teams))

@@ -6,6 +6,7 @@ import attrs
 
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.recording.format.recording import NONE, RecordedArray
+from offloadrt.recording.format.tables import TaskRow
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15
@@ -168,6 +169,8 @@ class DeviceBlock:
     host: int
     nbytes: int
     recorded: int
+    task: TaskRow | None = None
+    """The task that maps it."""
 
 
 @attrs.define(eq=False)
@@ -180,13 +183,13 @@ class DeviceBlocks:
     _given: int = 0
     """Blocks that omp_target_alloc has given."""
 
-    def add(self, device: int, host: int, nbytes: int) -> None:
+    def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None) -> None:
         recorded = device
         if not host:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
             self._given += 1
         self.remove(device)
-        block = self._live[device] = DeviceBlock(device, host, nbytes, recorded)
+        block = self._live[device] = DeviceBlock(device, host, nbytes, recorded, task)
         if host and (copies := self._copies.get(host)) is not None:
             copies.append(block)
         elif host:
@@ -204,10 +207,11 @@ class DeviceBlocks:
             if not copies:
                 self._copies.pop(block.host)
 
-    def maps(self, host: int, nbytes: int) -> bool:
-        """Tell whether a device has a copy of some of these bytes of the host; of several the last one counts."""
+    def copy_of(self, host: int, nbytes: int) -> DeviceBlock | None:
+        """Return a block that has a copy of some of these bytes of the host, the last of several; or None."""
         found = self._copies.before(host + nbytes - 1)
-        return found is not None and any(host < copy.host + copy.nbytes for copy in found[1])
+        copies = [] if found is None else found[1]
+        return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
 
     def at(self, address: int) -> DeviceBlock | None:
         found = self._live.before(address)

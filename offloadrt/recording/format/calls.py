@@ -51,7 +51,10 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Follows the calls of a process to the runtime."""
+    """Follows the calls of a process to the runtime.
+
+    Wide because it has one method for each thing that happens to a call.
+    """
 
     _process: RawProcess
     memory: MemoryEvents
@@ -178,10 +181,14 @@ class RuntimeCalls:
         else:
             number = a_of(row) - _ASYNC if a_of(row) > _ASYNC else a_of(row)
             nbytes = 0 if number in (OmptOperation.DELETE, OmptOperation.DISASSOCIATE) else row[5]
-            self.memory.operation(number, row[3], row[4], row[5])
+            self.memory.operation(number, row[3], row[4], row[5], None if call is None else call.task)
             found = (number, nbytes)
         if call is not None:
             call.operations.append(found)
+
+    def has_open(self, task: TaskRow) -> bool:
+        """Tell whether a task is in a call."""
+        return any(call.task is task for call in self._open.values())
 
     def launched(self, row: Row, parts: Sequence[Row]) -> None:
         """Note what a launch cost."""

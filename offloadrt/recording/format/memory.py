@@ -50,9 +50,9 @@ class MemoryEvents:
         block = self.arrays.free(address)
         return self.arrays.end_mapped(address, nbytes) if block is None else [block]
 
-    def end_of(self, block: HostBlock, end: ArrayEnd) -> int:
-        """Return the number of the place where a block ends; -1 where it is not mapped."""
-        return self.ends.setdefault(end, len(self.ends)) if self.device.maps(block.address, block.nbytes) else NONE
+    def end_of(self, end: ArrayEnd) -> int:
+        """Return the number of a place where an array ends that is mapped."""
+        return self.ends.setdefault(end, len(self.ends))
 
     def touched(self, thread: int, row: Row) -> None:
         """Note that the host has touched some stretches since the thread's last record."""
@@ -79,10 +79,10 @@ class MemoryEvents:
         self._taken.append(touches)
         return len(self._taken) - 1
 
-    def operation(self, kind: int, source: int, destination: int, nbytes: int) -> None:
-        """Follow what the real runtime did with device memory."""
+    def operation(self, kind: int, source: int, destination: int, nbytes: int, task: TaskRow | None) -> None:
+        """Follow what the real runtime did with device memory. task: the one whose directive it is."""
         if kind == OmptOperation.ALLOC:
-            self.device.add(destination, source, nbytes)
+            self.device.add(destination, source, nbytes, task)
             if source and (block := self.arrays.at(source)) is not None:
                 self.copies.map(block, source, nbytes)
         elif kind == OmptOperation.DELETE:

@@ -141,6 +141,8 @@ class ArrayEnd(msgspec.Struct, frozen=True):
     where: str
     """Its line; empty where none is known."""
     how: EndKind
+    elsewhere: bool = False
+    """Whether a thread that OpenMP did not make does so, and not the one that has the record."""
 
 
 class ItemForm(msgspec.Struct, frozen=True):

@@ -78,7 +78,8 @@ class ObservedReplay:
         if self.in_run_order:
             self._observer.handle(Awaited(self))
         if end is not None:
-            self._observer.handle(MappedFreed(array, end.where, _ENDS[end.how].format(array.name)))
+            who = "another thread" if end.elsewhere else ""
+            self._observer.handle(MappedFreed(array, end.where, _ENDS[end.how].format(array.name), who))
 
     def launches(self, kernel: str, findings: Findings, arrays: Sequence[HostArray | None], device: int) -> None:
         """Tell what a traced launch did that no launch may do."""

@@ -106,19 +106,35 @@ static void by_a_team(int frees_first) {
 }
 
 static void *freeing(void *a) {
-  free(a);
+  free(a); /* elsewhere */
   return NULL;
 }
 
-/* How threads that OpenMP did not make are ordered is not recorded. */
-static void by_a_pthread(void) {
+static void by_a_pthread(int frees_first) {
   pthread_t thread;
   double *a = made();
   a[0] = 1;
   enter(a);
-  leave(a);
+  if (!frees_first)
+    leave(a);
   pthread_create(&thread, NULL, freeing, a);
   pthread_join(thread, NULL);
+  if (frees_first)
+    release(a);
+}
+
+static void *mapping(void *a) {
+  enter(a);
+  leave(a);
+  return NULL;
+}
+
+static void mapped_by_a_pthread(void) {
+  pthread_t thread;
+  double *a = made();
+  pthread_create(&thread, NULL, mapping, a);
+  pthread_join(thread, NULL);
+  free(a);
 }
 
 static void by_another_thread(void) {
@@ -153,6 +169,8 @@ int main(int argc, char **argv) {
   case 11: by_another_thread(); break;
   case 12: by_a_team(0); break;
   case 13: by_a_team(1); break;
-  case 14: by_a_pthread(); break;
+  case 14: by_a_pthread(0); break;
+  case 15: by_a_pthread(1); break;
+  case 16: mapped_by_a_pthread(); break;
   }
 }

@@ -62,12 +62,13 @@ call_t call_begin(enum function function, const char *location, int64_t device, 
     count_directive();
   }
   uint64_t where = string_at(location);
+  uint64_t chosen = (uint64_t)chosen_device(device); /* the OpenMP runtime may come to know this thread by it, which writes slots */
   slot_t *slot = next_slot(); /* opens the thread's file, which an id needs */
   call.id = new_id(&thread->calls);
   slot->word[1] = call.id;
   slot->word[2] = call.outer;
   slot->word[4] = where;
-  slot->word[5] = (uint64_t)chosen_device(device);
+  slot->word[5] = chosen;
   slot->word[6] = thread->task;
   slot->word[0] = now();
   slot->word[3] = thread_cpu(slot->word[0]);

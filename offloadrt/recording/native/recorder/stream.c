@@ -61,13 +61,11 @@ bool recording(void) { return atomic_load_explicit(&state, memory_order_relaxed)
 
 thread_t *this_thread(void) { return &thread; }
 
+/* Called inside the recorder, for munmap is interposed. */
 static void close_window(void) {
-  bool was_inside = thread.inside;
-  thread.inside = true; /* munmap is interposed */
   if (stream.window)
     munmap(stream.window, stream.window_bytes);
   stream.window = NULL;
-  thread.inside = was_inside;
 }
 
 /* Cuts the file to what was written and forgets it. Runs at a thread's end (and, for the last one, the program's). */
@@ -75,6 +73,8 @@ static void close_stream(void *unused) {
   (void)unused;
   if (stream.file < 0)
     return;
+  bool was_inside = thread.inside;
+  thread.inside = true; /* what is given back here is not the program's, and nothing can be written any more */
   uint64_t bytes = stream.offset + stream.used_slots * sizeof(slot_t);
   close_window();
   if (ftruncate(stream.file, (off_t)bytes) != 0)
@@ -82,6 +82,7 @@ static void close_stream(void *unused) {
   close(stream.file);
   free(stream.known);
   stream = (stream_t){.file = -1};
+  thread.inside = was_inside;
 }
 
 static void give_up(const char *what) {
