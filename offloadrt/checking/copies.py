@@ -1,4 +1,4 @@
-"""CheckedCopies between the host and devices, and between devices: each is an access on both sides and carries a version."""
+"""Copies between the host and devices, and between devices: each is an access on both sides and carries a version."""
 
 from __future__ import annotations
 

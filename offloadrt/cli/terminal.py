@@ -94,6 +94,7 @@ def bars() -> Iterator[tuple[Any, bool]]:
 
 
 _NOW_AND_THEN_S = 5.0
+_REFRESHED_S = 0.5
 
 
 class StepProgress:
@@ -140,12 +141,13 @@ def _lines(shown: bool) -> Iterator[StepProgress]:
 
 
 @contextlib.contextmanager
-def _now_and_then(wanted: bool, line: Callable[[], str]) -> Iterator[None]:
-    """Write what `line` says to standard error every few seconds, from a thread of its own."""
+def _now_and_then(wanted: bool, line: Callable[[], str], every_s: float | None = None) -> Iterator[None]:
+    """Write what `line` says to standard error every few seconds, from a thread of its own; nothing if it is empty."""
+    period_s = _NOW_AND_THEN_S if every_s is None else every_s
     ended = threading.Event()
 
     def tell() -> None:
-        while not ended.wait(_NOW_AND_THEN_S):
+        while not ended.wait(period_s):
             if told := line():
                 print(told, file=sys.stderr, flush=True)
 
@@ -170,14 +172,20 @@ def run_progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Calla
         reached = f"{runs[-1].sim.now:.6g} s of virtual time" if runs else "not begun"
         return ", ".join(filter(None, (f"{title}: {reached}", steps.line("steps"))))
 
-    with bars() as (progress, shown), _now_and_then(not shown, line):
+    with bars() as (progress, shown):
         task = progress.add_task(title, total=None)
+
+        def name_the_bar() -> str:
+            if runs:
+                progress.update(task, description=f"{title}: {runs[-1].sim.now:.6g} s of virtual time")
+            return ""
 
         def advanced(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
             steps.reached(title, done, total)
 
-        yield advanced, runs.append
+        with _now_and_then(True, name_the_bar if shown else line, _REFRESHED_S if shown else _NOW_AND_THEN_S):
+            yield advanced, runs.append
 
 
 class _NoBars:

@@ -11,6 +11,7 @@ from offloadrt import openacc as acc
 from offloadrt import openmp as omp
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.study import execute, find_scenario
 from offloadrt.study.errors import UserError
 
 HOST = "isambard-milan"
@@ -93,3 +94,9 @@ def test_what_stays_on_the_host_runs() -> None:
     run = Run(machine=HOST)
     run.sim.run(run.parallel, body)
     assert run.elapsed >= 1e-3
+
+
+@pytest.mark.parametrize("name", ["exahype", "qmcpack", "unified_memory"])
+def test_a_whole_program_runs_without_a_device(name: str) -> None:
+    result = execute(find_scenario(name), {}, environment={"OMP_TARGET_OFFLOAD": "disabled"})
+    assert result.calls == {} and result.elapsed_s > 0.0

@@ -20,6 +20,7 @@ from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for
 from offloadrt.study.reporting.panels import label, spaced
 from offloadrt.study.reporting.table import row, to_polars, write
 from offloadrt.study.reporting.time_figure import draw_time
+from offloadrt.study.reporting.words import figure, seconds
 from offloadrt.study.sweep import sweep
 
 QUEUEING = find_scenario(f"{Path(__file__).with_name('toys.py')}:queueing")
@@ -212,3 +213,9 @@ def test_the_figure_of_a_run_stacks_where_its_time_went(tmp_path: Path) -> None:
     draw_time(run, tmp_path / "time.svg")
     text = (tmp_path / "time.svg").read_text()
     assert all(f"<!-- {name}: " in text for name, part in run.where_time_went.items() if part.share > 1e-3)
+
+
+def test_times_are_rounded_before_their_unit_is_chosen_and_statistics_have_that_of_their_figure() -> None:
+    assert [seconds(value) for value in (9.99999e-7, 1e-6, 9.994e-7, 0.99999)] == ["1 µs", "1 µs", "999.4 ns", "1 s"]
+    assert figure("batch_s_mean", 5.7579e-4) == "575.8 µs" and figure("replay_s_p90", 0.0) == "0 s"
+    assert figure("pages_per_batch_p10", 256) == "256"

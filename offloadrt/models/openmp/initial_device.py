@@ -30,7 +30,11 @@ class HostRegion:
 
         Raises TypeError for an argument that is memory of another device.
         """
-        arrays = [argument for argument in self.arguments if isinstance(argument, HostArray)]
+        arrays = [
+            argument.pointers if isinstance(argument, Pointees) else argument
+            for argument in self.arguments
+            if isinstance(argument, HostArray | Pointees)
+        ]
         values = [self._value(argument) for argument in self.arguments]
         for array in arrays:
             await t.host_access(array)
@@ -50,5 +54,7 @@ class HostRegion:
             seen = argument.host.viewed(argument.dtype).data
             return seen if argument.shape is None else seen.reshape(argument.shape)
         if isinstance(argument, Pointees):
+            if argument.pointers.phantom:
+                return None
             raise TypeError("a target region on the initial device follows no stored device pointers")
         return argument

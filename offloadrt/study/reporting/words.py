@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_STATISTIC = re.compile(r"_(mean|median|min|max|p\d+)$")
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def seconds(value: float) -> str:
     """Write a time for people: `12.35 ms`."""
+    rounded = abs(float(f"{value:.4g}"))  # 999.99 ns are written as 1 µs
     for factor, unit in _TIMES:
-        if abs(value) >= factor:
+        if rounded >= factor:
             return f"{value / factor:.4g} {unit}"
     return "0 s" if value == 0 else f"{value:.3g} s"
 
@@ -26,7 +29,11 @@ def size(nbytes: float) -> str:
 
 
 def figure(name: str, value: object) -> str:
-    """Write a measured figure for people: the end of its name tells its unit, `_s`, `_per_s` or `_bytes`."""
+    """Write a measured figure for people: the end of its name tells its unit, `_s`, `_per_s` or `_bytes`.
+
+    What a statistic is of is told before its own name: `batch_s_mean`, `service_s_p90`.
+    """
+    name = _STATISTIC.sub("", name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if name.endswith("bytes_per_s"):
