@@ -111,7 +111,7 @@ class ProgramArrays:
         self.forget(array)
 
     def forget(self, array: HostArray, freed: bool = True) -> None:
-        """Let the memory of an array be the program's no more. freed: it gives it back now; else it has ended unseen."""
+        """Let the memory of an array be the program's no more. freed: it frees it now; else it has ended unseen."""
         array.freed = freed
         if freed and self.observer is not None:
             self.observer.handle(ArrayFreed(array))
