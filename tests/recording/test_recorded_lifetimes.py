@@ -157,3 +157,20 @@ def test_what_a_thread_frees_that_openmp_did_not_make_lies_between_two_directive
 def test_an_end_that_nobody_knows_is_damage(tmp_path: Path) -> None:
     with pytest.raises(RecordingDamaged, match="in a way that is not known: 9"):
         mapped_and_freed(9).recorded(tmp_path)
+
+
+def test_what_lies_where_another_array_comes_to_lie_is_not_freed_by_who_comes(tmp_path: Path) -> None:
+    """Of small blocks nobody tells when they end: threads may have one after the other at one address."""
+    program = RawProgram()
+    program.begin_team(7, 2)
+    for number in (0, 1):
+        program.member(7, 70 + number, number, 2, tid=number)
+    program.directive(BEGIN, (X, 16, TO), tid=0)
+    program.directive(END, (X, 16, 0), tid=0)
+    program.malloc(X, N, tid=1)
+    for number in (0, 1):
+        program.end_member(70 + number, tid=number)
+    program.end_team(7)
+    program.directive(BEGIN, (X, N, TO))
+    program.directive(END, (X, N, 0))
+    assert not said_of(program.recorded(tmp_path))

@@ -110,10 +110,10 @@ class ProgramArrays:
         self.take_heap_block(array).release(array.address)
         self.forget(array)
 
-    def forget(self, array: HostArray) -> None:
-        """Let the memory of an array be the program's no more."""
-        array.freed = True
-        if self.observer is not None:
+    def forget(self, array: HostArray, freed: bool = True) -> None:
+        """Let the memory of an array be the program's no more. freed: it frees it now; else it has ended unseen."""
+        array.freed = freed
+        if freed and self.observer is not None:
             self.observer.handle(ArrayFreed(array))
         for managed in self._managed:  # nobody owns its pages any more
             managed.remove(array.address, array.nbytes)

@@ -101,11 +101,11 @@ class LoweredProgram:
             self._program.globals.declared.append(array)
         return array
 
-    def free(self, array: HostArray) -> None:
-        """Forget an array. KeyError if it is not there."""
+    def free(self, array: HostArray, freed: bool = True) -> None:
+        """Forget an array. freed: the program frees it now; else it has ended unseen. KeyError if it is not there."""
         if self._arrays.pop(array.address) is not array:
             raise KeyError(f"array {array.name!r} is none of the program's")
-        self._program.arrays.forget(array)
+        self._program.arrays.forget(array, freed)
 
     def at(self, address: int) -> HostArray | None:
         """Return the array that holds an address, or ends there."""

@@ -94,7 +94,7 @@ class ReplayedProgram:
         """
         array = self.recording.dictionaries.arrays[number]
         while (other := self._lowered.overlapped(array.address, array.nbytes)) is not None:
-            self.free(next(place for place, old in enumerate(self.arrays) if old is other))
+            self._forget(next(place for place, old in enumerate(self.arrays) if old is other), other, freed=False)
         populated = written or not self.recording.meta.host_touches
         kind = _KINDS.get(array.origin, "heap")
         self.arrays[number] = self._lowered.array(
@@ -108,11 +108,14 @@ class ReplayedProgram:
             return
         if self._observed is not None:
             self._observed.frees(array, None if end == NONE else self.recording.dictionaries.ends[end])
-        self._lowered.free(array)
-        self.arrays[number] = None
-        self._constructs.clear()
+        self._forget(number, array, freed=True)
         if self._observed is not None:
             self._observed.leaves()
+
+    def _forget(self, number: int, array: HostArray, freed: bool) -> None:
+        self._lowered.free(array, freed)
+        self.arrays[number] = None
+        self._constructs.clear()
 
     async def touch(self, t: HostThread, number: int) -> None:
         """Touch what the host touched before a record."""

@@ -36,7 +36,7 @@ def figure_for(
     along y; without a number, bars stand over the first parameter that was swept.
 
     Parameters that were swept and have no place yet become lines. Published points stay while all runs are on the
-    scenario's own `machine`. Returns None when nothing was swept.
+    scenario's own `machine`. Returns None when neither numbers nor texts were swept.
     """
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
@@ -46,11 +46,12 @@ def figure_for(
         measured = [
             name for name in (results[0].measured if results else ()) if all(_number(cells.get(name)) for cells in rows)
         ]
-        if not swept:
+        texts = [name for name in swept if _texts(name, rows)]
+        if not numeric and not texts:
             return None
         y = figure.y if figure is not None else (measured or ["elapsed_s"])[0]
         title = figure.title if figure is not None else None
-        figure = Figure(x=(numeric or swept)[0], y=y, title=title, baseline=baseline, bars=not numeric)
+        figure = Figure(x=(numeric or texts)[0], y=y, title=title, baseline=baseline, bars=not numeric)
     if not all(str(value) in map(str, axes.get(name, ())) for name, value in figure.baseline.items()):
         figure = attrs.evolve(figure, baseline={})
     if figure.panels is not None and figure.panels not in swept:
