@@ -125,3 +125,28 @@ def test_what_is_no_policy_is_refused_with_what_it_lacks() -> None:
     run.configure(table_policy="lifo")
     with pytest.raises(UserError, match="no lock policy 'lifo'; there are: barging, fifo"):
         _ = run.openmp
+
+
+class Broken(ReadersAndWriters):
+    """Fails when somebody waits."""
+
+    def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
+        raise LookupError("nobody is known")
+
+
+class Generous(ReadersAndWriters):
+    """Says that it does not share the table, and lets all in."""
+
+    shares = False
+
+    def admit(self, holders: Collection[LockRequest], waiting: Sequence[LockRequest]) -> Sequence[LockRequest]:
+        return waiting
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [(Broken(), "nobody is known"), (Generous(), "admits [2-7] threads at once, but its `shares` is false")],
+)
+def test_a_mistake_in_a_policy_ends_the_run_with_what_it_is(policy: object, complaint: str) -> None:
+    with pytest.raises((LookupError, RuntimeError), match=complaint):
+        seconds(policy, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
@@ -47,6 +47,8 @@ class HostLock:
         """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
         self._woken: LockRequest | None = None
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
+        self._failed = False
+        """Whether the policy has raised an exception."""
         self._ask: Callable[[LockRequest], None] = self.waiting.append if mailbox is None else mailbox.leave
         self._decide = self.admit if mailbox is None else mailbox.wake
         self._handover = handover
@@ -122,19 +124,24 @@ class HostLock:
         """Take a request back: its thread does not wait any more."""
         request.thread.waits_for = None
         self.waiting.remove(request)
-        self.admit()
+        try:
+            self.admit()
+        except Exception as error:  # Trio calls this when it cancels a thread, and could not go on
+            if self.sim.violation is None:
+                self.sim.violation = error
 
     def admit(self) -> None:
         """Let those enter, or wake those, whom the policy chooses; each begins its work on a core."""
         holds, policy, waiting = self._holds, self.policy, self.waiting
-        if not waiting or self._woken is not None or (holds and not policy.shares):
+        if not waiting or self._woken is not None or (holds and not policy.shares) or self._failed:
             return
         holders: Sequence[LockRequest] = ()
         if holds:
             holders = [LockRequest(self, thread, asked) for thread, asked in holds.items()]
-        for request in policy.admit(holders, list(waiting)):
-            if request not in waiting:
-                raise RuntimeError(f"lock policy {policy.name!r} admits {request!r}, which does not wait")
+        self._failed = True  # a policy that raises is not asked again while the run is cancelled for that
+        chosen = self._chosen(policy.admit(holders, list(waiting)))
+        self._failed = False
+        for request in chosen:
             thread, dt = request.thread, self._handover
             if policy.hands_over:
                 waiting.remove(request)
@@ -147,6 +154,16 @@ class HostLock:
                     self.sim.observer.lock_waited(self, thread)
             thread.waits_for = None
             self._cores.begin(thread, dt if self._noise is None else self._noise(dt))
+
+    def _chosen(self, admitted: Iterable[LockRequest]) -> list[LockRequest]:
+        """Check what the policy has answered. Raises RuntimeError."""
+        chosen, name = list(admitted), self.policy.name
+        for request in chosen:
+            if request not in self.waiting:
+                raise RuntimeError(f"lock policy {name!r} admits {request!r}, which does not wait")
+        if len(chosen) > 1 and not self.policy.shares:
+            raise RuntimeError(f"lock policy {name!r} admits {len(chosen)} threads at once, but its `shares` is false")
+        return chosen
 
     def _grant(self, thread: Actor, asked: tuple[float, int, int, bool]) -> None:
         sim = self.sim
