@@ -70,6 +70,9 @@ def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
 def stats(log: Path, /, *, json: Json = False) -> None:
     """Show a log's statistics: API calls, locks, engines and bytes; what a recording's real runtime did.
 
+    Of the locks of table entries a log has those that somebody held for some time or waited for. `offloadrt run` counts
+    also those that a look-up passed while they were free.
+
     Parameters
     ----------
     log:
