@@ -30,7 +30,7 @@ A scenario without a sweep of its own lets the user decide all that has choices 
 """
 _CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch")
 """Memory configurations that a script of the user's own may get by `--configuration`."""
-_FACTS = ("driver.api", "driver.calls", "runtime.start")
+_FACTS = ("driver.api", "driver.calls", "runtime.start", "usm.shared")
 """Texts with choices that say what the machine is, and are nobody's to choose."""
 _NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved")
 """Beginnings of the names of numbers that are no price of anything: spreads, thresholds and sizes of memory."""
