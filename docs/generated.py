@@ -35,10 +35,7 @@ def _events() -> Iterator[str]:
     yield "`offloadrt run … --log FILE` writes each event of a run as one JSON object a line; `event` is its class.\n"
     yield from (inspect.getdoc(events) or "").split("\n")
     yield "\n| event | fields | what happened |\n| --- | --- | --- |"
-    for name in events.__all__:
-        event = getattr(events, name)
-        if not inspect.isclass(event) or event.__module__ != events.__name__:
-            continue
+    for name, event in sorted(events.EVENTS.items()):
         fields = ", ".join(f"`{field}`" for field in inspect.get_annotations(event) if not field.startswith("_"))
         yield f"| `{name}` | {fields} | {_cell(inspect.getdoc(event))} |"
 
