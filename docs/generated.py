@@ -29,13 +29,13 @@ def write_pages(docs: Path) -> None:
 
 
 def _events() -> Iterator[str]:
-    from offloadrt.trace import events
+    from offloadrt.trace import EVENTS, events
 
     yield "# Events\n"
     yield "`offloadrt run … --log FILE` writes each event of a run as one JSON object a line; `event` is its class.\n"
     yield from (inspect.getdoc(events) or "").split("\n")
     yield "\n| event | fields | what happened |\n| --- | --- | --- |"
-    for name, event in sorted(events.EVENTS.items()):
+    for name, event in sorted(EVENTS.items()):
         fields = ", ".join(f"`{field}`" for field in inspect.get_annotations(event) if not field.startswith("_"))
         yield f"| `{name}` | {fields} | {_cell(inspect.getdoc(event))} |"
 
