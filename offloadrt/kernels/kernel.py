@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from offloadrt.kernels.costs.sectors import Moves
 
 Body = Callable[..., None]
+
+
+DEFAULT_THREADS: Final = 128
+"""Threads of a team where neither the kernel nor the runtime says how many."""
 
 
 def _number(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -122,8 +126,8 @@ class Kernel:
 
     @property
     def team_threads(self) -> int:
-        """Return the threads of a team; 128 where they are left open and no runtime says another number."""
-        return self.threads_per_team or 128
+        """Return the threads of a team; `DEFAULT_THREADS` where nobody says how many."""
+        return self.threads_per_team or DEFAULT_THREADS
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:

@@ -48,7 +48,7 @@ class HostLock:
         self._woken: LockRequest | None = None
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
         self._failed = False
-        """Whether the policy has raised an exception."""
+        """Whether the policy has been asked and has not answered: it raised an exception, and is not asked again."""
         self._ask: Callable[[LockRequest], None] = self.waiting.append if mailbox is None else mailbox.leave
         self._decide = self.admit if mailbox is None else mailbox.wake
         self._handover = handover
@@ -138,7 +138,7 @@ class HostLock:
         holders: Sequence[LockRequest] = ()
         if holds:
             holders = [LockRequest(self, thread, asked) for thread, asked in holds.items()]
-        self._failed = True  # a policy that raises is not asked again while the run is cancelled for that
+        self._failed = True  # until it has answered: the threads that are cancelled for its exception would ask again
         chosen = self._chosen(policy.admit(holders, list(waiting)))
         self._failed = False
         for request in chosen:

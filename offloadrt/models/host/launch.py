@@ -11,10 +11,11 @@ import numpy as np
 
 from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.integers import is_integer
+from offloadrt.kernels.kernel import DEFAULT_THREADS
 from offloadrt.runtime.plugins.grid import GridDefaults
 
-_OPEN: Final = GridDefaults(sys.maxsize, 128, 128)
-"""A thread for each iteration."""
+_A_THREAD_EACH: Final = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
+"""What models give a loop that know no limit of teams: a thread for each iteration."""
 
 
 def launch_of(
@@ -23,7 +24,7 @@ def launch_of(
     teams: int | None = None,
     threads: int | None = None,
     iterations: int | None = None,
-    grid: GridDefaults = _OPEN,
+    grid: GridDefaults = _A_THREAD_EACH,
 ) -> Launch:
     """Make a launch with these arguments, of which only shapes, types and numbers are looked at.
 

@@ -48,7 +48,7 @@ class OpenMP(OffloadProgram[HostThread]):
             host_program=options.host_program,
             table_policy=options.table_policy,
         )
-        if options.target_offload == "disabled":
+        if options.target_offload == "disabled":  # the devices are there, but no directive or routine may use them
             self.num_devices = 0
         self.falls_back = options.target_offload != "mandatory"
         self.declarations = Declarations(

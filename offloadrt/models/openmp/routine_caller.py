@@ -76,10 +76,14 @@ def chosen(t: Caller, device: int | None) -> int:
     Where the program can use no device, the initial one stands in for all. InvalidDevice if it must not
     (OMP_TARGET_OFFLOAD=mandatory).
     """
-    number, program = t.default_device if device is None else integer(device, "device", "its number"), t.program
-    if number != INITIAL_DEVICE and not program.num_devices and not program.falls_back:
-        program.device(number)
-    return initial_device(t) if number == INITIAL_DEVICE or not program.num_devices else number
+    number = t.default_device if device is None else integer(device, "device", "its number")
+    if number == INITIAL_DEVICE:
+        return initial_device(t)
+    if t.program.num_devices:
+        return number
+    if not t.program.falls_back:
+        t.program.device(number)  # raises InvalidDevice, with the reason
+    return initial_device(t)
 
 
 def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:

@@ -127,9 +127,11 @@ class RecordedKernels:
         limit, team_loop = min(site.threads, self.most_threads), self._is_team_loop(site, number)
         if limit > 0:
             given: int | None = limit
-        elif not played:
+        elif not played:  # the recorder has not seen what the kernel does
             given = declared
         else:
+            # A kernel that never forks keeps one thread of each team busy. One that is a loop over all threads has
+            # forked, whatever was seen of it.
             forked = int(columns["launch.gpu_threads"][number]) > (played if team_loop else 1)
             given = None if forked or (trip and not team_loop) else 1
         threads = given or self.grid.threads
@@ -137,6 +139,7 @@ class RecordedKernels:
             return iterations, max(site.teams, 1), threads
         if team_loop:
             return iterations, self.grid.over_teams(iterations), threads
+        # The rule for short loops is for loops: without a trip count a team keeps its threads.
         return iterations, *self.grid.over_threads(iterations, given if trip else threads)
 
     def _is_team_loop(self, site: Site, number: int) -> bool:
