@@ -89,8 +89,9 @@ static void prefaults() {
   for (int threads : THREADS)
     for (bool touched_before : {true, false})
       for (size_t size : {64 * KIB, 2 * MIB, 64 * MIB})
-        row("prefault", touched_before ? "present" : "new", size, threads, on_threads(threads, [&](int) {
+        row("prefault", touched_before ? "present" : "new", size, threads, on_threads(threads, [&](int, Gate &gate) {
               GPU(Stream_t) stream = new_stream();
+              gate.pass();
               Samples samples = collected(10, [&] {
                 Untouched memory(size, true);
                 if (touched_before) touch_on_host(memory.p, size / PAGE, PAGE);

@@ -71,26 +71,34 @@ static void both_ways(const Buffers &b) {
         }));
 }
 
+static Samples copied(size_t size, bool pinned, bool to_device, int threads) {
+  return on_threads(threads, [&](int, Gate &gate) {
+    void *device, *host = nullptr;
+    CHECK(GPU(Malloc)(&device, size));
+    if (pinned) CHECK(pinned_alloc(&host, size));
+    else host = touched(size);
+    GPU(Stream_t) stream = new_stream();
+    gate.pass();
+    Samples samples = timed(30, [&] {
+      if (to_device) CHECK(GPU(MemcpyAsync)(device, host, size, GPU(MemcpyHostToDevice), stream));
+      else CHECK(GPU(MemcpyAsync)(host, device, size, GPU(MemcpyDeviceToHost), stream));
+      CHECK(GPU(StreamSynchronize)(stream));
+    });
+    CHECK(GPU(StreamDestroy)(stream));
+    CHECK(GPU(Free)(device));
+    if (pinned) CHECK(pinned_free(host));
+    else std::free(host);
+    return samples;
+  });
+}
+
 static void over_threads() {
   for (int threads : THREADS)
-    for (size_t size : {4 * KIB, MIB, 32 * MIB})
-      for (bool pinned : {false, true})
-        row("copy", pinned ? "h2d_pinned_threads" : "h2d_pageable_threads", size, threads, on_threads(threads, [&](int) {
-              void *device, *host = nullptr;
-              CHECK(GPU(Malloc)(&device, size));
-              if (pinned) CHECK(pinned_alloc(&host, size));
-              else host = touched(size);
-              GPU(Stream_t) stream = new_stream();
-              Samples samples = timed(30, [&] {
-                CHECK(GPU(MemcpyAsync)(device, host, size, GPU(MemcpyHostToDevice), stream));
-                CHECK(GPU(StreamSynchronize)(stream));
-              });
-              CHECK(GPU(StreamDestroy)(stream));
-              CHECK(GPU(Free)(device));
-              if (pinned) CHECK(pinned_free(host));
-              else std::free(host);
-              return samples;
-            }));
+    for (size_t size : {4 * KIB, MIB, 32 * MIB}) {
+      row("copy", "h2d_pageable_threads", size, threads, copied(size, false, true, threads));
+      row("copy", "d2h_pageable_threads", size, threads, copied(size, false, false, threads));
+      row("copy", "h2d_pinned_threads", size, threads, copied(size, true, true, threads));
+    }
 }
 
 // What cores reach that copy within the host's memory: one alone, and all that work together.
@@ -103,7 +111,10 @@ static void within_the_host() {
     for (int t = 0; t < threads; t++) from[t] = touched(size), to[t] = touched(size);
     auto copy = [&](int t) { std::memcpy(to[t], from[t], size); };
     if (threads == 1) row("memcpy", "host", size, 1, timed(20, [&] { copy(0); }));
-    Samples samples = on_threads(threads, [&](int t) { return timed(20, [&] { copy(t); }); });
+    Samples samples = on_threads(threads, [&](int t, Gate &gate) {
+      gate.pass();
+      return timed(20, [&] { copy(t); });
+    });
     row("memcpy", "host_together", (double)size * threads, threads, samples);
     for (int t = 0; t < threads; t++) std::free(from[t]), std::free(to[t]);
   }

@@ -142,8 +142,9 @@ static void over_streams() {
 static void over_threads() {
   for (int threads : THREADS) {
     for (double busy : {0.0, 100e-6}) {
-      row("launch", busy > 0 ? "fenced_100us" : "fenced", 0, threads, on_threads(threads, [&](int) {
+      row("launch", busy > 0 ? "fenced_100us" : "fenced", 0, threads, on_threads(threads, [&](int, Gate &gate) {
             GPU(Stream_t) stream = new_stream();
+            gate.pass();
             Samples samples = timed(300, [&] {
               spin<<<1, 1, 0, stream>>>(in_ticks(busy));
               CHECK(GPU(StreamSynchronize)(stream));
@@ -152,15 +153,17 @@ static void over_threads() {
             return samples;
           }));
     }
-    row("launch", "chained_call", 0, threads, on_threads(threads, [&](int) {
+    row("launch", "chained_call", 0, threads, on_threads(threads, [&](int, Gate &gate) {
           GPU(Stream_t) stream = new_stream();
+          gate.pass();
           Samples samples = timed(500, [&] { empty<<<1, 1, 0, stream>>>(); });
           CHECK(GPU(StreamSynchronize)(stream));
           CHECK(GPU(StreamDestroy)(stream));
           return samples;
         }));
-    row("launch", "fenced_100us_beside_malloc_free", 0, threads, on_threads(threads + 1, [&](int t) {
+    row("launch", "fenced_100us_beside_malloc_free", 0, threads, on_threads(threads + 1, [&](int t, Gate &gate) {
           if (t == threads) {
+            gate.pass();
             timed(300, [] {
               void *p;
               CHECK(GPU(Malloc)(&p, MIB));
@@ -169,6 +172,7 @@ static void over_threads() {
             return Samples{};
           }
           GPU(Stream_t) stream = new_stream();
+          gate.pass();
           Samples samples = timed(100, [&] {
             spin<<<1, 1, 0, stream>>>(in_ticks(100e-6));
             CHECK(GPU(StreamSynchronize)(stream));

@@ -33,24 +33,27 @@ int main() {
   row("lock", "handover", 0, 1, collected(500, handover));
   for (int threads : THREADS) {
     std::mutex mutex;
-    row("lock", "mutex_1us_held", 0, threads, on_threads(threads, [&](int) {
+    row("lock", "mutex_1us_held", 0, threads, on_threads(threads, [&](int, Gate &gate) {
+          gate.pass();
           return timed(500, [&] {
             std::lock_guard<std::mutex> held(mutex);
             busy(1e-6);
           });
         }));
     // Calls that do next to nothing besides taking the locks of the context and of the process.
-    row("lock", "driver_event_record", 0, threads, on_threads(threads, [&](int) {
+    row("lock", "driver_event_record", 0, threads, on_threads(threads, [&](int, Gate &gate) {
           GPU(Stream_t) stream = new_stream();
           GPU(Event_t) event;
           CHECK(GPU(EventCreateWithFlags)(&event, GPU(EventDisableTiming)));
+          gate.pass();
           Samples samples = timed(500, [&] { CHECK(GPU(EventRecord)(event, stream)); });
           CHECK(GPU(StreamSynchronize)(stream));
           CHECK(GPU(EventDestroy)(event));
           CHECK(GPU(StreamDestroy)(stream));
           return samples;
         }));
-    row("lock", "driver_memory_info", 0, threads, on_threads(threads, [&](int) {
+    row("lock", "driver_memory_info", 0, threads, on_threads(threads, [&](int, Gate &gate) {
+          gate.pass();
           return timed(200, [] {
             size_t free_bytes, total;
             CHECK(GPU(MemGetInfo)(&free_bytes, &total));

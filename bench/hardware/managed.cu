@@ -110,9 +110,9 @@ static void faults(GPU(Stream_t) stream) {
 
 // Host and device take turns; after some turns the driver sees thrashing.
 static void to_and_fro(GPU(Stream_t) stream) {
-  for (size_t bytes : {64 * KIB, 2 * MIB, 64 * MIB}) {
+  for (size_t bytes : {12 * KIB, 64 * KIB, 2 * MIB, 64 * MIB}) {
     Managed m(bytes);
-    for (int turn = 0; turn < 20; turn++) {
+    for (int turn = 0; turn < (bytes < MIB ? 100 : 20); turn++) {
       std::string which = "_turn_" + std::to_string(turn);
       double there = together(stream, 64, m, 4 * KIB);
       auto begin = Clock::now();
@@ -146,8 +146,9 @@ static void prefetches(GPU(Stream_t) stream) {
 static void over_threads() {
   constexpr size_t bytes = 16 * MIB;
   for (int threads : THREADS)
-    row("managed", "in_order_threads", bytes, threads, on_threads(threads, [&](int) {
+    row("managed", "in_order_threads", bytes, threads, on_threads(threads, [&](int, Gate &gate) {
           GPU(Stream_t) stream = new_stream();
+          gate.pass();
           Samples samples = collected(5, [&] {
             Managed m(bytes);
             return together(stream, 16, m, 4 * KIB);

@@ -14,11 +14,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-UNIT_COSTS = ("launches", "allocation", "copies", "locks", "bandwidth", "managed", "amd")
+UNIT_COSTS = ("launches", "allocation", "copies", "locks", "beside", "bandwidth", "managed", "amd")
 OFFLOAD = "offload"
 SMALL_PATCH = ("48", "11552", "289", "500")
 LARGE_PATCH = ("24", "628232", "729", "30000")
@@ -35,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        programs = {name: _built(name, compiler, options.arch, Path(folder)) for name in options.only}
+        with ThreadPoolExecutor() as pool:
+            built = pool.map(lambda name: _built(name, compiler, options.arch, Path(folder)), options.only)
+        programs = dict(zip(options.only, built, strict=True))
         if None in programs.values():
             return 1
         if options.compile_only:
@@ -90,6 +94,8 @@ def _arguments(name: str, oversubscribe: bool) -> Sequence[tuple[str, ...]]:
 
 def _run(command: Sequence[str], output: Path) -> bool:
     """Run a program, add its rows to a file, also those of one that fails, and return whether it ended well."""
+    program = Path(command[0]).name
+    begin = time.monotonic()
     with output.open("a") as file:
         try:
             code = subprocess.run(command, stdout=file, timeout=SECONDS).returncode
@@ -97,7 +103,8 @@ def _run(command: Sequence[str], output: Path) -> bool:
             code = -1
     if code:
         why = f"was stopped after {SECONDS} s" if code == -1 else f"ended with {code}"
-        print(f"measure.py: {Path(command[0]).name} {' '.join(command[1:])} {why}", file=sys.stderr)
+        print(f"measure.py: {program} {' '.join(command[1:])} {why}", file=sys.stderr)
+    print(f"{program} {' '.join(command[1:])}: {time.monotonic() - begin:.0f} s", flush=True)
     return code == 0
 
 

@@ -76,18 +76,29 @@ inline Samples collected(int n, const std::function<double()> &measure) {
   return samples;
 }
 
-// Runs `body` on host threads that start together, and joins their samples.
-inline Samples on_threads(int threads, const std::function<Samples(int)> &body) {
+// Holds host threads until all have come. What they measure begins after it, so that nobody's setup is beside it.
+class Gate {
+ public:
+  explicit Gate(int threads) : missing(threads) {}
+  void pass() {
+    missing--;
+    while (missing > 0) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> missing;
+};
+
+// Runs `body` on host threads, and joins their samples. A body makes what it needs, passes the gate, and measures.
+inline Samples on_threads(int threads, const std::function<Samples(int, Gate &)> &body) {
   std::vector<std::thread> running;
   std::vector<Samples> found(threads);
-  std::atomic<int> ready{0};
+  Gate gate(threads);
   for (int t = 0; t < threads; t++)
     running.emplace_back([&, t] {
       CHECK(GPU(SetDevice)(0));
       CHECK(GPU(Free)(nullptr));
-      ready++;
-      while (ready < threads) std::this_thread::yield();
-      found[t] = body(t);
+      found[t] = body(t, gate);
     });
   for (auto &thread : running) thread.join();
   Samples all;

@@ -121,7 +121,8 @@ int main(int argc, char **argv) {
   for (auto &own : host) own.assign(run.patches, std::vector<double>(run.bytes / sizeof(double), 1.0));
   Samples rounds = collected(5, [&] {
     auto begin = Clock::now();
-    on_threads(run.threads, [&](int t) {
+    on_threads(run.threads, [&](int t, Gate &gate) {
+      gate.pass();
       GPU(Stream_t) stream = new_stream();
       for (int at = 0; at < run.patches; at += run.batch)
         run.offload(&host[t][at], std::min(run.batch, run.patches - at), stream);
