@@ -90,6 +90,19 @@ static void over_threads() {
               CHECK(GPU(Free)(p));
             });
           }));
+  // The same with a block that keeps a segment, so that the driver's own work is all that there is.
+  void *kept;
+  CHECK(GPU(Malloc)(&kept, 256));
+  for (int threads : THREADS)
+    row("malloc_free", "pair_within_segment", 4 * KIB, threads, on_threads(threads, [&](int, Gate &gate) {
+          gate.pass();
+          return timed(200, [&] {
+            void *p;
+            CHECK(GPU(Malloc)(&p, 4 * KIB));
+            CHECK(GPU(Free)(p));
+          });
+        }));
+  CHECK(GPU(Free)(kept));
 }
 
 // Stream-ordered allocation: the pool gives memory back at each synchronization, or keeps all of it.

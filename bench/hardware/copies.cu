@@ -26,6 +26,12 @@ static void over_size(const Buffers &b) {
     row("copy", "d2h_pageable", size, 1, timed(n, [&] { CHECK(GPU(Memcpy)(b.pageable, b.device, size, from)); }));
     row("copy", "h2d_pinned", size, 1, timed(n, [&] { CHECK(GPU(Memcpy)(b.device, b.pinned, size, to)); }));
     row("copy", "d2h_pinned", size, 1, timed(n, [&] { CHECK(GPU(Memcpy)(b.pinned, b.device, size, from)); }));
+    row("copy", "h2d_pageable_call", size, 1, collected(n, [&] {
+          CHECK(GPU(StreamSynchronize)(stream));
+          auto begin = Clock::now();
+          CHECK(GPU(MemcpyAsync)(b.device, b.pageable, size, to, stream));
+          return since(begin);
+        }));
     row("copy", "h2d_pinned_call", size, 1, collected(n, [&] {
           CHECK(GPU(StreamSynchronize)(stream));
           auto begin = Clock::now();

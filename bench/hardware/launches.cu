@@ -1,4 +1,6 @@
 // Launches: alone, in a chain, fenced one by one; streams and events; from 1 to 32 host threads and over as many streams.
+//
+// Usage: launches [blocking_sync]. The flag has threads sleep while they wait for the device, and only waits are measured.
 #include "measuring.h"
 
 static __global__ void raise_flag(volatile int *flag) {
@@ -183,8 +185,45 @@ static void over_threads() {
   }
 }
 
-int main() {
+// Waits of a thread that sleeps until the device's interrupt.
+static void asleep() {
+  GPU(Stream_t) stream = new_stream();
+  void *memory;
+  CHECK(pinned_alloc(&memory, 4 * KIB));
+  row("sync", "return_blocking", 0, 1, collected(300, [&] { return from_end((volatile int *)memory, stream); }));
+  for (double busy : {0.0, 100e-6})
+    row("launch", busy > 0 ? "fenced_100us_blocking" : "fenced_blocking", 0, 1, timed(300, [&] {
+          spin<<<1, 1, 0, stream>>>(in_ticks(busy));
+          CHECK(GPU(StreamSynchronize)(stream));
+        }));
+  char *pageable = touched(MIB);
+  void *device;
+  CHECK(GPU(Malloc)(&device, MIB));
+  for (size_t size : {4 * KIB, MIB}) {
+    row("copy", "h2d_pageable_blocking", size, 1, timed(100, [&] {
+          CHECK(GPU(MemcpyAsync)(device, pageable, size, GPU(MemcpyHostToDevice), stream));
+          CHECK(GPU(StreamSynchronize)(stream));
+        }));
+    row("copy", "d2h_pageable_blocking", size, 1, timed(100, [&] {
+          CHECK(GPU(MemcpyAsync)(pageable, device, size, GPU(MemcpyDeviceToHost), stream));
+        }));
+    row("copy", "h2d_pageable_call_blocking", size, 1, collected(100, [&] {
+          CHECK(GPU(StreamSynchronize)(stream));
+          auto begin = Clock::now();
+          CHECK(GPU(MemcpyAsync)(device, pageable, size, GPU(MemcpyHostToDevice), stream));
+          return since(begin);
+        }));
+  }
+}
+
+int main(int argc, char **argv) {
+  bool blocking = argc > 1 && std::string(argv[1]) == "blocking_sync";
+  if (blocking) CHECK(GPU(SetDeviceFlags)(GPU(DeviceScheduleBlockingSync)));
   machine();
+  if (blocking) {
+    asleep();
+    return 0;
+  }
   alone();
   streams_and_events();
   over_streams();

@@ -81,6 +81,8 @@ def _arguments(name: str, oversubscribe: bool) -> Sequence[tuple[str, ...]]:
     """Return the arguments of each run of a program."""
     if name == "managed" and oversubscribe:
         return [(), ("oversubscribed",)]
+    if name == "launches":
+        return [(), ("blocking_sync",)]
     if name != OFFLOAD:
         return [()]
     runs = [

@@ -49,38 +49,52 @@ class Pool {
   std::multimap<size_t, void *> blocks;
 };
 
+// Seconds that the threads spent in each kind of call, and how many calls there were.
+struct Spent {
+  const char *name;
+  std::atomic<long long> nanoseconds{0}, calls{0};
+  template <typename Call>
+  void in(Call call) {
+    auto begin = Clock::now();
+    call();
+    nanoseconds += (long long)(since(begin) * 1e9);
+    calls++;
+  }
+};
+
 struct Run {
   std::string mode;
   int threads, batch, patches;
   size_t bytes;
   int volumes, flops;
   Pool device{false}, unified{true};
+  Spent allocating{"allocate"}, freeing{"free"}, sending{"to_device"}, launching{"launch"}, waiting{"wait"}, fetching{"to_host"};
 
   void *take(size_t n) {
     if (mode != "map") return device.get(n);
     void *block;
-    CHECK(GPU(Malloc)(&block, n));
+    allocating.in([&] { CHECK(GPU(Malloc)(&block, n)); });
     return block;
   }
   void give(void *block, size_t n) {
     if (mode != "map") return device.put(block, n);
-    CHECK(GPU(Free)(block));
+    freeing.in([&] { CHECK(GPU(Free)(block)); });
   }
   void to_device(void *block, const double *host, GPU(Stream_t) stream) {
     if (mode == "managed") {
-      std::memcpy(block, host, bytes);
+      sending.in([&] { std::memcpy(block, host, bytes); });
       return;
     }
-    CHECK(GPU(MemcpyAsync)(block, host, bytes, GPU(MemcpyHostToDevice), stream));
-    if (mode == "map") CHECK(GPU(StreamSynchronize)(stream));
+    sending.in([&] { CHECK(GPU(MemcpyAsync)(block, host, bytes, GPU(MemcpyHostToDevice), stream)); });
+    if (mode == "map") waiting.in([&] { CHECK(GPU(StreamSynchronize)(stream)); });
   }
   void to_host(double *host, void *block, GPU(Stream_t) stream) {
     if (mode == "managed") {
-      std::memcpy(host, block, bytes);
+      fetching.in([&] { std::memcpy(host, block, bytes); });
       return;
     }
-    CHECK(GPU(MemcpyAsync)(host, block, bytes, GPU(MemcpyDeviceToHost), stream));
-    if (mode == "map") CHECK(GPU(StreamSynchronize)(stream));
+    fetching.in([&] { CHECK(GPU(MemcpyAsync)(host, block, bytes, GPU(MemcpyDeviceToHost), stream)); });
+    if (mode == "map") waiting.in([&] { CHECK(GPU(StreamSynchronize)(stream)); });
   }
 
   // Offloads n patches at once, and returns the seconds.
@@ -92,9 +106,13 @@ struct Run {
       to_device(blocks[i], host[i].data(), stream);
     }
     void *list = take(sizeof(void *) * n), *scratch = take(bytes * n);
-    CHECK(GPU(MemcpyAsync)(list, blocks.data(), sizeof(void *) * n, GPU(MemcpyHostToDevice), stream));
-    update<<<n, 128, 0, stream>>>((double **)list, (double *)scratch, volumes, (int)(bytes / sizeof(double)), flops);
-    CHECK(GPU(StreamSynchronize)(stream));
+    sending.in([&] {
+      CHECK(GPU(MemcpyAsync)(list, blocks.data(), sizeof(void *) * n, GPU(MemcpyHostToDevice), stream));
+    });
+    launching.in([&] {
+      update<<<n, 128, 0, stream>>>((double **)list, (double *)scratch, volumes, (int)(bytes / sizeof(double)), flops);
+    });
+    waiting.in([&] { CHECK(GPU(StreamSynchronize)(stream)); });
     if (mode == "map") give(scratch, bytes * n), give(list, sizeof(void *) * n);
     for (int i = 0; i < n; i++) {
       to_host(host[i].data(), blocks[i], stream);
@@ -135,7 +153,14 @@ int main(int argc, char **argv) {
   double median = rounds[rounds.size() / 2];
   std::printf("{\"what\": \"offload\", \"mode\": \"%s\", \"threads\": %d, \"batch\": %d, \"patches\": %d, "
               "\"patch_bytes\": %zu, \"volumes\": %d, \"flops\": %d, \"min_s\": %.9g, \"median_s\": %.9g, "
-              "\"per_volume_s\": %.9g}\n",
+              "\"per_volume_s\": %.9g, \"mean_s\": {",
               mode.c_str(), run.threads, run.batch, run.patches, run.bytes, run.volumes, run.flops, rounds.front(), median,
               median / ((double)run.threads * run.patches * run.volumes));
+  const char *comma = "";
+  for (Spent *one : {&run.allocating, &run.sending, &run.launching, &run.waiting, &run.fetching, &run.freeing}) {
+    if (one->calls == 0) continue;
+    std::printf("%s\"%s\": %.4g", comma, one->name, one->nanoseconds * 1e-9 / one->calls);
+    comma = ", ";
+  }
+  std::printf("}}\n");
 }

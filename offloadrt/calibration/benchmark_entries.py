@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import attrs
+
 from offloadrt.calibration.measurement import LinearCost, Measurement, linear_cost
 from offloadrt.calibration.operations import LARGE, SMALL
 from offloadrt.calibration.readers.benchmarks import BenchmarkRow
@@ -31,6 +33,8 @@ _SINGLE: Final[dict[_Name, str]] = {
     ("malloc_managed", "idle"): "alloc.cuMemAllocManaged",
     ("managed", "prefetch_call"): "prefetch_async.call",
     ("managed", "advise_call"): "advise.call",
+    ("malloc_async", "idle_kept"): "mempool.alloc",
+    ("free_async", "idle_kept"): "mempool.free",
     ("memory", "latency"): "mem.latency",
     ("lock", "handover"): "driver.handover",
     ("first_touch", "host_4k"): "fault.cpu_4k",
@@ -52,7 +56,10 @@ _RATES: Final[dict[_Name, str]] = {
     ("bandwidth", "all_sms"): "mem.bw",
     ("bandwidth", "one_sm_cached"): "sm.bandwidth",
 }
-"""Rows whose size over time is an entry, at the size or number of threads that gives the most."""
+"""Rows whose size over time is an entry, at the size or number of threads that gives the most to the slowest tenth.
+
+Threads that are more than the cores take turns, so that the median of their copies says nothing of all together.
+"""
 _TOGETHER: Final = ("memcpy", "host_together")
 """What all threads reach together is the capacity of the host's memory, so its rows are of many threads."""
 MEASURED: Final = (
@@ -60,7 +67,8 @@ MEASURED: Final = (
     *(key for keys in _LINES.values() for key in keys if key),
     *_RATES.values(),
     "alloc.cudaMalloc_small", "alloc.cudaMalloc_large", "alloc.cudaMalloc_segment", "alloc.cudaFree",
-    "alloc.cudaFree_large", "copy.latency", "dma.occupancy", "dma.bw", "fault.populate_2m",
+    "alloc.cudaFree_large", "alloc.cudaFree_segment", "copy.latency", "dma.occupancy", "dma.bw", "fault.populate_2m",
+    "staging.copy_per_gib", "stream.interrupt",
 )  # fmt: skip
 """The entries that benchmarks can measure."""
 
@@ -82,7 +90,9 @@ def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measure
     for name, key in _RATES.items():
         found = [row for row in by_name.get(name, ()) if row.p10_s > 0 and row.size >= LARGE]
         if found:
-            yield _rate(key, max(found, key=lambda row: row.size / row.median_s))
+            yield _rate(key, max(found, key=lambda row: row.size / row.p90_s))
+    yield _staged(by_name)
+    yield _interrupt(by_name)
     if small := [row for row in by_name.get(("engine", "h2d"), ()) if row.size <= SMALL]:
         yield _single("copy.latency", min(small, key=lambda row: row.size))
     yield from _dma(by_name)
@@ -119,22 +129,49 @@ def _segments(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> It
     if "alloc.segment" not in base.entries:
         return
     segment = base.value("alloc.segment")
-    for what, key, added in (
-        ("malloc", "alloc.cudaMalloc_small", "alloc.cudaMalloc_large"),
-        ("free", "alloc.cudaFree", "alloc.cudaFree_large"),
+    for what, key, added, further in (
+        ("malloc", "alloc.cudaMalloc_small", "alloc.cudaMalloc_large", "alloc.cudaMalloc_segment"),
+        ("free", "alloc.cudaFree", "alloc.cudaFree_large", "alloc.cudaFree_segment"),
     ):
-        rows = by_name.get((what, "idle"), ())
-        small = [row for row in rows if row.size < segment]
-        yield _single(key, min(small, key=lambda row: row.size)) if small else None
-        large = [row for row in rows if row.size >= segment]
-        points = [(float(math.ceil(row.size / segment)), row.median_s) for row in large]
-        line = linear_cost(points, sum(row.n for row in large))
-        if line is not None and what == "malloc":
-            first = [row for row in large if row.size == segment]
-            yield _single(added, first[0]) if first else None
-            yield line.per_unit("alloc.cudaMalloc_segment", f"benchmarks {what} idle: slopes over segments")
-        elif line is not None:
-            yield line.per_unit(added, f"benchmarks {what} idle: slopes over segments")
+        within = by_name.get((what, "within_segment"), ())
+        small = _single(key, min(within, key=lambda row: row.size)) if within else None
+        yield small
+        rows = [row for row in by_name.get((what, "idle"), ()) if row.size >= segment]
+        points = [(float(math.ceil(row.size / segment)), row.median_s) for row in rows]
+        line = linear_cost(points, sum(row.n for row in rows))
+        first = [row for row in rows if row.size == segment]
+        if line is None or small is None or not first:
+            continue
+        # An allocation that needs a segment costs what it costs; the free of one costs this on top of a small one.
+        one = _single(added, first[0])
+        yield _less(one, small.value) if one is not None and what == "free" else one
+        yield line.per_unit(further, f"benchmarks {what} idle: slopes over segments")
+
+
+def _less(measured: Measurement, part: float) -> Measurement | None:
+    """Return a measurement without a part that another entry has."""
+    low, median, high = (end - part for end in (measured.low, measured.value, measured.high))
+    return attrs.evolve(measured, value=median, low=low, high=high) if low > 0 else None
+
+
+def _staged(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
+    """Return what one thread takes for the bytes of large copies of pageable memory, which staging limits."""
+    rows = [row for row in by_name.get(("copy", "h2d_pageable"), ()) if row.size >= LARGE and row.p10_s > 0]
+    if not rows:
+        return None
+    best = min(rows, key=lambda row: row.median_s / row.size)
+    low, median, high = (seconds / best.size for seconds in (best.p10_s, best.median_s, best.p90_s))
+    what = f"benchmarks copy h2d_pageable of {best.size / 2**20:.0f} MiB"
+    return Measurement("staging.copy_per_gib", median, low, high, best.n, what)
+
+
+def _interrupt(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
+    """Return what a thread that sleeps needs longer than one that polls."""
+    polling, asleep = (by_name.get(("sync", variant), ()) for variant in ("return", "return_blocking"))
+    if not polling or not asleep:
+        return None
+    one = _single("stream.interrupt", asleep[0])
+    return None if one is None else _less(one, polling[0].median_s)
 
 
 def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:

@@ -144,6 +144,7 @@ class Device:
             segment=int(spec.value("alloc.segment")),
             alignment=int(spec.value("alloc.alignment")),
             fill=fill,
+            returns_empty="alloc.empty_segment" in spec.entries and spec.text("alloc.empty_segment") == "returned",
         )
         self.apu = spec.flag("machine.apu")
         self.pages = PageTable(page_size(spec))

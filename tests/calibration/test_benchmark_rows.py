@@ -55,11 +55,12 @@ def test_rates_come_from_the_best_size_and_the_hosts_from_all_threads_together(t
 
 
 def test_allocations_over_size_are_a_call_a_segment_and_what_further_ones_add(tmp_path):
-    rows = [row("malloc", "idle", size, 4e-6) for size in (256, 65536)]
-    rows += [row("free", "idle", size, 6e-6) for size in (256, 65536)]
+    rows = [row("malloc", "within_segment", size, 4e-6) for size in (256, 65536)]
+    rows += [row("free", "within_segment", size, 6e-6) for size in (256, 65536)]
+    rows += [row(call, "idle", 256, 99e-6) for call in ("malloc", "free")]  # alone, a small block needs a segment, too
     for segments in (1, 4, 16):
         rows += [row("malloc", "idle", segments * 2 * MIB, 100e-6 + (segments - 1) * 20e-6)]
-        rows += [row("free", "idle", segments * 2 * MIB, 6e-6 + segments * 30e-6)]
+        rows += [row("free", "idle", segments * 2 * MIB, 6e-6 + 30e-6 + (segments - 1) * 2e-6)]
     rows += [row("host_register", "idle", size, 50e-6 + size * 0.3 / 2**30) for size in (4096, MIB, 256 * MIB)]
     found = values(written(tmp_path / "made.jsonl", *rows), "alex-a100")
     assert found.pop("pin.register_per_gib") * 2**30 == pytest.approx(0.3)
@@ -70,10 +71,22 @@ def test_allocations_over_size_are_a_call_a_segment_and_what_further_ones_add(tm
             "alloc.cudaMalloc_segment": 20e-6,
             "alloc.cudaFree": 6e-6,
             "alloc.cudaFree_large": 30e-6,
+            "alloc.cudaFree_segment": 2e-6,
             "pin.register": 50e-6,
         },
         rel=1e-3,
     )
+
+
+def test_a_thread_that_sleeps_is_later_by_the_interrupt(tmp_path):
+    rows = row("sync", "return", 0, 2e-6), row("sync", "return_blocking", 0, 32e-6)
+    assert values(written(tmp_path / "made.jsonl", *rows), "h200")["stream.interrupt"] == pytest.approx(30e-6)
+
+
+def test_large_pageable_copies_say_what_staging_takes(tmp_path):
+    rows = [row("copy", "h2d_pageable", size, 6e-6 + size / 15e9) for size in (4096, MIB, 64 * MIB)]
+    found = values(written(tmp_path / "made.jsonl", *rows), "h200")
+    assert found == pytest.approx({"staging.copy_per_gib": 1 / 15e9}, rel=1e-2)
 
 
 def test_an_apus_rows_are_its_own_entries(tmp_path):

@@ -63,6 +63,20 @@ def test_a_free_costs_by_the_segment_given_back(rig, nbytes, segments):
     assert hardware.run(main) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(("nbytes", "seconds"), [(100, 30e-6), (2 * MIB, 30e-6), (20 * MIB, 30e-6 + 9 * 1e-6)])
+def test_a_free_can_give_a_small_blocks_segment_back_and_pay_little_for_further_ones(rig, nbytes, seconds):
+    costs = {"alloc.cudaFree": "0 us", "alloc.cudaFree_large": "30 us", "alloc.cudaFree_segment": "1 us"}
+    hardware = rig({"alloc.empty_segment": "returned", **costs})
+
+    async def main():
+        address = await hardware.driver.mem_alloc(nbytes)
+        begin = hardware.sim.now
+        await hardware.driver.mem_free(address)
+        return hardware.sim.now - begin
+
+    assert hardware.run(main) == pytest.approx(seconds)
+
+
 def test_out_of_memory_names_call_bytes_thread_and_time(rig):
     hardware = rig({"mem.size": "454 MiB"})
 

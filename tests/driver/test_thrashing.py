@@ -100,6 +100,25 @@ def test_a_pin_that_was_forgotten_does_not_end_a_later_one():
     assert watch.unpinned(second + 301 * LAPSE) == [(7, 0)]
 
 
+def test_throttling_counts_on_when_a_page_stops_thrashing_for_a_while():
+    """As `thrashing_reset_page` leaves it: turns that each begin after a nap would never lead to a pin otherwise."""
+    watch, counters = watching(pin_threshold=10)
+    now, turns = 0.0, 0
+    while True:
+        for side in ("device", "host"):
+            hint = watch.hint(7, 0, side, now)
+            if hint is Hint.THROTTLE:
+                now = watch.throttled_until(7, 0) + SOON
+                hint = watch.hint(7, 0, side, now)
+            if hint is Hint.PIN:
+                assert counters.throttling >= 10
+                return
+            watch.migrated(7, 1, side, now)
+            now += SOON
+        turns += 1
+        assert turns < 100, "never pinned"
+
+
 def test_more_patience_pins_later():
     ends = [throttled_until_pinned(watching(threshold)[0])[1] for threshold in (0, 5, 20)]
     assert ends == sorted(ends) and len(set(ends)) == 3

@@ -54,6 +54,14 @@ def test_small_blocks_share_a_segment_that_stays_held():
     assert device.allocate(MIB)[1] == 0
 
 
+def test_an_empty_shared_segment_can_go_back_at_once():
+    device = DeviceMemory(0, 64 * MIB, 2 * MIB, 512, returns_empty=True)
+    first, second = device.allocate(1000)[0], device.allocate(1000)[0]
+    assert [device.free(block.address)[1] for block in (first, second)] == [0, 1]
+    assert device.used == 0
+    assert device.allocate(1000)[1] == 1
+
+
 def test_large_blocks_have_segments_of_their_own():
     device = memory()
     block, new = device.allocate(5 * MIB)

@@ -157,12 +157,17 @@ class Context:
                     raise TypeError(f"a graph has no node for {packet!r}")
                 capture.add(stream, packet)
                 return packet.done
-            for earlier in self.order.before(stream):
-                await self.append(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
-            await self.append(packet)
+            await self.append_in_order(packet)
             return packet.done
         finally:
             self.lock.release()
+
+    async def append_in_order(self, packet: Packet) -> None:
+        """Put a packet into its stream, behind what other streams' order asks for; the caller holds the lock."""
+        stream = packet.stream
+        for earlier in self.order.before(stream):
+            await self.append(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
+        await self.append(packet)
 
     async def append(self, packet: Packet) -> None:
         """Put a packet into its stream, when that has a place for it; the caller holds the lock."""

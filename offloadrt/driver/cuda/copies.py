@@ -51,7 +51,6 @@ class Copies:
         self.pinned = PinnedRanges()
         self.locking = PageLocking(context.machine)
         self.wait = context.wait
-        self.host_copy = context.machine.host_memory.copy
         self._context = context
         self._sim = context.sim
         self._next_number = context.machine.next_number
@@ -59,8 +58,22 @@ class Copies:
         self._cost = context.costs.copy_submit
         self._reaches_pageable = context.costs.copies_pageable
         self._staging: dict[int, tuple[Staging, Staging]] = {}
+        per_byte = context.costs.staging_copy_per_byte
+        self._copy_rate = 1.0 / per_byte if per_byte else None
         self.buffer: HostLock | None = None
         """The device's pinned buffer, in which one copy at a time is staged; None: copies do not exclude others."""
+        self._uploading: HostLock | None = None
+        """Held by the copy to the device that has the context's pinned buffers; None: streams have their own."""
+        if context.costs.staging_memory == "context":
+            self._uploading = HostLock(
+                context.machine,
+                context.machine.named("staging memory", context.device.index),
+                lock_policy(context.machine.spec.text("driver.handoff")),
+                context.costs.handover,
+                category="driver",
+                wait_category="driver lock",
+                uncontended=context.machine.spec.flag("driver.context.uncontended"),
+            )
 
     @property
     def broken(self) -> bool:
@@ -99,7 +112,10 @@ class Copies:
             if self._reaches_pageable or self.locking.takes(nbytes):
                 return self._in_place(stream, "h2d", src.address, nbytes, source, target, cause)
             steps = self._steps(src.address, to_device=True)
-            return self._in_buffer(self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes))
+            upload = self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes)
+            if self._uploading is not None and nbytes > self._context.costs.staging_inline:
+                return _holding(self._uploading, upload)
+            return self._in_buffer(upload)
         move = _moving("h2d", source, target, nbytes)
         return self.submit(stream, "h2d", nbytes, "pinned", move, cause, self._over(src.address, "h2d"))
 
@@ -113,6 +129,8 @@ class Copies:
             if self._reaches_pageable or self.locking.takes(nbytes):
                 return self._in_place(stream, "d2h", dst.address, nbytes, target, source, cause)
             steps = self._steps(dst.address, to_device=False)
+            if self._uploading is not None:
+                return self._download_locked(steps, stream, cause, target, source, nbytes)
             download = self._staging[stream.index][1].download(steps, stream, cause, target, source, nbytes)
             return self._in_buffer(download)
         move = _moving("d2h", target, source, nbytes)
@@ -134,6 +152,27 @@ class Copies:
         # Pieces that are still under way leave the buffer's lock to the next copy: their memory is that of the stream,
         # so that a thread alone copies as it would without the buffer.
         return staging if self.buffer is None else _holding(self.buffer, staging)
+
+    async def _download_locked(
+        self, steps: Steps, stream: Stream, cause: int, target: Bytes | None, source: DeviceBytes | None, nbytes: int
+    ) -> None:
+        """Copy to pageable memory with the context lock held from the submission of a piece until it is in its place.
+
+        What the stream has to do before is waited for without the lock.
+        """
+        if stream.last is not None and not stream.last.is_set:
+            begin = self._sim.now
+            await stream.last.wait()
+            self._context.machine.host_time.add_wait(begin, self._sim.now, stream.spans())
+        locking = _LockingSteps(self._context, steps, self._cost, self.packet)
+        try:
+            await self._staging[stream.index][1].download(locking, stream, cause, target, source, nbytes)
+        finally:
+            locking.release()
+
+    def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
+        """Copy to or from a pinned buffer, which may be on the other side of a link."""
+        return self._context.machine.host_memory.copy(nbytes, over=over, rate=self._copy_rate)
 
     async def _in_place(
         self,
@@ -257,6 +296,44 @@ class _FarSteps:
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         return self._copies.host_copy(nbytes, over=self._link)
+
+
+class _LockingSteps:
+    """The same steps, but the context lock is held from a submission until the piece is copied."""
+
+    def __init__(self, context: Context, steps: Steps, cost: float, packet: Callable[..., CopyPacket]) -> None:
+        self.wait = steps.wait
+        self._context = context
+        self._steps = steps
+        self._cost = cost
+        self._packet = packet
+        self._held = False
+
+    @property
+    def broken(self) -> bool:
+        return self._steps.broken
+
+    async def submit(
+        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
+    ) -> Signal:
+        packet = self._packet(stream, direction, nbytes, memory, move, cause)
+        if self._held:
+            await self._context.work(self._cost)
+        else:
+            await self._context.enter(self._cost)
+            self._held = True
+        await self._context.append_in_order(packet)
+        return packet.done
+
+    async def host_copy(self, nbytes: int, /) -> None:
+        await self._steps.host_copy(nbytes)
+        self.release()
+
+    def release(self) -> None:
+        """Give the lock back, if it is held."""
+        if self._held:
+            self._held = False
+            self._context.lock.release()
 
 
 async def _holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:

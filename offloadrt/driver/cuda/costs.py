@@ -30,7 +30,9 @@ class DriverCosts:
     """Added for each further segment."""
     free: Annotated[float, "alloc.cudaFree"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
-    """Added for each segment that goes back to the kernel driver."""
+    """Added for a segment that goes back to the kernel driver."""
+    free_further: Annotated[float, "alloc.cudaFree_segment"]
+    """Added for each further segment that the same call gives back; 0: as much as for the first."""
     allocate_managed: Annotated[float, "alloc.cuMemAllocManaged"]
     """An allocation of managed memory, which gets addresses but no pages."""
     managed_alignment: Annotated[int, "alloc.managed_alignment"]
@@ -60,6 +62,18 @@ class DriverCosts:
     """Bytes of one piece of a copy of pageable memory."""
     staging_buffers: Annotated[int, "staging.buffers"]
     """Pinned buffers of a chunk that each stream has for each direction."""
+    staging_memory: Annotated[str, "staging.memory"]
+    """Whose the pinned buffers are: each ``stream`` has some, or the ``context`` has some for all."""
+    staging_inline: Annotated[int, "staging.inline"]
+    """Bytes up to which a copy to the device travels with its command, and needs no buffer."""
+    staging_copy_per_byte: Annotated[float, "staging.copy_per_gib"]
+    """What a thread takes to copy to and from pinned buffers; 0: as long as it takes within the host."""
     copies_pageable: Annotated[bool, "ats.copies"]
     """Whether copy engines reach pageable memory themselves, through the page table of the host."""
     enable_peer_access: Annotated[float, "p2p.enable_access"]
+
+    def give_back(self, segments: int) -> float:
+        """Return the seconds that a call adds when it gives segments back to the kernel driver."""
+        if segments > 1 and self.free_further:
+            return self.free_segment + (segments - 1) * self.free_further
+        return segments * self.free_segment

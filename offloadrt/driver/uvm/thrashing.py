@@ -197,8 +197,13 @@ class Thrashing:
                 self._reset(block, place)
 
     def _reset(self, block: _Block, place: int) -> None:
+        """Forget that a page thrashes (``thrashing_reset_page``); how often it was throttled still counts."""
         assert block.pages is not None
-        block.pages[place] = _Page()
+        page = block.pages[place]
+        page.last, page.events, page.pinned_to = -1.0, 0, None
+        if page.throttled:
+            page.throttled.clear()
+            page.until = 0.0
         block.thrashing &= ~(1 << place)
 
 

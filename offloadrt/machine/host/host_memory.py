@@ -171,30 +171,33 @@ class HostMemory:
                 return max(low, begin), min(high, end)
         return low, high
 
-    async def copy(self, nbytes: int, category: str = "copies", over: Shared | None = None) -> None:
+    async def copy(
+        self, nbytes: int, category: str = "copies", over: Shared | None = None, rate: float | None = None
+    ) -> None:
         """Copy ``nbytes`` bytes from host memory to host memory in the calling thread, on a core.
 
-        ``category`` is one of ``trace.HOST_TIME``; ``over`` is the link that the bytes pass between two sockets.
+        ``category`` is one of ``trace.HOST_TIME``; ``over`` is the link that the bytes pass between two sockets;
+        ``rate`` is what the core reaches alone, in bytes per second, if it is not that of ordinary memory.
         """
         arrival = self._sim.now
         await self._cores.take()
         try:
-            await self.copy_on_core(nbytes, over)
+            await self.copy_on_core(nbytes, over, rate)
         finally:
             self._cores.give_back()
             self._host_time.seconds[category] += self._sim.now - arrival
 
-    async def copy_on_core(self, nbytes: int, over: Shared | None = None) -> None:
+    async def copy_on_core(self, nbytes: int, over: Shared | None = None, rate: float | None = None) -> None:
         """Copy ``nbytes`` bytes on a core that the caller holds; account for no host time."""
-        begin = self._sim.now
+        begin, alone = self._sim.now, rate or self._bandwidth_1t
         self._copying.rise()
         try:
             way = self._pool if over is None else Way(self._sim, "copy between sockets", (self._pool, over))
-            await way.serve(nbytes, self._bandwidth_1t)
+            await way.serve(nbytes, alone)
         finally:
             self._copying.fall()
         self._copied.copies += 1
-        waited = self._sim.now - begin - nbytes / self._bandwidth_1t
+        waited = self._sim.now - begin - nbytes / alone
         if waited > 0.0:
             self._copied.wait_s += waited
         self._copied.bytes += nbytes

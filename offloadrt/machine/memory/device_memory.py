@@ -1,9 +1,10 @@
 """The memory of a device: modelled addresses, a modelled allocator, and real bytes for whoever looks at them.
 
 The allocator follows what is observed of CUDA's driver.  Memory comes from the kernel driver in segments of 2 MiB.  A
-block smaller than a segment shares one with others; such a segment stays held when its last block is freed, until
-memory is short.  A larger block has segments of its own, which its free gives back.  Addresses are the model's, never
-NumPy's, so that runs are reproducible.  ``holes.py`` finds free ranges, ``backing.py`` keeps the bytes.
+block smaller than a segment shares one with others; when its last block is freed, such a segment stays held until
+memory is short, or goes back at once (``alloc.empty_segment``).  A larger block has segments of its own, which its free
+gives back.  Addresses are the model's, never NumPy's, so that runs are reproducible.  ``holes.py`` finds free ranges,
+``backing.py`` keeps the bytes.
 """
 
 from __future__ import annotations
@@ -79,23 +80,33 @@ class _HandedOut:
 class DeviceMemory:
     """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
 
-    ``fill`` is the value of each byte that nobody has written; default 0.  Each process has blocks of its own
+    ``returns_empty``: a shared segment goes back with its last block.  ``fill`` is the value of each byte that nobody
+    has written; default 0.  Each process has blocks of its own
     (``of_process``), the capacity is that of all.  Wide because it has one method for each
     question that the driver libraries and the unified-memory driver ask.
     """
 
     __slots__ = (
-        "_backing", "_blocks", "_fill", "_handed_out", "_held", "_large", "_small", "_top", "alignment", "base",
-        "capacity", "segment",
+        "_backing", "_blocks", "_fill", "_handed_out", "_held", "_large", "_returns_empty", "_small", "_top",
+        "alignment", "base", "capacity", "segment",
     )  # fmt: skip
 
-    def __init__(self, index: int, capacity: int, segment: int, alignment: int, fill: int | None = None) -> None:
+    def __init__(
+        self,
+        index: int,
+        capacity: int,
+        segment: int,
+        alignment: int,
+        fill: int | None = None,
+        returns_empty: bool = False,
+    ) -> None:
         self.base = BASE_ADDRESS + index * DEVICE_STRIDE
         self.capacity = capacity - capacity % segment
         self.segment = segment
         self.alignment = alignment
         self._handed_out = _HandedOut()
         self._fill = fill
+        self._returns_empty = returns_empty
         self._blocks: AddressMap[Block] = AddressMap()
         self._small = Holes()
         self._large = Holes()
@@ -207,8 +218,12 @@ class DeviceMemory:
         if block.is_large:
             self._release(base, size)
             return block, size // self.segment
-        self._small.give(address, block.extent, base, base + size)
-        return block, 0
+        low, extent = self._small.give(address, block.extent, base, base + size)
+        if extent < self.segment or not self._returns_empty:
+            return block, 0
+        self._small.remove(low, extent)
+        self._release(base, size)
+        return block, 1
 
     def block_of(self, address: int) -> Block:
         """Return the block that holds ``address``, which may lie anywhere within it.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.driver import Schedule
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
@@ -50,6 +51,8 @@ class OpenMP(OffloadProgram[HostThread]):
         )
         if options.target_offload == "disabled":  # the devices are there, but no directive or routine may use them
             self.num_devices = 0
+        for device in self.devices:
+            device.plugin.set_schedule(cast(Schedule, machine.spec.text("runtime.schedule")))
         self.falls_back = options.target_offload != "mandatory"
         self.declarations = Declarations(
             self.globals, machine.spec.text("runtime.strided_update"), self.devices[0].plugin.grid

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Touching, Uvm
+from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Schedule, Touching, Uvm
 from offloadrt.driver.errors import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
@@ -71,6 +71,9 @@ class AmdgpuPlugin:
     def start(self) -> None:
         """Spawn the actors below."""
         self.driver.start()
+
+    def set_schedule(self, schedule: Schedule) -> None:
+        """Do nothing: HSA's threads look at a signal before they sleep, and no wait here is long enough for it."""
 
     def locks(self) -> dict[str, LockStatistics]:
         return self._resources.locks()

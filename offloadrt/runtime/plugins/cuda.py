@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.driver import NOTHING, Advice, Driver, DriverError, Touching, Uvm
+from offloadrt.driver import NOTHING, Advice, Driver, DriverError, Schedule, Touching, Uvm
 from offloadrt.driver.cuda.kernel_calls import Computed
 from offloadrt.driver.errors import INVALID
 from offloadrt.kernels import Launch
@@ -77,6 +77,7 @@ class CudaPlugin:
         self.driver = driver
         self.grid = GridDefaults.of(machine.spec, machine.spec.count("teams.default"), _THREADS)
         self._start = machine.spec.text("runtime.start")
+        self._calls = machine.spec.text("driver.calls")
         self.image_pending = self._start != "warm"
         self._found: set[str] | None = set() if self.image_pending else None
         """Kernels that the module's loading or a launch has loaded; None when all are there from the start."""
@@ -103,6 +104,11 @@ class CudaPlugin:
         """Spawn the actors of the driver of managed memory; the others have none."""
         if self.managed is not None:
             self.managed.start()
+
+    def set_schedule(self, schedule: Schedule) -> None:
+        """Set the flag of the device's primary context, where the driver library is CUDA's."""
+        if self._calls == "cuda":
+            self.driver.set_schedule(schedule)
 
     def locks(self) -> dict[str, LockStatistics]:
         locks = [self.streams.lock, *([self._accesses] if self._asked else [])]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from offloadrt.driver import Advice, Touching, Uvm
+from offloadrt.driver import Advice, Schedule, Touching, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.plugins.grid import GridDefaults
@@ -65,6 +65,9 @@ class DevicePlugin(Protocol):
     def locks(self) -> dict[str, LockStatistics]: ...
     def in_use(self) -> dict[str, int]:
         """Return how many of its streams, and what else it pools, are not in the pool, by what they are."""
+
+    def set_schedule(self, schedule: Schedule, /) -> None:
+        """Say how threads wait for a CUDA device from now on; other devices have ways of their own."""
 
     def load_image(self, cause: int, /) -> Awaitable[None]:
         """Load the program on the device, when `image_pending`."""

@@ -13,6 +13,6 @@ from offloadrt.papers.otm.rodinia import inputs
 from offloadrt.study.input_range import inputs_of
 from offloadrt.study.validation.paper import Paper
 
-PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(inputs))
+PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(inputs), uses=["stream.interrupt"])
 
 __all__ = ["PAPER", "figures", "mechanisms", "placed", "synthetic"]
