@@ -86,6 +86,9 @@ CASES: dict[str, list[dict[str, Any]]] = {
     ],
     "mutex": [{"sharing": 1, "milliseconds": 0.02}, {"sharing": 8, "milliseconds": 0.1}],
     "one_warp": [{}, {"prefetch": True}],
+    "offloaded_patches": [
+        {"threads": 3, "batch": 2, "patches": 4, "memory": memory} for memory in ("map", "pool", "managed")
+    ],
     "otm_fig1": [{"size_gb": 0.05, "benchmark": "srad"}],
     "otm_fig2": [{"size_gb": 0.05, "benchmark": "cfd", "direction": "d2h"}],
     "otm_fig3": [{"size_gb": 0.05, "benchmark": "bfs", "placement": "explicit"}],

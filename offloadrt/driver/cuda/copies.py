@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from offloadrt.driver.cuda.capture import UNSUPPORTED
 from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.context_staging import ContextStaging, holding
 from offloadrt.driver.cuda.page_locking import PageLocking
 from offloadrt.driver.cuda.pinning import PinnedRanges
 from offloadrt.driver.cuda.staging import DeviceBytes, Staging, Steps
@@ -62,18 +63,9 @@ class Copies:
         self._copy_rate = 1.0 / per_byte if per_byte else None
         self.buffer: HostLock | None = None
         """The device's pinned buffer, in which one copy at a time is staged; None: copies do not exclude others."""
-        self._uploading: HostLock | None = None
-        """Held by the copy to the device that has the context's pinned buffers; None: streams have their own."""
-        if context.costs.staging_memory == "context":
-            self._uploading = HostLock(
-                context.machine,
-                context.machine.named("staging memory", context.device.index),
-                lock_policy(context.machine.spec.text("driver.handoff")),
-                context.costs.handover,
-                category="driver",
-                wait_category="driver lock",
-                uncontended=context.machine.spec.flag("driver.context.uncontended"),
-            )
+        shares = context.costs.staging_memory == "context"
+        self._shared = ContextStaging(context, self.packet) if shares else None
+        """The context's pinned buffers; None: each stream has its own."""
 
     @property
     def broken(self) -> bool:
@@ -113,9 +105,7 @@ class Copies:
                 return self._in_place(stream, "h2d", src.address, nbytes, source, target, cause)
             steps = self._steps(src.address, to_device=True)
             upload = self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes)
-            if self._uploading is not None and nbytes > self._context.costs.staging_inline:
-                return _holding(self._uploading, upload)
-            return self._in_buffer(upload)
+            return self._in_buffer(upload) if self._shared is None else self._shared.upload(nbytes, upload)
         move = _moving("h2d", source, target, nbytes)
         return self.submit(stream, "h2d", nbytes, "pinned", move, cause, self._over(src.address, "h2d"))
 
@@ -129,10 +119,10 @@ class Copies:
             if self._reaches_pageable or self.locking.takes(nbytes):
                 return self._in_place(stream, "d2h", dst.address, nbytes, target, source, cause)
             steps = self._steps(dst.address, to_device=False)
-            if self._uploading is not None:
-                return self._download_locked(steps, stream, cause, target, source, nbytes)
-            download = self._staging[stream.index][1].download(steps, stream, cause, target, source, nbytes)
-            return self._in_buffer(download)
+            staging = self._staging[stream.index][1]
+            if self._shared is not None:
+                return self._shared.download(staging, steps, stream, cause, target, source, nbytes)
+            return self._in_buffer(staging.download(steps, stream, cause, target, source, nbytes))
         move = _moving("d2h", target, source, nbytes)
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause, self._over(dst.address, "d2h"))
 
@@ -151,24 +141,7 @@ class Copies:
         """Stage a copy, which excludes those of other threads where all share one pinned buffer."""
         # Pieces that are still under way leave the buffer's lock to the next copy: their memory is that of the stream,
         # so that a thread alone copies as it would without the buffer.
-        return staging if self.buffer is None else _holding(self.buffer, staging)
-
-    async def _download_locked(
-        self, steps: Steps, stream: Stream, cause: int, target: Bytes | None, source: DeviceBytes | None, nbytes: int
-    ) -> None:
-        """Copy to pageable memory with the context lock held from the submission of a piece until it is in its place.
-
-        What the stream has to do before is waited for without the lock.
-        """
-        if stream.last is not None and not stream.last.is_set:
-            begin = self._sim.now
-            await stream.last.wait()
-            self._context.machine.host_time.add_wait(begin, self._sim.now, stream.spans())
-        locking = _LockingSteps(self._context, steps, self._cost, self.packet)
-        try:
-            await self._staging[stream.index][1].download(locking, stream, cause, target, source, nbytes)
-        finally:
-            locking.release()
+        return staging if self.buffer is None else holding(self.buffer, staging)
 
     def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
         """Copy to or from a pinned buffer, which may be on the other side of a link."""
@@ -296,57 +269,6 @@ class _FarSteps:
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         return self._copies.host_copy(nbytes, over=self._link)
-
-
-class _LockingSteps:
-    """The same steps, but the context lock is held from a submission until the piece is copied."""
-
-    def __init__(self, context: Context, steps: Steps, cost: float, packet: Callable[..., CopyPacket]) -> None:
-        self.wait = steps.wait
-        self._context = context
-        self._steps = steps
-        self._cost = cost
-        self._packet = packet
-        self._held = False
-
-    @property
-    def broken(self) -> bool:
-        return self._steps.broken
-
-    async def submit(
-        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
-    ) -> Signal:
-        packet = self._packet(stream, direction, nbytes, memory, move, cause)
-        if self._held:
-            await self._context.work(self._cost)
-        else:
-            await self._context.enter(self._cost)
-            self._held = True
-        await self._context.append_in_order(packet)
-        return packet.done
-
-    async def host_copy(self, nbytes: int, /) -> None:
-        await self._steps.host_copy(nbytes)
-        self.release()
-
-    def release(self) -> None:
-        """Give the lock back, if it is held."""
-        if self._held:
-            self._held = False
-            self._context.lock.release()
-
-
-async def _holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:
-    """Do work that is to be awaited while holding a lock."""
-    try:
-        await lock.enter(0.0)
-    except BaseException:
-        work.close()
-        raise
-    try:
-        await work
-    finally:
-        lock.release()
 
 
 def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:

@@ -4,7 +4,8 @@ To the device, the calling thread copies a piece into the staging memory, submit
 staging memory is full it waits for the oldest piece.  The call returns when everything is staged.  From the device,
 pieces are transferred into the staging memory and the thread copies each to its place; the call returns when everything
 has arrived.  CUDA documents when its calls return ("API synchronization behavior" of its manual), not the size and
-number of its buffers: those are entries (``staging.chunk``, ``staging.buffers``).
+number of its buffers: those are entries (``staging.chunk``, ``staging.buffers``).  Each stream has buffers of its own,
+unless the context has them for all (``context_staging.py``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,179 @@
+"""Predict what many threads' offloading takes on a machine on which it was measured, and compare.
+
+    uv run python bench/hardware/predict.py bench/hardware/h200 --machine h200-vm --figure bench/figures/h200.png
+
+The folder has `offload.jsonl` (of `offload.cu`), which the scenario `offloaded_patches` predicts, and may have
+`openmp.jsonl` (of `openmp/offload_openmp.c`). Of that program, recordings are made here and replayed, for which
+`offloadrt cc` needs clang 22. Nothing of the machine's profile may be fitted to either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PROGRAM = HERE / "openmp" / "offload_openmp.c"
+REPEATS = 10, 20
+"""Of two recordings, whose difference has neither start nor end. Before them the program does a fifth, and one more."""
+RECORDED_BYTES = 1 << 20
+"""Rows of more are left out, as a recording of them takes long."""
+
+Case = tuple[Any, ...]
+"""Mode, what else is the same in a line of the figure, and the number of threads last."""
+Pairs = dict[Case, tuple[Sequence[float], float]]
+"""Seconds that were measured, each time, and those that are predicted."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    patches = _predicted(
+        _measured(options.folder / "offload.jsonl", _patch_case, "median_s"), _patches(options.machine)
+    )
+    print(_table("Patches with CUDA's calls (mode, patch bytes, batch, threads)", patches))
+    recorded: Pairs = {}
+    if (openmp := options.folder / "openmp.jsonl").exists():
+        measured = _measured(openmp, _openmp_case, "per_repeat_s")
+        with tempfile.TemporaryDirectory() as folder:
+            recorded = _predicted(measured, _replays(options.machine, _recorded(measured, Path(folder))))
+        print("\n" + _table("OpenMP, a repetition (mode, bytes, items, threads)", recorded))
+    if options.figure:
+        _draw(patches, recorded, options.machine, options.figure)
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder with the measured rows")
+    parser.add_argument("--machine", required=True, help="a profile's name or file")
+    parser.add_argument("--figure", type=Path, help="where to draw them")
+    return parser.parse_args(arguments)
+
+
+def _measured(file: Path, case: Callable[[Mapping[str, Any]], Case], seconds: str) -> dict[Case, list[float]]:
+    found = defaultdict(list)
+    for line in file.read_text().splitlines():
+        row = json.loads(line)
+        if row["what"] != "machine":
+            found[case(row)].append(row[seconds])
+    return {case: found[case] for case in sorted(found)}
+
+
+def _patch_case(row: Mapping[str, Any]) -> Case:
+    sizes = row["patches"], row["volumes"], row["flops"]
+    return row["mode"], row["patch_bytes"], row["batch"], sizes, row["threads"]
+
+
+def _openmp_case(row: Mapping[str, Any]) -> Case:
+    return row["mode"], row["bytes"], row["items"], row["threads"]
+
+
+def _predicted(measured: Mapping[Case, Sequence[float]], predict: Callable[[Case], float | None]) -> Pairs:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        times = list(pool.map(predict, measured))
+    return {case: (measured[case], time) for case, time in zip(measured, times, strict=True) if time is not None}
+
+
+def _patches(machine: str) -> Callable[[Case], float]:
+    def predict(case: Case) -> float:
+        memory, nbytes, batch, (patches, volumes, flops), threads = case
+        given = {"memory": memory, "threads": threads, "batch": batch, "patches": patches, "patch_bytes": nbytes}
+        words = [f"{name}={value}" for name, value in {**given, "volumes": volumes, "flops": flops}.items()]
+        return float(_run(["offloaded_patches", *words, "--machine", machine])["measured"]["round_s"])
+
+    return predict
+
+
+def _recorded(measured: Mapping[Case, object], folder: Path) -> dict[Case, list[Path]]:
+    """Compile the program and record each of its cases, with all numbers of threads."""
+    program, threads = folder / "offload_openmp", ",".join(str(n) for n in sorted({case[-1] for case in measured}))
+    _offloadrt("cc", "-O2", "-fopenmp", str(PROGRAM), "-o", str(program))
+    files: dict[Case, list[Path]] = {}
+    for mode, nbytes, items in sorted({case[:-1] for case in measured if case[1] <= RECORDED_BYTES}):
+        for repeats in REPEATS:
+            file = folder / f"{mode}_{nbytes}_{items}_{repeats}.rec"
+            words = [str(program), mode, str(repeats), str(nbytes), str(items)]
+            _offloadrt("record", "--threads", threads, "-o", str(file), *words)
+            files.setdefault((mode, nbytes, items), []).append(file)
+    return files
+
+
+def _replays(machine: str, files: Mapping[Case, Sequence[Path]]) -> Callable[[Case], float | None]:
+    def predict(case: Case) -> float | None:
+        if case[:-1] not in files:
+            return None
+        words = [f"threads={case[-1]}", "--machine", machine]
+        few, many = (_run([str(file), *words])["elapsed_s"] for file in files[case[:-1]])
+        done = [repeats + repeats // 5 + 1 for repeats in REPEATS]
+        return float(many - few) / (done[1] - done[0])
+
+    return predict
+
+
+def _run(words: Sequence[str]) -> Any:
+    return json.loads(_offloadrt("run", *words, "--json"))
+
+
+def _offloadrt(*words: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "offloadrt", *words], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"offloadrt {' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+def _table(title: str, pairs: Pairs) -> str:
+    lines = [f"{title}: measured (median), predicted, ratio"]
+    groups: dict[str, list[float]] = defaultdict(list)
+    for case, (measured, predicted) in pairs.items():
+        median = statistics.median(measured)
+        groups[case[0]].append(abs(math.log(predicted / median)))
+        words = " ".join(str(word) for word in case if not isinstance(word, tuple))
+        lines.append(f"  {words:28} {median * 1e3:10.3f} ms {predicted * 1e3:10.3f} ms {predicted / median:6.2f}")
+    for name, errors in [*groups.items(), ("all", [error for one in groups.values() for error in one])]:
+        errors.sort()
+        middle, most = math.exp(statistics.median(errors)), math.exp(errors[math.ceil(0.9 * len(errors)) - 1])
+        lines.append(f"  {name}: {len(errors)} rows, median factor {middle:.2f}, 90 % within {most:.2f}")
+    return "\n".join(lines)
+
+
+def _draw(patches: Pairs, recorded: Pairs, machine: str, path: Path) -> None:
+    """Draw measured times as points, and the predicted ones as lines, over the threads."""
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.6), constrained_layout=True)
+    small = min(case[1] for case in patches)
+    lines = [
+        {case: both for case, both in patches.items() if case[1] == small and case[2] == 4},
+        {case: both for case, both in recorded.items() if case[1:3] in ((8192, 1), (11552, 4), (1 << 20, 1))},
+    ]
+    titles = f"Patches of {small} B in batches of 4 (CUDA)", "OpenMP under LLVM 22, recorded"
+    for panel, pairs, title in zip(panels, lines, titles, strict=True):
+        for number, line in enumerate(sorted({case[:-1] for case in pairs})):
+            cases = [case for case in pairs if case[:-1] == line]
+            threads, colour = [case[-1] for case in cases], f"C{number}"
+            label = line[0] if panel is panels[0] else f"{line[0]} {line[1]} B" + f" x {line[2]}" * (line[2] > 1)
+            panel.plot(threads, [pairs[case][1] * 1e3 for case in cases], color=colour, label=label)
+            for case in cases:
+                times = [seconds * 1e3 for seconds in pairs[case][0]]
+                panel.plot([case[-1]] * len(times), times, "o", color=colour, markersize=4, alpha=0.7)
+        panel.set(title=title, xscale="log", yscale="log", xlabel="host threads", ylabel="ms")
+        panel.set_xticks(sorted({case[-1] for case in pairs}), [str(n) for n in sorted({case[-1] for case in pairs})])
+        panel.legend(fontsize=8)
+        panel.grid(alpha=0.3)
+    figure.suptitle(f"Measured (points) and predicted by {machine} (lines)")
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
