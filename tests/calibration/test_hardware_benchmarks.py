@@ -69,6 +69,21 @@ def test_a_compiler_that_is_not_here_is_named(tmp_path):
     assert (done.returncode, done.stderr) == (2, "measure.py: nocc is not here\n")
 
 
+def test_what_was_measured_stands_beside_what_is_predicted(tmp_path):
+    sizes = {"patches": 4, "patch_bytes": 4096, "volumes": 16, "flops": 10}
+    rows = [
+        {"what": "offload", "mode": "pool", "threads": threads, "batch": 2, "median_s": seconds, **sizes}
+        for threads, seconds in ((1, 1e-4), (1, 3e-4), (1, 2e-4), (2, 1.0))
+    ]
+    (tmp_path / "offload.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    command = [sys.executable, str(HARDWARE / "predict.py"), str(tmp_path), "--machine", "h200-vm"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    one, two = re.findall(r"pool 4096 2 (\d) +([\d.]+) ms +([\d.]+) ms +([\d.]+)", printed)
+    assert (one[:2], two[:2]) == (("1", "0.200"), ("2", "1000.000"))
+    assert float(one[3]) == pytest.approx(float(one[2]) / 0.2, rel=0.05)
+    assert "all: 2 rows" in printed
+
+
 @pytest.mark.slow
 def test_all_programs_compile_as_cuda(tmp_path):
     if shutil.which("nvcc") is None:

@@ -18,7 +18,7 @@ from offloadrt.study.scripts.definition import Scenario
 
 ROOT = Path(__file__).parents[2]
 LULESH = ROOT / "bench/programs/lulesh-s30.rec"
-NEW = ["a100-node4", "a100-node8", "gh200", "h100", "h200", "mi250x", "mi300x"]
+NEW = ["a100-node4", "a100-node8", "gh200", "h100", "h200", "h200-vm", "mi250x", "mi300x"]
 PEERS = [name for name in available() if not load(name).flag("machine.apu") and load(name).topology("nvlink.topology")]
 
 
