@@ -39,6 +39,8 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
         for name in comparison.measures[:1] if many else comparison.measures:
             yield f"\n[bold]ratios of {name}[/]"
             yield _ratios(comparison, name)
+    for refused in comparison.refused:
+        yield escape(f"not run: {named(refused.parameters)}: {refused.reason}")
     for case in comparison.cases:
         yield from _calls(
             case, "calls of the whole run, start-up and exit included" if comparison.whole_run else "calls"

@@ -123,9 +123,17 @@ def test_what_cannot_be_compared(axes: dict[str, Any], asked: dict[str, Any], me
         compared(axes, **asked)
 
 
-def test_a_run_that_fails_is_named() -> None:
+def test_a_baseline_that_fails_is_named() -> None:
     with pytest.raises(UserError, match="compare: left=2: parameter right: must differ from left"):
-        compared({"left": ("1", "2")}, name="picky")
+        compared({"left": ("2", "1")}, name="picky")
+
+
+def test_a_variant_that_cannot_be_run_is_listed_beside_those_that_can() -> None:
+    found = compared({"left": ("1", "2", "3")}, name="picky")
+    assert [variant.parameters["left"] for variant in found.cases[0].variants] == [1, 3]
+    (refused,) = found.refused
+    assert refused.parameters == {"left": 2} and "must differ from left" in refused.reason
+    assert "not run: left=2: parameter right: must differ from left" in found._repr_html_()
 
 
 @scenario

@@ -96,6 +96,15 @@ class ComparedVariant:
 
 
 @attrs.frozen
+class RefusedVariant:
+    """A variant that cannot be run, and why."""
+
+    parameters: dict[str, Value]
+    """The swept parameters."""
+    reason: str
+
+
+@attrs.frozen
 class Case:
     """Variants that are compared with one another, the baseline first; all other swept parameters agree among them."""
 
@@ -117,6 +126,8 @@ class Comparison:
     measures: tuple[str, ...]
     """The figures compared, `elapsed_s` first."""
     cases: list[Case]
+    refused: list[RefusedVariant]
+    """Variants that cannot be run."""
     whole_run: bool
     """Whether calls are those of the whole run, as a profiler counts them; otherwise there are none outside of the
     measured time.
@@ -147,6 +158,7 @@ class Comparison:
                     cells += [figure(name, of.value), "–" if of.ratio is None else f"{of.ratio:.4g}"]
                 rows.append(cells)
         remark = f"baseline: {named(self.baseline)}; a ratio is the baseline's figure over the variant's"
+        remark += "".join(f"; not run: {named(one.parameters)}: {one.reason}" for one in self.refused)
         head = [*places, *(part for name in self.measures for part in (name, "ratio"))]
         title = f"{self.scenario} {named(self.fixed)} on {where(self)}"
         return html_page(title, remark, html_table("", head, rows))
@@ -175,7 +187,7 @@ def compare(
     scenario names.
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
-    and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
+    and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
     options = options or Options()
     read = read_axes(scenario, axes)
@@ -190,7 +202,7 @@ def compare(
     names = (ELAPSED, *(name for name in measures or scenario.measures if name != ELAPSED))
 
     def looked_at(outcome: SweepOutcome) -> None:
-        refuse_failures(outcome, read)
+        refuse_failures(outcome, read, chosen)
         if outcome.finished:
             for name in names:
                 _known(name, outcome.finished)
@@ -215,6 +227,10 @@ def compare(
         cases=[
             Case({name: of[0].parameters[name] for name in swept if name not in chosen}, _variants(of, chosen, names))
             for of in cases.values()
+        ],
+        refused=[
+            RefusedVariant({name: failure.point.place[name] for name in swept}, failure.message)
+            for failure in refuse_failures(outcome, read, chosen)
         ],
         whole_run=any(result.calls_outside for result in outcome.finished),
     )

@@ -13,7 +13,7 @@ from offloadrt.study.points import read_axis, read_value
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.sweep import SweepOutcome
+from offloadrt.study.sweep import Failure, SweepOutcome
 
 
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
@@ -37,11 +37,22 @@ def swept_in(read: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
     return {name: values for name, values in read.items() if len(values) > 1}
 
 
-def refuse_failures(outcome: SweepOutcome, swept: Iterable[str]) -> None:
-    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed of the program's own."""
-    for failure in outcome.failures[:1]:
-        place = ", ".join(f"{name}={failure.point.place[name]}" for name in swept)
-        raise (ScriptFailed if failure.of_program else UserError)(f"compare: {place}: {failure.message}")
+def refuse_failures(
+    outcome: SweepOutcome, swept: Iterable[str], baseline: Mapping[str, Value] | None = None
+) -> list[Failure]:
+    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed of the program's own.
+
+    With a baseline, variants that cannot be run do not count, and are returned; without one nothing can be compared.
+    """
+    refused = []
+    for failure in outcome.failures:
+        place = failure.point.place
+        of_variant = baseline is not None and any(place[name] != value for name, value in baseline.items())
+        if failure.of_program or not of_variant:
+            named = ", ".join(f"{name}={place[name]}" for name in swept)
+            raise (ScriptFailed if failure.of_program else UserError)(f"compare: {named}: {failure.message}")
+        refused.append(failure)
+    return refused
 
 
 def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
