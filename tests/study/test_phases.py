@@ -60,7 +60,8 @@ def test_windows_stand_for_the_whole(asked: dict[str, int], run: int) -> None:
     assert few.measured["ran"] == run * asked["threads"]
     (phase,) = few.phases
     assert (phase.threads, phase.instances, phase.skipped) == (asked["threads"], 60, 60 - run)
-    assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.03)
+    drift = asked.get("uneven") and not asked.get("meet")  # apart, threads come to wait less than in the first phases
+    assert few.elapsed_s == pytest.approx(whole.elapsed_s, rel=0.05 if drift else 0.03)
     assert few.options == {"phases": "sampled"}
     if not asked.get("uneven"):
         for name, call in whole.calls.items():
