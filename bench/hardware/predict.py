@@ -12,16 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from offloadrt.study.executors import executor, processors
+from offloadrt.study.independent.prediction import KindAccuracy
+from offloadrt.study.points import Options, Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts import registry
+from offloadrt.study.sweep import sweep
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "openmp" / "offload_openmp.c"
@@ -38,15 +43,14 @@ Pairs = dict[Case, tuple[Sequence[float], float]]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    patches = _predicted(
-        _measured(options.folder / "offload.jsonl", _patch_case, "median_s"), _patches(options.machine)
-    )
+    measured = _measured(options.folder / "offload.jsonl", _patch_case, "median_s")
+    patches = _beside(measured, _patches(list(measured), options.machine))
     print(_table("Patches with CUDA's calls (mode, patch bytes, batch, threads)", patches))
     recorded: Pairs = {}
     if (openmp := options.folder / "openmp.jsonl").exists():
         measured = _measured(openmp, _openmp_case, "per_repeat_s")
         with tempfile.TemporaryDirectory() as folder:
-            recorded = _predicted(measured, _replays(options.machine, _recorded(measured, Path(folder))))
+            recorded = _beside(measured, _replays(_recorded(measured, Path(folder)), measured, options.machine))
         print("\n" + _table("OpenMP, a repetition (mode, bytes, items, threads)", recorded))
     if options.figure:
         _draw(patches, recorded, options.machine, options.figure)
@@ -79,20 +83,17 @@ def _openmp_case(row: Mapping[str, Any]) -> Case:
     return row["mode"], row["bytes"], row["items"], row["threads"]
 
 
-def _predicted(measured: Mapping[Case, Sequence[float]], predict: Callable[[Case], float | None]) -> Pairs:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        times = list(pool.map(predict, measured))
-    return {case: (measured[case], time) for case, time in zip(measured, times, strict=True) if time is not None}
+def _beside(measured: Mapping[Case, Sequence[float]], predicted: Mapping[Case, float]) -> Pairs:
+    return {case: (times, predicted[case]) for case, times in measured.items() if case in predicted}
 
 
-def _patches(machine: str) -> Callable[[Case], float]:
-    def predict(case: Case) -> float:
-        memory, nbytes, batch, (patches, volumes, flops), threads = case
+def _patches(cases: Sequence[Case], machine: str) -> dict[Case, float]:
+    points = []
+    for memory, nbytes, batch, (patches, volumes, flops), threads in cases:
         given = {"memory": memory, "threads": threads, "batch": batch, "patches": patches, "patch_bytes": nbytes}
-        words = [f"{name}={value}" for name, value in {**given, "volumes": volumes, "flops": flops}.items()]
-        return float(_run(["offloaded_patches", *words, "--machine", machine])["measured"]["round_s"])
-
-    return predict
+        points.append(_point("offloaded_patches", {**given, "volumes": volumes, "flops": flops}, machine))
+    seconds = [cast(float, result.measured["round_s"]) for result in _runs(points)]
+    return dict(zip(cases, seconds, strict=True))
 
 
 def _recorded(measured: Mapping[Case, object], folder: Path) -> dict[Case, list[Path]]:
@@ -109,27 +110,35 @@ def _recorded(measured: Mapping[Case, object], folder: Path) -> dict[Case, list[
     return files
 
 
-def _replays(machine: str, files: Mapping[Case, Sequence[Path]]) -> Callable[[Case], float | None]:
-    def predict(case: Case) -> float | None:
-        if case[:-1] not in files:
-            return None
-        words = [f"threads={case[-1]}", "--machine", machine]
-        few, many = (_run([str(file), *words])["elapsed_s"] for file in files[case[:-1]])
-        done = [repeats + repeats // 5 + 1 for repeats in REPEATS]
-        return float(many - few) / (done[1] - done[0])
-
-    return predict
-
-
-def _run(words: Sequence[str]) -> Any:
-    return json.loads(_offloadrt("run", *words, "--json"))
+def _replays(files: Mapping[Case, Sequence[Path]], measured: Mapping[Case, object], machine: str) -> dict[Case, float]:
+    """Return what a repetition takes: the difference between the longer and the shorter recording, for each."""
+    cases = [case for case in measured if case[:-1] in files]
+    shorter, longer = (
+        _runs([_point(str(files[case[:-1]][length]), {"threads": case[-1]}, machine) for case in cases])
+        for length in range(len(REPEATS))
+    )
+    few, many = (repeats + repeats // 5 + 1 for repeats in REPEATS)
+    pairs = zip(cases, shorter, longer, strict=True)
+    return {case: (long.elapsed_s - short.elapsed_s) / (many - few) for case, short, long in pairs}
 
 
-def _offloadrt(*words: str) -> str:
+def _point(reference: str, parameters: Mapping[str, Any], machine: str) -> Point:
+    scenario = registry.find(reference)
+    return Point(registry.reference(scenario), scenario.bind(parameters), Options(machine=machine))
+
+
+def _runs(points: Sequence[Point]) -> list[Result]:
+    with executor("process", processors()) as pool:
+        outcome = sweep(points, pool, jobs=processors())
+    if outcome.failures:
+        raise SystemExit(f"{outcome.failures[0].point.parameters}: {outcome.failures[0].message}")
+    return outcome.finished
+
+
+def _offloadrt(*words: str) -> None:
     done = subprocess.run([sys.executable, "-m", "offloadrt", *words], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"offloadrt {' '.join(words)}: {done.stderr}")
-    return done.stdout
 
 
 def _table(title: str, pairs: Pairs) -> str:
@@ -141,9 +150,9 @@ def _table(title: str, pairs: Pairs) -> str:
         words = " ".join(str(word) for word in case if not isinstance(word, tuple))
         lines.append(f"  {words:28} {median * 1e3:10.3f} ms {predicted * 1e3:10.3f} ms {predicted / median:6.2f}")
     for name, errors in [*groups.items(), ("all", [error for one in groups.values() for error in one])]:
-        errors.sort()
-        middle, most = math.exp(statistics.median(errors)), math.exp(errors[math.ceil(0.9 * len(errors)) - 1])
-        lines.append(f"  {name}: {len(errors)} rows, median factor {middle:.2f}, 90 % within {most:.2f}")
+        of = KindAccuracy.of(name, errors)
+        factors = f"median factor {math.exp(of.median):.2f}, 90 % within {math.exp(of.p90):.2f}"
+        lines.append(f"  {name}: {of.values} rows, {factors}")
     return "\n".join(lines)
 
 

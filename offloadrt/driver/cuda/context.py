@@ -181,9 +181,13 @@ class Context:
         """Wait until a stream has a place for another command; the caller holds the lock."""
         # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
         while (first := stream.full(self.costs.stream_depth)) is not None:
-            begin = self.sim.now
-            await first.wait()
-            self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
+            await self.settled(stream, first)
+
+    async def settled(self, stream: Stream, done: Signal) -> None:
+        """Wait within a call until a command of a stream has completed; nobody has to be woken for it."""
+        begin = self.sim.now
+        await done.wait()
+        self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
         """Return the error of a call that a program may not make so; it says which thread made it, and when."""

@@ -12,10 +12,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.staging import DeviceBytes, Staging, Steps
+from offloadrt.driver.cuda.staging import Steps
 from offloadrt.machine import Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
-from offloadrt.machine.memory.backing import Bytes
 from offloadrt.machine.messages import CopyPacket, Move
 from offloadrt.sim import Signal
 
@@ -37,31 +36,21 @@ class ContextStaging:
             uncontended=machine.spec.flag("driver.context.uncontended"),
         )
 
-    def upload(self, nbytes: int, staging: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    def upload(self, nbytes: int, staging: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         """Stage a copy to the device, one at a time but for small ones."""
         return staging if nbytes <= self._context.costs.staging_inline else holding(self._uploading, staging)
 
-    async def download(
-        self,
-        staging: Staging,
-        steps: Steps,
-        stream: Stream,
-        cause: int,
-        target: Bytes | None,
-        source: DeviceBytes | None,
-        nbytes: int,
-    ) -> None:
-        """Copy from the device, with the context lock from the submission of a piece until it is in its place.
+    async def download(self, stream: Stream, steps: Steps, staged: Callable[[Steps], Awaitable[None]]) -> None:
+        """Stage a copy from the device, with the context lock from a piece's submission until it is in its place.
 
-        What the stream has to do before is waited for without the lock, which other streams' calls may need for it.
+        ``staged`` makes the copy of these steps.  What the stream has to do before is waited for without the lock, for
+        other threads' calls need it meanwhile.
         """
         if stream.last is not None and not stream.last.is_set:
-            begin = self._context.sim.now
-            await stream.last.wait()
-            self._context.machine.host_time.add_wait(begin, self._context.sim.now, stream.spans())
+            await self._context.settled(stream, stream.last)
         locking = _LockingSteps(self._context, steps, self._packet)
         try:
-            await staging.download(locking, stream, cause, target, source, nbytes)
+            await staged(locking)
         finally:
             locking.release()
 

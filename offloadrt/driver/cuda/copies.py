@@ -105,7 +105,7 @@ class Copies:
                 return self._in_place(stream, "h2d", src.address, nbytes, source, target, cause)
             steps = self._steps(src.address, to_device=True)
             upload = self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes)
-            return self._in_buffer(upload) if self._shared is None else self._shared.upload(nbytes, upload)
+            return self._in_buffer(upload if self._shared is None else self._shared.upload(nbytes, upload))
         move = _moving("h2d", source, target, nbytes)
         return self.submit(stream, "h2d", nbytes, "pinned", move, cause, self._over(src.address, "h2d"))
 
@@ -120,9 +120,12 @@ class Copies:
                 return self._in_place(stream, "d2h", dst.address, nbytes, target, source, cause)
             steps = self._steps(dst.address, to_device=False)
             staging = self._staging[stream.index][1]
-            if self._shared is not None:
-                return self._shared.download(staging, steps, stream, cause, target, source, nbytes)
-            return self._in_buffer(staging.download(steps, stream, cause, target, source, nbytes))
+
+            def download(steps: Steps) -> Coroutine[Any, Any, None]:
+                return staging.download(steps, stream, cause, target, source, nbytes)
+
+            shared = self._shared
+            return self._in_buffer(download(steps) if shared is None else shared.download(stream, steps, download))
         move = _moving("d2h", target, source, nbytes)
         return self.submit(stream, "d2h", nbytes, "pinned", move, cause, self._over(dst.address, "d2h"))
 

@@ -72,7 +72,7 @@ class DriverCosts:
     """Whether copy engines reach pageable memory themselves, through the page table of the host."""
     enable_peer_access: Annotated[float, "p2p.enable_access"]
 
-    def give_back(self, segments: int) -> float:
+    def give_back_s(self, segments: int) -> float:
         """Return the seconds that a call adds when it gives segments back to the kernel driver."""
         if segments > 1 and self.free_further:
             return self.free_segment + (segments - 1) * self.free_further

@@ -116,6 +116,6 @@ class MemoryCalls:
                     if (uvm := self._managed.uvm) is not None:
                         uvm.try_again()
                     if segments:
-                        await self._kernel_driver.work(self._costs.give_back(segments))
+                        await self._kernel_driver.work(self._costs.give_back_s(segments))
                 finally:
                     self._halting.end(resume)

@@ -176,7 +176,7 @@ class MemPoolCalls:
         """Give chunks back, under the context lock."""
         for address in pool.release(keep):
             _, segments = self._device.memory.free(address)
-            await self._context.work(self._context.costs.give_back(segments))
+            await self._context.work(self._context.costs.give_back_s(segments))
 
     def _check(self, call: DriverCall, pool: MemPool) -> None:
         if pool.destroyed:

@@ -73,7 +73,7 @@ class AmdgpuPlugin:
         self.driver.start()
 
     def set_schedule(self, schedule: Schedule) -> None:
-        """Do nothing: HSA's threads look at a signal before they sleep, and no wait here is long enough for it."""
+        """Do nothing: LLVM's plugin polls HSA's signals for two seconds before it lets a thread sleep."""
 
     def locks(self) -> dict[str, LockStatistics]:
         return self._resources.locks()
