@@ -6,7 +6,7 @@ from statistics import median
 from typing import Annotated
 
 from offloadrt import Range, Run, cuda, scenario
-from offloadrt.papers.independent.programs.patches import Offloads, PatchMemory
+from offloadrt.papers.independent.programs.patches import PatchMemory, PatchOffloads
 from offloadrt.study.scripts.parameters import Value
 
 LISTED_AS = "single mechanisms"
@@ -44,7 +44,7 @@ async def offloaded_patches(
         flops: of the update of a volume
     """
     run.options = cuda.CUDAOptions(phantom=True)
-    offloads = Offloads(memory, batch, patches, patch_bytes, volumes, flops)
+    offloads = PatchOffloads(memory, batch, patches, patch_bytes, volumes, flops)
     rounds = []
     for _ in range(1 + ROUNDS):
         begin = run.sim.now

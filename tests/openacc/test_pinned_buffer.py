@@ -48,8 +48,10 @@ def test_a_thread_alone_copies_as_with_the_drivers_own_staging():
     assert updates(1)[0] == pytest.approx(updates(1, "gcc")[0])
 
 
-def test_the_service_does_not_depend_on_the_number_of_threads():
-    (alone, one), (together, many) = updates(1), updates(N)
+@pytest.mark.parametrize("memory", ["stream", "context"])
+def test_the_service_does_not_depend_on_the_number_of_threads(memory):
+    """Whosever the driver's own buffers are: the library's comes before them."""
+    (alone, one), (together, many) = (updates(threads, **{"staging.memory": memory}) for threads in (1, N))
     single, shared = (run.locks["pinned buffer"] for run in (one, many))
     assert together > 0.6 * N * alone, "copies are staged one after the other"
     assert shared.acquired == N * single.acquired

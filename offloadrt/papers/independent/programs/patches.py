@@ -18,7 +18,7 @@ TEAM = 128
 
 
 @attrs.define
-class Offloads:
+class PatchOffloads:
     """What each thread does, and the blocks that were given back, by size; they are never freed.
 
     The mutex around the blocks is held for so short a time that it is left out.
