@@ -15,11 +15,18 @@ from offloadrt.study.validation.validate import ValidationReport, validate
 pytestmark = pytest.mark.slow
 STORED = Path(__file__).parents[3] / "bench" / "validation" / "exahype.txt"
 
-TOO_FEW_PATCHES = {"exahype.fig2.penalty", "exahype.fig3.euler3d_p5.robust", "exahype.concl.obs_invalid"}
+TOO_FEW_PATCHES = {
+    "exahype.fig2.penalty",
+    "exahype.fig3.euler3d_p5.robust",
+    "exahype.concl.obs_invalid",
+    "exahype.fig4.euler3d_p5.um_flat",
+}
 """Claims that few patches judge otherwise than many.
 
 128 threads of CCZ4 take 9 % longer than the best number there, 41 % on the full grid: the limit is 10 %. With the pool,
 twice the threads cost Euler 3D up to 20 % there (from 16 threads), and up to 4 % on the full grid: the limit is 10 %.
+In managed memory, one thread's pages thrash for long enough on the full grid that the driver pins them to the host, so
+that further threads gain nothing; with few patches, its run ends before, and eight threads take a tenth of its time.
 """
 
 
