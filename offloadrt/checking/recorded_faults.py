@@ -24,7 +24,10 @@ class RecordedFaults:
         stories = [_story(event.kernel, event.name, access, self.strands.sim.now) for access in event.accesses]
         subject = f"{event.name} on device {event.device}"
         if first.team != second.team:
-            advice = "Nothing orders threads of different teams: `atomic` on both would, or a critical section or lock."
+            advice = (
+                "Nothing orders threads of different teams: `atomic` on both would. A critical section or a lock "
+                "excludes threads of one team only."
+            )
         else:
             advice = "Nothing orders the two threads: `atomic` on both would, a critical section or lock, or a barrier."
         group = event.kernel, subject

@@ -18,7 +18,7 @@ static void ordered(void) {
   for (int i = 0; i < N; i++)
 #pragma omp atomic
     counter++;
-#pragma omp target teams distribute parallel for map(tofrom : counter)
+#pragma omp target teams distribute parallel for map(tofrom : counter) num_teams(1)
   for (int i = 0; i < N; i++)
 #pragma omp critical
     counter -= 2;
@@ -44,13 +44,21 @@ static void phases(int *a) {
 }
 
 static void two_locks(int *a) {
-#pragma omp target teams distribute parallel for map(tofrom : a[0 : 1])
+#pragma omp target teams distribute parallel for map(tofrom : a[0 : 1]) num_teams(1)
   for (int i = 0; i < N; i++) {
 #pragma omp critical(up)
     a[0]++; /* up */
 #pragma omp critical(down)
     a[0]--; /* down */
   }
+}
+
+/* A critical section excludes threads of one team only: of one contention group. */
+static void apart(void) {
+#pragma omp target teams distribute parallel for map(tofrom : counter) num_teams(4)
+  for (int i = 0; i < N; i++)
+#pragma omp critical
+    counter += 3; /* apart */
 }
 
 static void beyond(int *a) {
@@ -146,6 +154,8 @@ int main(int argc, char **argv) {
   case 17:
 #pragma omp target data map(to : weights)
     weigh(a);
+    break;
+  case 18: apart();
   }
   printf("%d\n", sum + counter);
   free(a);

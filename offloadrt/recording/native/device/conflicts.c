@@ -1,10 +1,12 @@
 /* Races inside a launch, and accesses to memory that is no array's, while a traced launch is played.
  *
  * A strand is what one thread does between two barriers of its team. Strands of one team are ordered by barriers, threads
- * of different teams by nothing, but whoever takes a lock or does an atomic operation knows of what was done before the
- * lock or the bytes were last released. Releases are numbered (`clock`), and knowing of one is taken for knowing of all
- * before it, also by the rest of the team. So less is reported than there is, and what is reported is a race: whoever
- * came first, nothing made the other wait for it. Of four bytes the last store and two loads are kept. */
+ * of different teams by nothing, but whoever does an atomic operation knows of what was done before the bytes were last
+ * released, and whoever takes a lock of what its own team did before it gave it back: OpenMP has locks and critical
+ * sections exclude the threads of a contention group, which a team is. Releases are numbered (`clock`), and knowing of
+ * one is taken for knowing of all before it, also by the rest of the team. So less is reported than there is, and what is
+ * reported is a race: whoever came first, nothing made the other wait for it. Of four bytes the last store and two loads
+ * are kept. */
 #include "grid.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@ typedef struct {
 
 typedef struct {
   const void *where;
+  uint32_t team; /* 0: it orders threads of all teams; else one more than the number of the team whose threads it orders */
   uint32_t released;
 } lock_t;
 
@@ -53,7 +56,7 @@ static uint32_t strand_of(fiber_t *self) {
   return self->strand = strand_count++;
 }
 
-static lock_t *lock_at(const void *where) {
+static lock_t *lock_at(const void *where, uint32_t team) {
   if (lock_count * 2 >= lock_room) {
     lock_t *old = locks;
     size_t old_room = lock_room;
@@ -62,14 +65,15 @@ static lock_t *lock_at(const void *where) {
     lock_count = 0;
     for (size_t i = 0; i < old_room; i++)
       if (old[i].where)
-        *lock_at(old[i].where) = old[i];
+        *lock_at(old[i].where, old[i].team) = old[i];
     free(old);
   }
-  size_t at = ((uint64_t)where * 0x9e3779b97f4a7c15u >> 32) & (lock_room - 1);
-  while (locks[at].where && locks[at].where != where)
+  size_t at = (((uint64_t)where + team) * 0x9e3779b97f4a7c15u >> 32) & (lock_room - 1);
+  while (locks[at].where && (locks[at].where != where || locks[at].team != team))
     at = (at + 1) & (lock_room - 1);
   lock_count += !locks[at].where;
   locks[at].where = where;
+  locks[at].team = team;
   return &locks[at];
 }
 
@@ -81,10 +85,16 @@ static void meet(uint32_t *released, bool acquires, bool releases) {
     *released = ++clock;
 }
 
-/* A lock, a critical section or an atomic operation: whoever acquires knows of what was done before the last release. */
+/* An atomic operation or a reduction: whoever acquires knows of what was done before the last release. */
 DEVICE void synchronize(void *where, bool acquires, bool releases) {
   if (this_grid()->launch->traced)
-    meet(&lock_at(where)->released, acquires, releases);
+    meet(&lock_at(where, 0)->released, acquires, releases);
+}
+
+/* The same of a lock or a critical section, which orders the threads of one team. */
+DEVICE void synchronize_team(void *where, bool acquires, bool releases) {
+  if (this_grid()->launch->traced)
+    meet(&lock_at(where, this_team()->number + 1)->released, acquires, releases);
 }
 
 static bool is_ordered(const mark_t *mark, uint32_t strand, uint32_t seen) {

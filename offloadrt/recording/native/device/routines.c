@@ -33,11 +33,11 @@ static void take(int32_t *word) {
   while (*(volatile int32_t *)word)
     give_turn();
   *word = 1;
-  synchronize(word, true, false);
+  synchronize_team(word, true, false);
 }
 
 static void give_back(int32_t *word) {
-  synchronize(word, false, true);
+  synchronize_team(word, false, true);
   *word = 0;
 }
 
@@ -70,11 +70,11 @@ DEVICE int omp_test_lock(void *lock) {
 
 DEVICE void __kmpc_ordered(void *location, int32_t thread) {
   (void)location, (void)thread;
-  synchronize(this_team(), true, false);
+  synchronize_team(this_team(), true, false);
 }
 DEVICE void __kmpc_end_ordered(void *location, int32_t thread) {
   (void)location, (void)thread;
-  synchronize(this_team(), false, true);
+  synchronize_team(this_team(), false, true);
 }
 DEVICE void __kmpc_flush(void *location) { (void)location; }
 
