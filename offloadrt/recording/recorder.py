@@ -130,6 +130,8 @@ def _environment(library: Path, folder: Path, threads: int | None, options: Reco
         "OFFLOADRT_RECORDING": str(folder.resolve()),
         "OFFLOADRT_SAMPLES": str(_ALL_LAUNCHES if options.check else options.samples),
         "OFFLOADRT_HOST_TOUCHES": "2" if options.check else "1" if options.host_touches else "0",
+        # A second team shows what teams do to one another, however few iterations there are.
+        "OFFLOADRT_LEAST_TEAMS": "2" if options.check else "1",
     }
     if options.stop_directives is not None:
         environment["OFFLOADRT_STOP_AFTER"] = str(options.stop_directives)

@@ -55,8 +55,8 @@ static void two_locks(int *a) {
 
 /* A critical section excludes threads of one team only: of one contention group. */
 static void apart(void) {
-#pragma omp target teams distribute parallel for map(tofrom : counter) num_teams(4)
-  for (int i = 0; i < N; i++)
+#pragma omp target teams distribute parallel for map(tofrom : counter)
+  for (int i = 0; i < 20; i++)
 #pragma omp critical
     counter += 3; /* apart */
 }

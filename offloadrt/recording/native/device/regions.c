@@ -40,10 +40,13 @@ static void set_grid(grid_t *grid) {
   uint32_t limit = grid->asked_limit ? grid->asked_limit : launch->threads;
   grid->threads = limit ? limit : DEFAULT_THREADS;
   grid->teams = grid->asked_teams ? grid->asked_teams : launch->teams;
-  if (!grid->teams)
+  if (!grid->teams) {
     grid->teams = !launch->trip     ? OPEN_TEAMS
                   : grid->team_each ? (uint32_t)launch->trip
                                     : (uint32_t)((launch->trip + grid->threads - 1) / grid->threads);
+    if (launch->trip > 1)
+      grid->teams = most(grid->teams, launch->least_teams);
+  }
   launch->played_teams = grid->teams;
   launch->played_threads = most(launch->played_threads, launch->trip && !grid->team_each ? grid->threads : 1);
   grid->shortened = launch->trip && launch->may_shorten && !launch->traced && !grid->thread_each;

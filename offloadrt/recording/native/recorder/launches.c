@@ -224,6 +224,8 @@ void submit_begin(void) {
   launch.teams = shape->teams > 0 ? (uint32_t)shape->teams : 0;
   launch.threads = shape->threads > 0 ? (uint32_t)shape->threads : 0;
   launch.trip = shape->trip;
+  const char *least_teams = getenv("OFFLOADRT_LEAST_TEAMS");
+  launch.least_teams = least_teams ? (uint32_t)atoi(least_teams) : 1;
   launch.traced = shape->to_trace > 0;
   launch.may_shorten = !shape->asks_who;
   if (launch.traced) {
