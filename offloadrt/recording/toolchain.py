@@ -104,6 +104,7 @@ def recorder_library(compiler: Compiler) -> Path:
         "-ftls-model=initial-exec",
         "-shared",
         "-pthread",
+        _layout(),
         *_WARNINGS,
         *_sources("recorder", "c"),
         "-ldl",
@@ -113,7 +114,7 @@ def recorder_library(compiler: Compiler) -> Path:
 
 def device_runtime(compiler: Compiler) -> Path:
     """Return the object that is linked into device images: it plays the grid. Raises ToolchainMissing."""
-    command = ["-std=gnu17", "-O2", "-g", "-fPIC", "-r", "-nostdlib", *_WARNINGS, *_sources("device", "c")]
+    command = ["-std=gnu17", "-O2", "-g", "-fPIC", "-r", "-nostdlib", _layout(), *_WARNINGS, *_sources("device", "c")]
     return _compiled(compiler, "device", "device.o", command)
 
 
@@ -146,6 +147,14 @@ def _major_of(config: Path) -> int | None:
         re.search(r"#define LLVM_VERSION_MAJOR (\d+)", config.read_text(encoding="utf-8")) if config.exists() else None
     )
     return None if match is None else int(match[1])
+
+
+def _layout() -> str:
+    """Define LAYOUT for native code: a digest of the headers that recorder and device images share."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(_NATIVE.glob("*.h")):
+        digest.update(path.read_bytes())
+    return f"-DLAYOUT=0x{digest.hexdigest()}ull"
 
 
 def _sources(folder: str, suffix: str) -> list[str]:

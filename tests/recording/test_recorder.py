@@ -53,6 +53,12 @@ def test_directives_are_recorded_as_the_compiler_lowered_them(folder):
     assert any(text.startswith(";u[:n];") for text in raw.strings())
 
 
+def test_a_program_that_another_version_compiled_is_told_to_be_compiled_again(folder, capfd):
+    run, _ = recorded(built("older.c", folder))
+    assert run.exit == 0
+    assert capfd.readouterr().err.count("compile it again") == 1
+
+
 def test_a_loop_of_tasks_runs_in_a_target_region(folder):
     run, _ = recorded(built("taskloop.c", folder))
     assert run.exit == 0

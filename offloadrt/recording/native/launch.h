@@ -1,7 +1,9 @@
 /* What the recorder (in the program) and the device runtime (in the device image) tell each other about a launch.
  *
- * The image is a library of its own that the OpenMP runtime loads with dlopen. It finds `offload_recorder_image` with dlsym
- * when it is loaded, and registers its two functions. Without a recorder the image still plays the grid.
+ * The image is a library of its own that the OpenMP runtime loads with dlopen. It finds `offload_recorder_register` with
+ * dlsym when it is loaded, and registers its two functions. Without a recorder the image still plays the grid. The program
+ * may have been compiled by another version than the recorder's, so both say what LAYOUT they were compiled with: a digest
+ * of these headers.
  */
 #pragma once
 #include "counts.h"

@@ -95,9 +95,10 @@ DEVICE void __offload_register(uint64_t *counters, const int64_t *rows, uint64_t
   *first_site = site_count;
   site_count += (uint32_t)accesses;
   if (!modules) {
-    void (*announce)(const image_t *) = (void (*)(const image_t *))dlsym(RTLD_DEFAULT, "offload_recorder_image");
+    void (*announce)(const image_t *, uint64_t) =
+        (void (*)(const image_t *, uint64_t))dlsym(RTLD_DEFAULT, "offload_recorder_register");
     if (announce)
-      announce(&(image_t){begin, end});
+      announce(&(image_t){begin, end}, LAYOUT);
   }
   modules = module;
 }

@@ -38,8 +38,13 @@ static __thread shape_t *shape; /* of the kernel call that this thread is in; NU
 static __thread bool submitted;
 
 /* Called by an image of the wrapper as it is loaded. */
-EXPORT void offload_recorder_image(const image_t *image);
-EXPORT void offload_recorder_image(const image_t *image) {
+EXPORT void offload_recorder_register(const image_t *image, uint64_t layout);
+EXPORT void offload_recorder_register(const image_t *image, uint64_t layout) {
+  if (layout != LAYOUT) {
+    fprintf(stderr, "offloadrt: the program was compiled by another version of offloadrt, so its kernels have no costs: "
+                    "compile it again\n");
+    return;
+  }
   pthread_mutex_lock(&tables);
   if (image_count < IMAGES)
     images[image_count++] = *image;
