@@ -251,8 +251,14 @@ class RuntimeCalls:
             for argument, (host, array) in call.mapped.items():
                 rows[argument] = call.arguments[argument], host, 0, array.number
         else:
+            recorded = self.memory.device.recorded
             rows = [
-                (item[1], item[2], signed(item[3]), NONE if block is None else block.number)
+                (
+                    recorded(item[1]) if item[4] & LITERAL else item[1],
+                    item[2],
+                    signed(item[3]),
+                    NONE if block is None else block.number,
+                )
                 for item, block in zip(items, blocks, strict=True)
             ]
         call.task.put(call.place, "subject", self._site(call, items, behind))

@@ -33,7 +33,7 @@ class ArrayTouches:
     array: int
     """-1: memory of omp_target_alloc."""
     begin: int
-    """The address of the host where the block begins; 0: it has none."""
+    """The address of the host where the block begins, or of omp_target_alloc's memory; 0: it has none."""
     nbytes: int
     load_bytes: int
     store_bytes: int
@@ -152,15 +152,18 @@ class LaunchTables:
         uses: list[ArrayTouches] = []
         touched: list[tuple[HostBlock, int, Run]] = []
         for number, (_, host, device, nbytes, loads, stores, *_rest) in traced.heads.items():
-            block = self._arrays.at(host) if host else None
+            block, begin = None, self._device.recorded(device)
+            if host:
+                block, begin = self._arrays.at(host), 0
             if block is not None:
+                begin = host
                 self._arrays.use(block)
                 touched += [(block, host, run) for run in traced.runs.get(number, ())]
             uses.append(
                 ArrayTouches(
                     _item_of(items, host, device, nbytes),
                     NONE if block is None else block.number,
-                    0 if block is None else host,
+                    begin,
                     nbytes,
                     loads,
                     stores,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal
 
 import attrs
 
@@ -26,8 +26,8 @@ from offloadrt.recording.format.recording import NONE, Recording, Site
 from offloadrt.recording.format.slots import COUNTERS, LOADS, STORES
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import TARGET_PARAM
+from offloadrt.runtime.mapping.map_item import BlockUse, MapItem
+from offloadrt.runtime.mapping.map_type import LITERAL, TARGET_PARAM
 from offloadrt.runtime.plugins.grid import GridDefaults
 
 SECTOR: Final = 32
@@ -42,9 +42,12 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class _Used:
-    """What a launch did with an array, in bytes from the array's first."""
+    """What a launch did with an array, or with a block of omp_target_alloc's, in bytes from its first."""
 
-    array: HostArray
+    place: Literal["array", "block", "unknown"]
+    """unknown: device memory that is not there now, which has its costs all the same."""
+    address: int
+    nbytes: int
     item: int
     ranges: tuple[Range, ...]
     touched: dict[str, tuple[Range, ...]]
@@ -58,10 +61,14 @@ class _Used:
 
 @attrs.frozen
 class RecordedLaunch:
-    """A launch, and what it reaches besides its arguments: host memory, where the device uses that in place."""
+    """A launch, and what it reaches besides its arguments.
+
+    reaches: host memory, where the device uses that in place. blocks: memory of omp_target_alloc.
+    """
 
     launch: Launch
-    reaches: tuple[DevicePointer, ...]
+    reaches: tuple[DevicePointer, ...] = ()
+    blocks: tuple[BlockUse, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -73,6 +80,8 @@ class RecordedKernels:
     """The most threads of a team on this machine. As in the runtime, a launch takes no more, whatever it asks for."""
     grid: GridDefaults
     """What a region gets that leaves its teams or its threads open."""
+    block_at: Callable[[int], DevicePointer | None]
+    """Find the block of omp_target_alloc by an address in it that was recorded."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
 
     def launch(
@@ -83,7 +92,7 @@ class RecordedKernels:
         declared = self.declared.get(name, Kernel(name))
         iterations, teams, threads = self._sizes(site, number, declared.threads_per_team)
         if not int(columns["launch.teams"][number]):
-            return RecordedLaunch(declared.launch(teams, threads, iterations), ())
+            return RecordedLaunch(declared.launch(teams, threads, iterations))
         uses = [] if (trace := int(columns["launch.trace"][number])) == NONE else self._uses(trace, items, arrays)
         if not columns["launch.traced"][number]:  # which bytes another launch touched says nothing of this one
             uses = [attrs.evolve(used, touched={}) for used in uses]
@@ -93,7 +102,8 @@ class RecordedKernels:
         single = sum(counted[name] for name in _SINGLE)
         moved = counted["load_bytes"] + counted["store_bytes"]
         arguments = [place for place, item in enumerate(items) if item.type & TARGET_PARAM]
-        own = [used for used in uses if used.item in arguments]
+        of_arrays = [used for used in uses if used.place == "array"]
+        own = [used for used in of_arrays if used.item in arguments]
         if trace != NONE:
             moved = sum(SECTOR * (used.sectors[0] + used.sectors[1]) for used in uses)
         moves = Moves(functools.partial(_moves, uses)) if uses else None
@@ -113,8 +123,9 @@ class RecordedKernels:
             counts = LaunchCounts(
                 iterations, double + single, moved, streams, Waits(0.0, 0.0), (), moves or Moves(lambda: ())
             )
-        reached = [pointer for used in uses if used.item not in arguments for pointer in _pointers(used)]
-        return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached))
+        reached = [pointer for used in of_arrays if used.item not in arguments for pointer in _pointers(used)]
+        blocks = _block_uses([used for used in uses if used.place == "block"])
+        return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached), tuple(blocks))
 
     def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
         """Return iterations, teams and threads of a launch.
@@ -150,38 +161,49 @@ class RecordedKernels:
     def _uses(self, trace: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> list[_Used]:
         columns = self.recording.columns
         first = columns["trace.first"]
-        uses = []
-        for use in range(int(first[trace]), int(first[trace + 1])):
-            item, number = int(columns["use.item"][use]), int(columns["use.array"][use])
-            array = items[item].array if item != NONE else None
-            if array is None and number != NONE:
-                array = arrays[number]
-            if array is None:
-                continue  # memory of omp_target_alloc, which every device has at hand
-            block = array.address + int(columns["use.offset"][use])
-            touched = self._touched(use, block, array)
-            uses.append(
-                _Used(
-                    array,
-                    item,
-                    self._ranges(use, block, array),
-                    touched,
-                    (
-                        int(columns["use.sectors_read"][use]), int(columns["use.sectors_written"][use]),
-                        int(columns["use.team_sectors_read"][use]), int(columns["use.team_sectors_written"][use]),
-                    ),
-                    "read" in touched or self._loads_pages(use),
-                    int(columns["use.load_bytes"][use]),
-                    int(columns["use.store_bytes"][use]),
-                )
-            )  # fmt: skip
-        return uses
+        return [self._use(use, items, arrays) for use in range(int(first[trace]), int(first[trace + 1]))]
 
-    def _touched(self, use: int, block: int, array: HostArray) -> dict[str, tuple[Range, ...]]:
+    def _use(self, use: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> _Used:
+        columns = self.recording.columns
+        place, number = int(columns["use.item"][use]), int(columns["use.array"][use])
+        offset, nbytes = int(columns["use.offset"][use]), int(columns["use.nbytes"][use])
+        item = items[place] if place != NONE else None
+        array = item.array if item is not None else None
+        if array is None and number != NONE:
+            array = arrays[number]
+        if array is not None:
+            kind: Literal["array", "block", "unknown"] = "array"
+            address, whole, begin, phase = array.address, array.nbytes, offset, (array.address + offset) % PAGE
+        else:
+            pointer = self._block(offset, item)
+            kind = "unknown" if pointer is None else "block"
+            address, whole, begin, phase = 0 if pointer is None else pointer.address, nbytes, 0, offset % PAGE
+        touched = self._touched(use, begin)
+        return _Used(
+            kind,
+            address,
+            whole,
+            place,
+            self._ranges(use, begin, phase, min(whole, begin + nbytes)),
+            touched,
+            (
+                int(columns["use.sectors_read"][use]), int(columns["use.sectors_written"][use]),
+                int(columns["use.team_sectors_read"][use]), int(columns["use.team_sectors_written"][use]),
+            ),
+            "read" in touched or self._loads_pages(use),
+            int(columns["use.load_bytes"][use]),
+            int(columns["use.store_bytes"][use]),
+        )  # fmt: skip
+
+    def _block(self, recorded: int, item: MapItem | None) -> DevicePointer | None:
+        """Find a block of omp_target_alloc: the one that the launch is given, or that of the traced launch."""
+        address = item.base if item is not None and item.type & LITERAL else recorded
+        return self.block_at(address) if address else None
+
+    def _touched(self, use: int, shift: int) -> dict[str, tuple[Range, ...]]:
         """Return the bytes of the array that were all loaded, and those that were all stored."""
         columns = self.recording.columns
         first = columns["use.first_range"]
-        shift = block - array.address
         found: dict[str, list[Range]] = {}
         for place in range(int(first[use]), int(first[use + 1])):
             begin, end = (int(columns[f"range.{name}"][place]) + shift for name in ("begin", "end"))
@@ -194,16 +216,17 @@ class RecordedKernels:
         runs = slice(int(columns["use.first_run"][use]), int(columns["use.first_run"][use + 1]))
         return bool((columns["run.kind"][runs] == LOADS).any())
 
-    def _ranges(self, use: int, block: int, array: HostArray) -> tuple[Range, ...]:
-        """Return the touched pages of a block as far as the block reaches, in bytes of the array."""
+    def _ranges(self, use: int, begin: int, phase: int, end: int) -> tuple[Range, ...]:
+        """Return the touched pages of a block as far as the block reaches, in bytes of the array.
+
+        phase: where in a page the block begins, since pages are counted from that one.
+        """
         columns = self.recording.columns
         first = columns["use.first_run"]
         runs = slice(int(first[use]), int(first[use + 1]))
-        base = block // PAGE * PAGE - array.address
         pages = zip(columns["run.page"][runs].tolist(), columns["run.pages"][runs].tolist(), strict=True)
+        base = begin - phase
         ranges = [(base + page * PAGE, base + (page + count) * PAGE) for page, count in pages]
-        begin = block - array.address
-        end = min(array.nbytes, begin + int(columns["use.nbytes"][use]))
         clipped = [(max(begin, low), min(end, high)) for low, high in ranges]
         return _joined([(low, high) for low, high in clipped if low < high])
 
@@ -255,7 +278,7 @@ def _array_counts(used: _Used, position: int) -> ArrayCounts:
     return ArrayCounts(
         f"{position}",
         position,
-        used.array.nbytes,
+        used.nbytes,
         1,
         float(used.load_bytes),
         float(used.store_bytes),
@@ -283,4 +306,15 @@ def _moves(uses: Sequence[_Used]) -> list[Moved]:
 
 
 def _pointers(used: _Used) -> list[DevicePointer]:
-    return [DevicePointer(used.array.address + low, high - low, 0, phantom=True) for low, high in used.ranges]
+    return [DevicePointer(used.address + low, high - low, 0, phantom=True) for low, high in used.ranges]
+
+
+def _block_uses(uses: Sequence[_Used]) -> Iterator[BlockUse]:
+    """Yield what a launch does with memory of omp_target_alloc, reads first; pages where no bytes are known."""
+    for kind in ("read", "write"):
+        for used in uses:
+            for low, high in used.touched.get(kind, ()):
+                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True)
+    for used in uses:
+        for low, high in () if used.touched else used.ranges:
+            yield BlockUse(used.address + low, high - low, True, False)

@@ -62,8 +62,9 @@ class ReplayedProgram:
         self.arrays = [None] * len(self.recording.dictionaries.arrays)
         self._lowered = LoweredProgram(self.openmp)
         most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
-        self._kernels = RecordedKernels(self.recording, most_threads, self.openmp.declarations.grid, self.declared)
         self._routines = Routines(self.recording, self._lowered)
+        grid, block_at = self.openmp.declarations.grid, self._routines.block_at
+        self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
         self._total = self.recording.directives
         if self.openmp.observer is not None:
             self._observed = ObservedReplay(self.openmp.observer, self.recording)
@@ -175,7 +176,7 @@ class ReplayedProgram:
         if (call := _DATA.get(site.call)) is not None:
             return self._lowered.data(call, lowered, device=device)
         recorded = self._kernels.launch(site, launch, lowered, self.arrays)
-        lowered.follows = list(recorded.reaches)
+        lowered.follows, lowered.blocks = list(recorded.reaches), recorded.blocks
         return self._lowered.target(recorded.launch, lowered, device=device)
 
     def _tell_of_reach(self, form: ItemForm, place: int) -> None:

@@ -86,6 +86,11 @@ class Routines:
             raise LookupError(f"no block of device memory is known at {address:#x}")
         return found[1] + (address - found[0])
 
+    def block_at(self, address: int) -> DevicePointer | None:
+        """Return the block of omp_target_alloc that has an address of the recording; None: none that is there now."""
+        found = self._blocks.before(address)
+        return None if found is None or address >= found[0] + found[1].nbytes else found[1]
+
     def _place(self, t: HostThread, address: int, offset: int, nbytes: int, device: int) -> Place:
         if self._is_initial(device):
             return self._host(address + offset, nbytes)

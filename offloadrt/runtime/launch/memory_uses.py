@@ -184,8 +184,13 @@ def _touches_all(stream: AccessStream, kind: str, pieces: Sequence[tuple[int, in
 
 
 def _reached(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequence[Any]) -> Iterator[MemoryUse]:
-    """Yield what the kernel may touch through pointers that it finds in memory."""
-    for pointer in items.follows if isinstance(items, MapItems) else ():
+    """Yield what the kernel touches, or may touch, through pointers that are no mapped arguments."""
+    if not isinstance(items, MapItems):
+        return
+    for use in items.blocks:
+        writes, maybe = use.writes or not use.exact, not use.exact
+        yield MemoryUse(device.number, use.address, use.nbytes, writes, use.exact, "device memory", maybe=maybe)
+    for pointer in items.follows:
         if isinstance(pointer, DevicePointer) and pointer not in arguments and pointer.nbytes:
             entry = device.table.lookup(pointer.address, pointer.nbytes).pointer.entry
             if entry is not None:

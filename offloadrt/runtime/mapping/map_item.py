@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -85,16 +85,30 @@ class MapItem:
         return "<addr>" if self.array is None else self.array.locate(address)
 
 
+@attrs.frozen
+class BlockUse:
+    """What a kernel does with bytes of the device's own memory, which no item maps; `address` is the device's.
+
+    exact: it touches every byte; else it may read and write there.
+    """
+
+    address: int
+    nbytes: int
+    writes: bool
+    exact: bool
+
+
 class MapItems(list[MapItem]):
     """The items of one construct, in order.
 
     mapped: those that are mapped, components of mappers in place of the items that have some. follows: the kernel's
-    arguments that are addresses, or hold some. Remembered by whoever found it: arrays, those
+    arguments that are addresses, or hold some. blocks: what is known of its use of memory that is not mapped, reads
+    before writes. Remembered by whoever found it: arrays, those
     among the kernel's arguments; touching, by device number what the kernel touches of the host's memory
     (`touching.py`).
     """
 
-    __slots__ = ("arrays", "follows", "mapped", "touching")
+    __slots__ = ("arrays", "blocks", "follows", "mapped", "touching")
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
@@ -102,3 +116,4 @@ class MapItems(list[MapItem]):
         self.touching: dict[int, object] = {}
         self.arrays: list[HostArray] | None = None
         self.follows: list[object] = []
+        self.blocks: Sequence[BlockUse] = ()
