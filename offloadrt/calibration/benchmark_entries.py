@@ -68,7 +68,7 @@ MEASURED: Final = (
     *_RATES.values(),
     "alloc.cudaMalloc_small", "alloc.cudaMalloc_large", "alloc.cudaMalloc_segment", "alloc.cudaFree",
     "alloc.cudaFree_large", "alloc.cudaFree_segment", "copy.latency", "dma.occupancy", "dma.bw", "fault.populate_2m",
-    "staging.copy_per_gib", "stream.interrupt",
+    "sm.saturating_occupancy", "staging.copy_per_gib", "stream.interrupt",
 )  # fmt: skip
 """The entries that benchmarks can measure."""
 
@@ -93,6 +93,7 @@ def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measure
             yield _rate(key, max(found, key=lambda row: row.size / row.p90_s))
     yield _staged(by_name)
     yield _interrupt(by_name)
+    yield _saturating(by_name, base)
     if small := [row for row in by_name.get(("engine", "h2d"), ()) if row.size <= SMALL]:
         yield _single("copy.latency", min(small, key=lambda row: row.size))
     yield from _dma(by_name)
@@ -172,6 +173,23 @@ def _interrupt(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
         return None
     one = _single("stream.interrupt", asleep[0])
     return None if one is None else _less(one, polling[0].median_s)
+
+
+def _saturating(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Measurement | None:
+    """Return with which part of an SM's threads the latency of arithmetic is hidden: Little's law of its operations.
+
+    A thread that waits for each multiply-add before the next one says how many an SM must have under way to reach its
+    rate. That of the precision is taken which needs more; a kernel is taken to have one such chain in each thread.
+    """
+    found = []
+    for precision in ("fp64", "fp32"):
+        for row in by_name.get(("arithmetic", f"{precision}_chain"), ()):
+            rate = base.value(f"gpu.{precision}") / (2 * base.value("gpu.sms")) / base.value("sm.max_threads")
+            low, median, high = (seconds * rate for seconds in (row.p10_s, row.median_s, row.p90_s))
+            what = f"benchmarks arithmetic {row.variant}, times an SM's rate"
+            found.append(Measurement("sm.saturating_occupancy", median, low, high, row.n, what))
+    most = max(found, key=lambda one: one.value, default=None)
+    return most if most is not None and most.low > 0 and most.high <= 1 else None
 
 
 def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:

@@ -83,6 +83,14 @@ def test_a_thread_that_sleeps_is_later_by_the_interrupt(tmp_path):
     assert values(written(tmp_path / "made.jsonl", *rows), "h200")["stream.interrupt"] == pytest.approx(30e-6)
 
 
+def test_a_chain_of_multiply_adds_says_how_many_threads_hide_its_latency(tmp_path):
+    """An SM has 64 units for double precision, and 2,048 threads: if these take 16 cycles, 1,024 threads fill them."""
+    cycle = 132 * 64 * 2 / 33.5e12
+    rows = row("arithmetic", "fp64_chain", 0, 16 * cycle), row("arithmetic", "fp32_chain", 0, 4 * cycle)
+    found = values(written(tmp_path / "made.jsonl", *rows), "h200")
+    assert found == pytest.approx({"sm.saturating_occupancy": 16 * 64 / 2048})
+
+
 def test_large_pageable_copies_say_what_staging_takes(tmp_path):
     rows = [row("copy", "h2d_pageable", size, 6e-6 + size / 15e9) for size in (4096, MIB, 64 * MIB)]
     found = values(written(tmp_path / "made.jsonl", *rows), "h200")

@@ -28,7 +28,7 @@ static void copy_twice(double *from, double *to) {
     to[i] = from[i];
 #pragma omp target teams distribute parallel for is_device_ptr(from, to) nowait
   for (int i = 0; i < N; i++)
-    from[i] = to[i];
+    to[i] = -from[i];
 #pragma omp taskwait
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import attrs
@@ -70,9 +71,18 @@ class PatchOffloads:
         self._give(scratch)
 
     def _kernel(self) -> Kernel:
-        """Return the update: it reads a patch, writes the scratch memory, and writes the results back from there."""
-        moved = 4.0 * self.patch_bytes / self.volumes
-        return Kernel("update", flops_per_iteration=self.flops, bytes_per_iteration=moved, threads_per_team=TEAM)
+        """Return the update: it reads a patch, writes the scratch memory, and writes the results back from there.
+
+        Accesses that wait for one another are those of the patch's address, of volumes, since a thread begins with one
+        when it is done with that before, and of the results.
+        """
+        return Kernel(
+            "update",
+            flops_per_iteration=self.flops,
+            bytes_per_iteration=4.0 * self.patch_bytes / self.volumes,
+            threads_per_team=TEAM,
+            dependent_accesses=2 + math.ceil(self.volumes / TEAM),
+        )
 
     async def _copy(
         self, t: cuda.HostThread, to: DeviceArray | HostArray, source: DeviceArray | HostArray, stream: Stream
