@@ -10,10 +10,9 @@ from offloadrt.checking.mistakes import Story
 from offloadrt.checking.strands import Strand
 from offloadrt.runtime.mapping.present_table import Entry
 
-Role = Literal["", "enters", "uses", "leaves", "atomic"]
+Role = Literal["", "enters", "uses", "leaves"]
 """How an access stands to the mapping of its block: the runtime itself orders the copy and the block of a map that
-enters it, the uses of those who hold the mapping, and the copy and the free of the one that leaves it last. Atomic
-accesses of the host race with no other atomic one."""
+enters it, the uses of those who hold the mapping, and the copy and the free of the one that leaves it last."""
 
 
 @attrs.define(eq=False)
@@ -49,12 +48,12 @@ class Directive:
 
     def access(
         self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
-        role: Role = "", block: WatchedBlock | None = None,
+        role: Role = "", block: WatchedBlock | None = None, atomic: bool = False,
     ) -> Access:  # fmt: skip
         """Make an access of the directive, or of its kernel. did: `Access.did`."""
         strand = self.strand
         return Access(
-            memory, begin, end, writes, exact, strand, strand.epoch, did, self.where, now, name, role, block
+            memory, begin, end, writes, exact, strand, strand.epoch, did, self.where, now, name, role, block, atomic
         )  # fmt: skip
 
 
@@ -76,6 +75,8 @@ class Access:
     name: str
     role: Role = ""
     block: WatchedBlock | None = None
+    atomic: bool = False
+    """It races with no other atomic one."""
 
     @property
     def site(self) -> tuple[str, str]:

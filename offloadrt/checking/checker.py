@@ -193,9 +193,10 @@ class Checker:
             return
         if (where := self._line(strand := self._strands.current())) and not self._has_lines:
             where = f"after {where}"  # a recording says which directive came before
-        role: Role = "atomic" if event.atomic else ""
         now, name = self.sim.now, event.array.name
-        access = Access(HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, role)
+        access = Access(
+            HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, atomic=event.atomic
+        )
         if writes is not None or exact:  # else it is not known whether anything is done to it
             self._races.access(access)
         if not judged:
@@ -310,7 +311,7 @@ class Checker:
                     self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
                 continue
             verb = "writes" if use.writes else "reads"
-            did = f"{verb} {use.name} in kernel {directive.kernel!r} of {directive.name}"
+            did = f"{verb} {use.name}{' atomically' * use.atomic} in kernel {directive.kernel!r} of {directive.name}"
             if use.outside:
                 told = self._story(directive, did)
                 advice = f"The kernel reaches beyond what is mapped: map the whole section of {use.name} that it uses."
@@ -320,7 +321,7 @@ class Checker:
             block = None if memory == HOST else self._memories.block_at(memory, begin)
             role: Role = "uses" if use.mapped else ""
             access = directive.access(
-                self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block
+                self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
             self._races.access(access)
             self._judge(access)

@@ -71,7 +71,7 @@ class Races:
     def _compare(self, earlier: Access, access: Access) -> None:
         if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_mapping(earlier, access):
             return
-        if not (earlier.role == access.role == "atomic") and earlier.surely_meets(access):
+        if not (earlier.atomic and access.atomic) and earlier.surely_meets(access):
             first, second = sorted((earlier, access), key=lambda one: (one.site, one.strand.name))
             subject = f"{access.name} {_where(access.memory)}"
             stories, advice = (first.story, second.story), _missing(first, second)

@@ -243,6 +243,7 @@ class MemoryUse:
 
     exact: it touches every byte; else some, one at least. maybe: nothing is known but that it may read and write there.
     mapped: the kernel's own region holds the mapping. outside: the kernel reaches beyond what it can use there.
+    atomic: all that it does there are atomic operations.
     """
 
     memory: int
@@ -254,6 +255,7 @@ class MemoryUse:
     mapped: bool = False
     maybe: bool = False
     outside: bool = False
+    atomic: bool = False
 
 
 @attrs.frozen

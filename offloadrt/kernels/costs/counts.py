@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -45,8 +45,12 @@ class ArrayCounts:
     """The orders in which it comes to the elements, and how many it moves in each."""
     known: Mapping[str, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
     """Of a recorded launch, for "read" and "write": first and last of stretches of elements, all of them accessed, that
-    are all that is; without one, the streams say what is known.
+    are all that is; without one, the streams say what is known. For "atomic", those only atomic accesses come to.
     """
+
+    def known_parts(self, kind: Literal["read", "write"]) -> Iterator[tuple[int, int, bool]]:
+        """Yield first and last of the stretches that are known of a kind, and whether all accesses to it are atomic."""
+        return split_atomic(self.known[kind], self.known.get("atomic", ()))
 
     @property
     def read_range(self) -> tuple[int, int] | None:
@@ -175,3 +179,20 @@ def _array(
         streams,
     )
     return counts, math.fsum(stream.read + stream.written for stream in streams) * element_size
+
+
+def split_atomic(
+    stretches: Iterable[tuple[int, int]], atomic: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, bool]]:
+    """Split stretches (first, last) of elements where atomic ones begin and end; True for what lies in those."""
+    for low, high in stretches:
+        at = low
+        for first, last in atomic:
+            if last < at or first > high:
+                continue
+            if at < first:
+                yield at, first - 1, False
+            yield max(at, first), min(high, last), True
+            at = last + 1
+        if at <= high:
+            yield at, high, False

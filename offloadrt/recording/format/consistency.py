@@ -11,7 +11,7 @@ import numpy as np
 
 from offloadrt.recording.format.errors import RecordingDamaged
 from offloadrt.recording.format.recording import COLUMNS, NONE, Column, Recording, Step, TaskKind
-from offloadrt.recording.format.slots import COUNTERS, LOADS, STORES
+from offloadrt.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
 
 _LISTS: Final = {
     "items.first": "item.base",
@@ -27,7 +27,7 @@ _KINDS: Final = {
     "record.step": (min(Step), max(Step)),
     "task.kind": (min(TaskKind), max(TaskKind)),
     "run.kind": (LOADS, STORES),
-    "range.kind": (LOADS, STORES),
+    "range.kind": (LOADS, ATOMIC_RANGE),
 }
 """The smallest and the largest number that a column of kinds may hold."""
 

@@ -95,6 +95,8 @@ LOADS: Final = 1
 STORES: Final = 2
 SYNC: Final = 8
 """The bits of the kind of an access. SYNC: the access is atomic or volatile."""
+ATOMIC_RANGE: Final = 3
+"""Of a range of bytes, beside loads and stores: all accesses to it were atomic or volatile."""
 EXACT: Final = 4
 """Of a touch by the host: each of its bytes was touched."""
 MAYBE_STORED: Final = 8

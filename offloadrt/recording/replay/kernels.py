@@ -16,14 +16,14 @@ from typing import Final, Literal
 import attrs
 
 from offloadrt.kernels import ArrayUse, Kernel, Launch
-from offloadrt.kernels.costs.counts import ArrayCounts, LaunchCounts
+from offloadrt.kernels.costs.counts import ArrayCounts, LaunchCounts, split_atomic
 from offloadrt.kernels.costs.sectors import Moved, Moves
 from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.costs.waits import Waits
 from offloadrt.kernels.ranges.reach import ElementRuns, Reach
 from offloadrt.recording.format.launches import PAGE
 from offloadrt.recording.format.recording import NONE, Recording, Site
-from offloadrt.recording.format.slots import COUNTERS, LOADS, STORES
+from offloadrt.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import BlockUse, MapItem
@@ -31,7 +31,7 @@ from offloadrt.runtime.mapping.map_type import LITERAL, TARGET_PARAM
 from offloadrt.runtime.plugins.grid import GridDefaults
 
 SECTOR: Final = 32
-_KINDS: Final = {LOADS: "read", STORES: "write"}
+_KINDS: Final = {LOADS: "read", STORES: "write", ATOMIC_RANGE: "atomic"}
 _MOST_RANGES: Final = 512
 """Ranges of an array that are told apart; of more, the ones that lie nearest together are joined."""
 _DOUBLE: Final = ("f64", "div64", "special64")
@@ -51,7 +51,7 @@ class _Used:
     item: int
     ranges: tuple[Range, ...]
     touched: dict[str, tuple[Range, ...]]
-    """Every byte that is read or written, by kind; empty where only pages are known."""
+    """Every byte that is read or written, by kind, and those only atomically; empty where only pages are known."""
     sectors: tuple[int, int, int, int]
     loads: bool
     """Whether it loads anything that it has not stored itself before."""
@@ -201,7 +201,7 @@ class RecordedKernels:
         return self.block_at(address) if address else None
 
     def _touched(self, use: int, shift: int) -> dict[str, tuple[Range, ...]]:
-        """Return the bytes of the array that were all loaded, and those that were all stored."""
+        """Return the bytes of the array that were all loaded, all stored, and all accessed atomically."""
         columns = self.recording.columns
         first = columns["use.first_range"]
         found: dict[str, list[Range]] = {}
@@ -313,8 +313,8 @@ def _block_uses(uses: Sequence[_Used]) -> Iterator[BlockUse]:
     """Yield what a launch does with memory of omp_target_alloc, reads first; pages where no bytes are known."""
     for kind in ("read", "write"):
         for used in uses:
-            for low, high in used.touched.get(kind, ()):
-                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True)
+            for low, high, atomic in split_atomic(used.touched.get(kind, ()), used.touched.get("atomic", ())):
+                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True, atomic)
     for used in uses:
         for low, high in () if used.touched else used.ranges:
             yield BlockUse(used.address + low, high - low, True, False)

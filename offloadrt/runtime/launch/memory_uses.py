@@ -137,12 +137,15 @@ def _of_kind(placed: _Placed, counts: ArrayCounts, kind: Literal["read", "write"
     often, around = (counts.reads, counts.read_range) if kind == "read" else (counts.writes, counts.written_range)
     if not often:
         return
-    if (known := counts.known.get(kind)) is not None:
-        for low, high in known:
+    if kind in counts.known:
+        for low, high, atomic in counts.known_parts(kind):
             begin, end = placed.begin + low * counts.element_size, placed.begin + (high + 1) * counts.element_size
             first, after = max(placed.low, begin), min(placed.high, end)
             if first < after:
-                yield MemoryUse(placed.memory, first, after - first, kind == "write", True, placed.name, placed.mapped)
+                yield MemoryUse(
+                    placed.memory, first, after - first, kind == "write", True, placed.name, placed.mapped,
+                    atomic=atomic,
+                )  # fmt: skip
         return
     for stream in counts.streams:
         moved = stream.read if kind == "read" else stream.written
@@ -189,7 +192,9 @@ def _reached(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequenc
         return
     for use in items.blocks:
         writes, maybe = use.writes or not use.exact, not use.exact
-        yield MemoryUse(device.number, use.address, use.nbytes, writes, use.exact, "device memory", maybe=maybe)
+        yield MemoryUse(
+            device.number, use.address, use.nbytes, writes, use.exact, "device memory", maybe=maybe, atomic=use.atomic
+        )
     for pointer in items.follows:
         if isinstance(pointer, DevicePointer) and pointer not in arguments and pointer.nbytes:
             entry = device.table.lookup(pointer.address, pointer.nbytes).pointer.entry

@@ -89,13 +89,15 @@ class MapItem:
 class BlockUse:
     """What a kernel does with bytes of the device's own memory, which no item maps; `address` is the device's.
 
-    exact: it touches every byte; else it may read and write there.
+    exact: it touches every byte; else it may read and write there. atomic: all that it does there are atomic
+    operations.
     """
 
     address: int
     nbytes: int
     writes: bool
     exact: bool
+    atomic: bool = False
 
 
 class MapItems(list[MapItem]):

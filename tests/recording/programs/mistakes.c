@@ -61,6 +61,25 @@ static void apart(void) {
     counter += 3; /* apart */
 }
 
+/* Two kernels count at the same time. */
+static void in_tasks(int plainly) {
+#pragma omp target data map(tofrom : counter)
+  {
+#pragma omp target teams distribute parallel for map(tofrom : counter) nowait
+    for (int i = 0; i < N; i++)
+#pragma omp atomic
+      counter++; /* first */
+#pragma omp target teams distribute parallel for map(tofrom : counter) nowait
+    for (int i = 0; i < N; i++)
+      if (i == 0 && plainly)
+        counter = 5;
+      else
+#pragma omp atomic
+        counter++;
+#pragma omp taskwait
+  }
+}
+
 static void beyond(int *a) {
 #pragma omp target map(from : a[0 : N / 2])
   for (int i = 0; i < N; i++)
@@ -155,7 +174,9 @@ int main(int argc, char **argv) {
 #pragma omp target data map(to : weights)
     weigh(a);
     break;
-  case 18: apart();
+  case 18: apart(); break;
+  case 19: in_tasks(0); break;
+  case 20: in_tasks(1);
   }
   printf("%d\n", sum + counter);
   free(a);

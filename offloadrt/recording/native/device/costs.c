@@ -134,12 +134,13 @@ static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
   return &launch->arrays[low - 1];
 }
 
-static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, uint32_t team) {
+static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, bool atomically, uint32_t team) {
   uint64_t offset = address - array->device;
   bool own = way == 0; /* a load of what this launch has stored: its pages are those of the store */
   for (uint64_t byte = offset; byte < offset + bytes; byte++) {
-    uint8_t *bits = &array->touched[byte / 4], stored = (uint8_t)(16 << byte % 4);
-    *bits |= way ? stored : *bits & stored ? 0 : (uint8_t)(1 << byte % 4);
+    uint16_t *bits = &array->touched[byte / 4], stored = (uint16_t)(16 << byte % 4);
+    *bits |= way ? stored : *bits & stored ? 0 : (uint16_t)(1 << byte % 4);
+    *bits |= atomically ? 0 : (uint16_t)(256 << byte % 4);
   }
   for (uint64_t sector = offset / SECTOR; sector <= (offset + bytes - 1) / SECTOR; sector++) {
     own = own && array->last_team[1][sector];
@@ -183,12 +184,12 @@ static array_t *put_down(uint64_t address, uint64_t bytes, uint32_t way, uint32_
   if (way & LOADS) {
     *(array ? &array->load_bytes : &launch->other_load_bytes) += bytes;
     if (array)
-      touch(array, address, bytes, 0, team);
+      touch(array, address, bytes, 0, way & SYNC, team);
   }
   if (way & STORES) {
     *(array ? &array->store_bytes : &launch->other_store_bytes) += bytes;
     if (array)
-      touch(array, address, bytes, 1, team);
+      touch(array, address, bytes, 1, way & SYNC, team);
   }
   return array;
 }

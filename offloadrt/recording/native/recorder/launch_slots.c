@@ -80,17 +80,24 @@ static void put_array(const launch_t *launch, uint32_t index, run_t *const *runs
     }
 }
 
-/* Stretches of bytes that were all loaded or all stored. Of more than so many nothing is said: the pages tell of them. */
+/* Stretches of bytes that were all loaded, all stored, or all accessed atomically. Of more than so many nothing is said: the
+ * pages tell of them. */
 enum { MOST_RANGES = 192, RANGES_A_SLOT = 3 };
+static const int range_kinds[] = {LOADS, STORES, ATOMIC_RANGE};
 
-static uint32_t ranges_of(const array_t *array, int way, uint64_t (*ranges)[2]) {
+static bool is_of(unsigned bits, int kind) {
+  bool loaded = bits & 1, stored = bits & 16;
+  return kind == LOADS ? loaded : kind == STORES ? stored : (loaded || stored) && !(bits & 256);
+}
+
+static uint32_t ranges_of(const array_t *array, int kind, uint64_t (*ranges)[2]) {
   uint32_t count = 0;
   for (uint64_t byte = 0; byte < array->size; byte++) {
     if (byte % 4 == 0 && !array->touched[byte / 4]) {
       byte += 3;
       continue;
     }
-    if (!(array->touched[byte / 4] & (way ? 16 : 1) << byte % 4))
+    if (!is_of(array->touched[byte / 4] >> byte % 4, kind))
       continue;
     if (count && ranges[count - 1][1] == byte)
       ranges[count - 1][1]++;
@@ -104,7 +111,7 @@ static uint32_t ranges_of(const array_t *array, int way, uint64_t (*ranges)[2]) 
 
 static uint32_t ranges_slots(uint32_t count) { return (count + RANGES_A_SLOT - 1) / RANGES_A_SLOT; }
 
-static void put_ranges(uint32_t index, int way, uint64_t (*ranges)[2], uint32_t count) {
+static void put_ranges(uint32_t index, int kind, uint64_t (*ranges)[2], uint32_t count) {
   for (uint32_t i = 0; i < count; i += RANGES_A_SLOT) {
     slot_t *slot = next_slot();
     memset(slot->word, 0, sizeof slot->word);
@@ -112,7 +119,7 @@ static void put_ranges(uint32_t index, int way, uint64_t (*ranges)[2], uint32_t 
       slot->word[2 * (j - i)] = ranges[j][0];
       slot->word[2 * (j - i) + 1] = ranges[j][1];
     }
-    end_slot(slot, SLOT_RANGES, way ? STORES : LOADS, index);
+    end_slot(slot, SLOT_RANGES, kind, index);
   }
 }
 
@@ -191,16 +198,18 @@ void write_launch(const launch_t *launch) {
     slots += 2;
     for (int way = 0; way < 2; way++) {
       runs[i][way] = runs_of(array->first_team[way], array->size / PAGE + 2, &run_count[i][way]);
-      slots += run_count[i][way] + ranges_slots(ranges_of(array, way, ranges));
+      slots += run_count[i][way];
     }
+    for (size_t kind = 0; kind < sizeof range_kinds / sizeof *range_kinds; kind++)
+      slots += ranges_slots(ranges_of(array, range_kinds[kind], ranges));
   }
   put_launch(launch, slots + launch->race_count + launch->stray_count);
   for (uint32_t i = 0; i < launch->array_count; i++) {
     const array_t *array = &launch->arrays[i];
     if (array->load_bytes || array->store_bytes) {
       put_array(launch, i, runs[i], run_count[i]);
-      for (int way = 0; way < 2; way++)
-        put_ranges(i, way, ranges, ranges_of(array, way, ranges));
+      for (size_t kind = 0; kind < sizeof range_kinds / sizeof *range_kinds; kind++)
+        put_ranges(i, range_kinds[kind], ranges, ranges_of(array, range_kinds[kind], ranges));
     }
     free(runs[i][0]);
     free(runs[i][1]);

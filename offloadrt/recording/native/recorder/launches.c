@@ -185,7 +185,7 @@ static void take_arrays(void) {
   for (size_t i = 0; i < block_count; i++) {
     array_t *array = &launch.arrays[i];
     *array = (array_t){.device = blocks[i].device, .host = blocks[i].host, .size = blocks[i].size, .padded = blocks[i].padded};
-    array->touched = calloc(array->size / 4 + 2, 1);
+    array->touched = calloc(array->size / 4 + 2, sizeof *array->touched);
     array->cells = array->size <= watched ? calloc(array->size / 4 + 2, sizeof *array->cells) : NULL;
     for (int way = 0; way < 2; way++) { /* untouched parts of these tables never become memory */
       array->last_team[way] = calloc(array->size / SECTOR + 2, 4);
