@@ -41,7 +41,8 @@ def check_configuration(recording: Recording, configuration: str) -> None:
         return
     if recorded == "usm" and configuration == "copy":
         raise ReplayRefused(
-            "configuration=copy: the program requires unified shared memory, so it need not map what its kernels use"
+            "configuration=copy: the program requires unified shared memory, so it need not map what its kernels use; "
+            "take configuration=managed, or configuration=usm on an APU (--machine mi300a)"
         )
     if not meta.costs:
         raise ReplayRefused(

@@ -40,9 +40,11 @@ static __thread bool submitted;
 /* Called by an image of the wrapper as it is loaded. */
 EXPORT void offload_recorder_register(const image_t *image, uint64_t layout);
 EXPORT void offload_recorder_register(const image_t *image, uint64_t layout) {
+  static atomic_bool told;
   if (layout != LAYOUT) {
-    fprintf(stderr, "offloadrt: the program was compiled by another version of offloadrt, so its kernels have no costs: "
-                    "compile it again\n");
+    if (!atomic_exchange(&told, true))
+      fprintf(stderr, "offloadrt: the program was compiled by another version of offloadrt, so its kernels have no costs: "
+                      "compile it again\n");
     return;
   }
   pthread_mutex_lock(&tables);
