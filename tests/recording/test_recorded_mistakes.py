@@ -106,6 +106,13 @@ def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: 
     assert set(checked(case)) == set(expected)
 
 
+def test_each_private_copy_of_a_part_of_an_array_has_a_place_of_its_own(tmp_path: Path) -> None:
+    program = built("parts.cpp", tmp_path)
+    record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))
+    convert(tmp_path / "raw", tmp_path / "parts.rec")
+    assert not said_of(tmp_path / "parts.rec")
+
+
 def test_what_the_host_reads_of_a_vector_before_it_ends_is_judged(tmp_path: Path) -> None:
     """operator delete gets the vector's address, but stores nothing there for the program."""
     program = built("vector.cpp", tmp_path)

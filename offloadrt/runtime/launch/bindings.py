@@ -57,8 +57,9 @@ async def bind_arguments(
             bindings.setdefault(array, ON_HOST if array.managed else absent)
     if private.packed:
         await private.transfer()
-    for array, address in private.addresses.items():
-        bindings[array] = Binding(address, array.address, array.address + array.nbytes)
+    for item, binding in private.placed:
+        if item.array is not None:
+            bindings[item.array] = binding
     return private
 
 
@@ -72,7 +73,7 @@ async def _capture(
 ) -> None:
     """Write the device address of a variable into the device's copy of the lambda that captured it by reference."""
     captured = await get_present_pointer(device, item.array, item.begin, item.size, queue.cause)
-    into = private.addresses.get(parent.array) if parent.array is not None else None
+    into = next((binding.address for item, binding in private.placed if item is parent), None)
     if into is None and (entry := device.table.lookup(parent.begin, parent.size).entry) is not None:
         into = entry.device_address(parent.begin)
     if captured.entry is None or into is None:

@@ -54,13 +54,14 @@ def static_uses(
     items: Sequence[MapItem],
     arguments: Sequence[Any],
     bindings: dict[HostArray, Binding],
+    private: Sequence[tuple[MapItem, Binding]] = (),
 ) -> tuple[MemoryUse, ...]:
-    """Return what is known of a launch before it runs: reads before writes."""
+    """Return what is known of a launch before it runs: reads before writes. private: its private copies."""
     counted = {} if launch.counts is None else {counts.position: counts for counts in launch.counts.arrays}
     declared = {} if launch.counts is not None else {use.position: use for use in launch.kernel.arrays}
     reads: list[MemoryUse] = []
     writes: list[MemoryUse] = []
-    parts = _parts(device, items, arguments)
+    parts = _parts(device, items, arguments, private)
     for position, argument in enumerate(arguments):
         if (part := parts.get(position)) is not None:
             placed = _bound(device, argument, part)
@@ -92,18 +93,28 @@ def static_uses(
     return (*reads, *writes, *_reached(device, items, arguments))
 
 
-def _parts(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequence[Any]) -> dict[int, Binding]:
-    """Return where the arguments lie, by position, that share their array with another one: each maps a part of it."""
+def _parts(
+    device: OffloadDevice,
+    items: Sequence[MapItem],
+    arguments: Sequence[Any],
+    private: Sequence[tuple[MapItem, Binding]],
+) -> dict[int, Binding]:
+    """Return where the arguments lie, by position, that share their array with another one: each has a part of it."""
     given = [item for item in items if item.type & TARGET_PARAM]
     if len(given) != len(arguments):
         return {}
     found: dict[int, Binding] = {}
     shared = {array for array, times in Counter(map(id, arguments)).items() if times > 1}
     for position, (item, argument) in enumerate(zip(given, arguments, strict=True)):
-        if id(argument) in shared and argument is item.array and not item.type & NOT_MAPPED:
+        if id(argument) not in shared or argument is not item.array:
+            continue
+        if item.type & NOT_MAPPED:
+            binding = next((binding for own, binding in private if own is item), None)
+        else:
             entry = device.table.lookup(item.begin, item.size).pointer.entry
-            if entry is not None:
-                found[position] = entry.binding
+            binding = None if entry is None else entry.binding
+        if binding is not None:
+            found[position] = binding
     return found
 
 
@@ -216,6 +227,7 @@ class KernelWatch:
     _items: Sequence[MapItem]
     _arguments: Sequence[Any]
     _bindings: dict[HostArray, Binding]
+    _private: Sequence[tuple[MapItem, Binding]]
     _cause: int
     _uses: list[MemoryUse] = attrs.field(factory=list, init=False)
     _shows: bool = attrs.field(init=False)
@@ -276,7 +288,7 @@ class KernelWatch:
         """Tell of the launch, and return what runs at its end."""
         known = None
         if not self._shows or run is None:
-            known = static_uses(self._device, self._launch, self._items, self._arguments, self._bindings)
+            known = static_uses(self._device, self._launch, self._items, self._arguments, self._bindings, self._private)
         self._observer.handle(KernelSubmitted(self._cause, self._device.number, self._launch.kernel.name, known))
         return run if known is not None or run is None else functools.partial(self._run, run)
 

@@ -14,6 +14,7 @@ import numpy as np
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.mapping.binding import Binding
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_type import TO
 
@@ -38,13 +39,13 @@ def required_alignment(address: int) -> int:
 class PrivateArguments:
     """The private arguments of one target region.
 
-    `add` each item, then `transfer` those that are `packed`; `addresses` says where each array ended up, and `blocks`
-    what `free` frees.
+    `add` each item, then `transfer` those that are `packed`; `placed` says where each ended up, and `blocks` what
+    `free` frees.
     """
 
     device: OffloadDevice
     queue: DirectiveQueue
-    addresses: dict[HostArray, int] = attrs.field(factory=dict)
+    placed: list[tuple[MapItem, Binding]] = attrs.field(factory=list)
     packed: list[_Packed] = attrs.field(factory=list)
     blocks: list[int] = attrs.field(factory=list)
 
@@ -59,9 +60,12 @@ class PrivateArguments:
             return
         address = await self.device.allocate(item.size, array, item.begin, array.phantom)
         self.blocks.append(address)
-        self.addresses[array] = address
+        self._place(item, address)
         if firstprivate:
             await self.device.submit(self.queue, address, array.span(item.begin, item.size), array)
+
+    def _place(self, item: MapItem, address: int) -> None:
+        self.placed.append((item, Binding(address, item.begin, item.begin + item.size)))
 
     def _pack(self, item: MapItem, array: HostArray) -> None:
         padding = 0
@@ -89,7 +93,7 @@ class PrivateArguments:
             size = one.item.size
             if (values := one.array.span(one.item.begin, size).bytes) is not None:
                 buffer[offset : offset + size] = values
-            self.addresses[one.array] = address + offset
+            self._place(one.item, address + offset)
             offset += size
         await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
 

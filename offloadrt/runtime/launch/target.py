@@ -83,7 +83,7 @@ async def target(
     await device.work(device.costs.kernel_arguments)
     watch = None
     if device.observer is not None:
-        watch = KernelWatch(device, device.observer, launch, items, arguments, bindings, queue.cause)
+        watch = KernelWatch(device, device.observer, launch, items, arguments, bindings, private.placed, queue.cause)
     run = body_of(device, launch, arguments, bindings, queue, call, None if watch is None else watch.view)
     touching = _touching(device, launch, items, arguments, arrays, on_host, queue, call)
     if device.tool is not None:
