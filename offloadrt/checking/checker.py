@@ -22,6 +22,7 @@ from offloadrt.checking.waste import Wastes
 from offloadrt.runtime import program_events as ev
 from offloadrt.runtime.program_events import HOST, MemoryUse, ProgramEvent
 from offloadrt.sim import Simulation
+from offloadrt.trace.kernel_names import plain_kernel
 
 
 class Checker:
@@ -311,7 +312,8 @@ class Checker:
                     self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
                 continue
             verb = "writes" if use.writes else "reads"
-            did = f"{verb} {use.name}{' atomically' * use.atomic} in kernel {directive.kernel!r} of {directive.name}"
+            kernel = plain_kernel(directive.kernel)
+            did = f"{verb} {use.name}{' atomically' * use.atomic} in kernel {kernel!r} of {directive.name}"
             if use.outside:
                 told = self._story(directive, did)
                 advice = f"The kernel reaches beyond what is mapped: map the whole section of {use.name} that it uses."

@@ -8,6 +8,7 @@ from offloadrt.checking.mistakes import Mistakes, Story
 from offloadrt.checking.strands import Strands
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.runtime.program_events import ConstantKnown, KernelAccess, KernelRaced, KernelStrayed, MapStrayed
+from offloadrt.trace.kernel_names import plain_kernel
 
 
 @attrs.define(eq=False)
@@ -73,4 +74,4 @@ def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:
     verb = "writes" if access.writes else "reads"
     atomically = " atomically" if access.atomic else ""
     who = f"thread {access.thread} of team {access.team}"
-    return Story(who, f"{verb} {what}{atomically} in kernel {kernel!r}", access.where, now)
+    return Story(who, f"{verb} {what}{atomically} in kernel {plain_kernel(kernel)!r}", access.where, now)
