@@ -106,6 +106,16 @@ def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: 
     assert set(checked(case)) == set(expected)
 
 
+def test_what_orders_threads_and_teams_in_fortran(tmp_path: Path) -> None:
+    program = built("teams.f90", tmp_path)
+    raced = []
+    for case in range(4):
+        record([str(program), str(case)], tmp_path / f"raw{case}", [1], RecordOptions(check=True))
+        convert(tmp_path / f"raw{case}", tmp_path / f"{case}.rec")
+        raced.append({one.kind for one in said_of(tmp_path / f"{case}.rec")})
+    assert raced == [{"race"}, set(), set(), {"race"}]
+
+
 def test_each_private_copy_of_a_part_of_an_array_has_a_place_of_its_own(tmp_path: Path) -> None:
     program = built("parts.cpp", tmp_path)
     record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))

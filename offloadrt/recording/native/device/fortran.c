@@ -34,20 +34,37 @@ DEVICE void __kmpc_parallel_51(void *location, int32_t thread, int32_t condition
   __kmpc_parallel_60(location, thread, condition, threads, bind, body, wrapper, given, count, 0);
 }
 
-/* All iterations, in the order of teams and threads: iteration i is thread i % threads of team i / threads. */
+/* How many iterations a team has in turn: one for each thread; where the program leaves the number of teams open, no more
+ * than leave some for the least number. */
+static uint64_t iterations_of_team(const launch_t *launch, uint32_t threads, uint64_t trips) {
+  uint64_t least = launch->teams || trips < 2 ? 1 : most(launch->least_teams, 1), share = (trips + least - 1) / least;
+  return share && share < threads ? share : threads;
+}
+
+/* What follows is done by another team, which knows what was done before the loop and no more. */
+static void begin_team(team_t *team, uint32_t number, uint32_t seen) {
+  if (team->number == number)
+    return;
+  team->number = number;
+  team->seen = seen;
+}
+
+/* All iterations, in the order of teams and threads, each as a thread of its own. */
 static void every_iteration(void (*run)(uint64_t, void *), void *context, uint64_t trips, bool distributed) {
   grid_t *grid = this_grid();
   fiber_t *self = grid->current;
   team_t *team = self->team;
   launch_t *launch = grid->launch;
   uint32_t number = team->number, thread = self->thread, level = self->level, threads = grid->threads, size = team->size;
+  uint64_t each = iterations_of_team(launch, threads, trips);
+  uint32_t seen = team->seen;
   team->size = threads;
   self->level = 1;
   team->phase++;
   for (uint64_t i = 0; i < trips; i++) {
     if (distributed)
-      team->number = (uint32_t)(i / threads);
-    self->thread = (uint32_t)(i % threads);
+      begin_team(team, (uint32_t)(i / each % (launch->teams ? launch->teams : UINT32_MAX)), seen);
+    self->thread = (uint32_t)(i % (distributed ? each : threads));
     run(i, context);
   }
   team->number = number;
@@ -62,14 +79,28 @@ static void every_iteration(void (*run)(uint64_t, void *), void *context, uint64
   launch->played_teams = launch->played_teams > teams ? launch->played_teams : teams ? teams : 1;
 }
 
-/* In a region of several threads, each takes every so manyth iteration. */
+/* In a region of several threads, each takes every so manyth iteration. The loop's barrier is here, as flang's code has none;
+ * it says no more whether there is a `nowait`. */
 static void my_iterations(void (*run)(uint64_t, void *), void *context, uint64_t trips) {
   const fiber_t *self = this_grid()->current;
   if (self->team->threads == 1)
     every_iteration(run, context, trips, false);
-  else
+  else {
     for (uint64_t i = self->thread; i < trips; i += self->team->threads)
       run(i, context);
+    barrier(self->team);
+  }
+}
+
+/* A loop of teams: each iteration is a team of its own, as in regions.c. */
+static void every_team(void (*run)(uint64_t, void *), void *context, uint64_t trips) {
+  team_t *team = this_team();
+  uint32_t number = team->number, seen = team->seen;
+  for (uint64_t i = 0; i < trips; i++) {
+    begin_team(team, (uint32_t)i, seen);
+    run(i, context);
+  }
+  begin_team(team, number, seen);
 }
 
 #define LOOPS_OF(NAME, TYPE)                                                                                           \
@@ -89,8 +120,7 @@ static void my_iterations(void (*run)(uint64_t, void *), void *context, uint64_t
   DEVICE void __kmpc_distribute_static_loop_##NAME(void *location, void (*body)(TYPE, void *), void *argument,         \
                                                    TYPE trips, ...) {                                                  \
     (void)location;                                                                                                    \
-    for (TYPE i = 0; i < trips; i++)                                                                                   \
-      body(i, argument);                                                                                               \
+    every_team(run_##NAME, &(body_##NAME##_t){body, argument}, (uint64_t)trips);                                       \
   }                                                                                                                    \
   DEVICE void __kmpc_for_static_loop_##NAME(void *location, void (*body)(TYPE, void *), void *argument, TYPE trips,    \
                                             ...) {                                                                     \

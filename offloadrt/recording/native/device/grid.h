@@ -80,6 +80,7 @@ DEVICE grid_t *this_grid(void);
 DEVICE void wait_as(fiber_t **list); /* the current fiber waits in the list, others run */
 DEVICE void make_ready(fiber_t *);
 DEVICE void barrier(team_t *);
+static inline uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 DEVICE void give_turn(void);
 DEVICE void play_threads(team_t *);
 DEVICE void play_teams(void);

@@ -21,8 +21,6 @@ DEVICE void call_outlined(outlined_t body, int32_t thread, int32_t second, void 
     body(&thread, &second, EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56));
 }
 
-static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
 /* The plugin calls it before the league of a `distribute` that is not combined with `parallel`. */
 DEVICE void __offload_team_each(void);
 DEVICE void __offload_team_each(void) { this_grid()->team_each = true; }
