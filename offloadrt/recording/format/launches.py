@@ -152,9 +152,8 @@ class LaunchTables:
         uses: list[ArrayTouches] = []
         touched: list[tuple[HostBlock, int, Run]] = []
         for number, (_, host, device, nbytes, loads, stores, *_rest) in traced.heads.items():
-            block, begin = None, self._device.recorded(device)
-            if host:
-                block, begin = self._arrays.at(host), 0
+            block = self._arrays.at(host) if host else None
+            begin = 0 if host else self._device.recorded(device)
             if block is not None:
                 begin = host
                 self._arrays.use(block)
