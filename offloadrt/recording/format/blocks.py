@@ -159,8 +159,9 @@ class HostArrays:
 
 @attrs.frozen
 class DeviceBlock:
-    """A block of device memory while it lives: `host` is what it is a copy of, 0 for omp_target_alloc.
+    """A block of device memory while it lives.
 
+    `host` is what it is a copy of, 0 for omp_target_alloc and for a region's private values, which lie together.
     `recorded` is its address in the recording. Of a block of omp_target_alloc that is an address of its own: several
     blocks have one place one after the other, and a replay may make the next one before it frees the one before.
     """
@@ -171,6 +172,8 @@ class DeviceBlock:
     recorded: int
     task: TaskRow | None = None
     """The task that maps it."""
+    is_given: bool = False
+    """Whether omp_target_alloc has given it."""
 
 
 @attrs.define(eq=False)
@@ -183,13 +186,14 @@ class DeviceBlocks:
     _given: int = 0
     """Blocks that omp_target_alloc has given."""
 
-    def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None) -> None:
-        recorded = device
-        if not host:
+    def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None, *, of_region: bool = False) -> None:
+        """Add a block. of_region: a region allocates it, so that it is not omp_target_alloc's."""
+        recorded, is_given = device, not host and not of_region
+        if is_given:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
             self._given += 1
         self.remove(device)
-        block = self._live[device] = DeviceBlock(device, host, nbytes, recorded, task)
+        block = self._live[device] = DeviceBlock(device, host, nbytes, recorded, task, is_given)
         if host and (copies := self._copies.get(host)) is not None:
             copies.append(block)
         elif host:
@@ -199,6 +203,11 @@ class DeviceBlocks:
         """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
         block = self.at(address)
         return address if block is None else block.recorded + address - block.device
+
+    def given(self, address: int) -> int:
+        """Return what stands for an address in a block of omp_target_alloc; 0 for one that is elsewhere."""
+        block = self.at(address)
+        return self.recorded(address) if block is not None and block.is_given else 0
 
     def remove(self, device: int) -> None:
         block = self._live.pop(device)

@@ -181,7 +181,8 @@ class RuntimeCalls:
         else:
             number = a_of(row) - _ASYNC if a_of(row) > _ASYNC else a_of(row)
             nbytes = 0 if number in (OmptOperation.DELETE, OmptOperation.DISASSOCIATE) else row[5]
-            self.memory.operation(number, row[3], row[4], row[5], None if call is None else call.task)
+            region = call is not None and call.kernel is not None
+            self.memory.operation(number, row[3], row[4], row[5], None if call is None else call.task, of_region=region)
             found = (number, nbytes)
         if call is not None:
             call.operations.append(found)

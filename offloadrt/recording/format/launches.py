@@ -153,7 +153,7 @@ class LaunchTables:
         touched: list[tuple[HostBlock, int, Run]] = []
         for number, (_, host, device, nbytes, loads, stores, *_rest) in traced.heads.items():
             block = self._arrays.at(host) if host else None
-            begin = 0 if host else self._device.recorded(device)
+            begin = 0 if host else self._device.given(device)
             if block is not None:
                 begin = host
                 self._arrays.use(block)

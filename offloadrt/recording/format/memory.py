@@ -79,10 +79,12 @@ class MemoryEvents:
         self._taken.append(touches)
         return len(self._taken) - 1
 
-    def operation(self, kind: int, source: int, destination: int, nbytes: int, task: TaskRow | None) -> None:
-        """Follow what the real runtime did with device memory. task: the one whose directive it is."""
+    def operation(
+        self, kind: int, source: int, destination: int, nbytes: int, task: TaskRow | None, *, of_region: bool = False
+    ) -> None:
+        """Follow what the real runtime did with device memory, for a directive of `task`, which may be a region."""
         if kind == OmptOperation.ALLOC:
-            self.device.add(destination, source, nbytes, task)
+            self.device.add(destination, source, nbytes, task, of_region=of_region)
             if source and (block := self.arrays.at(source)) is not None:
                 self.copies.map(block, source, nbytes)
         elif kind == OmptOperation.DELETE:
