@@ -48,10 +48,6 @@ class ArrayCounts:
     are all that is; without one, the streams say what is known. For "atomic", those only atomic accesses come to.
     """
 
-    def known_parts(self, kind: Literal["read", "write"]) -> Iterator[tuple[int, int, bool]]:
-        """Yield first and last of the stretches that are known of a kind, and whether all accesses to it are atomic."""
-        return split_atomic(self.known[kind], self.known.get("atomic", ()))
-
     @property
     def read_range(self) -> tuple[int, int] | None:
         """Return the first and last element, in C order, that may be loaded; None for none, or where data decide."""

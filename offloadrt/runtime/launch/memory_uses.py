@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels import Launch
-from offloadrt.kernels.costs.counts import ArrayCounts
+from offloadrt.kernels.costs.counts import ArrayCounts, split_atomic
 from offloadrt.kernels.costs.streams import AccessStream
 from offloadrt.kernels.execution.mapped_section import MappedSection
 from offloadrt.runtime.device import OffloadDevice
@@ -148,8 +148,8 @@ def _of_kind(placed: _Placed, counts: ArrayCounts, kind: Literal["read", "write"
     often, around = (counts.reads, counts.read_range) if kind == "read" else (counts.writes, counts.written_range)
     if not often:
         return
-    if kind in counts.known:
-        for low, high, atomic in counts.known_parts(kind):
+    if (known := counts.known.get(kind)) is not None:
+        for low, high, atomic in split_atomic(known, counts.known.get("atomic", ())):
             begin, end = placed.begin + low * counts.element_size, placed.begin + (high + 1) * counts.element_size
             first, after = max(placed.low, begin), min(placed.high, end)
             if first < after:
