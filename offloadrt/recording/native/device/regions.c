@@ -42,7 +42,7 @@ static void set_grid(grid_t *grid) {
     grid->teams = !launch->trip     ? OPEN_TEAMS
                   : grid->team_each ? (uint32_t)launch->trip
                                     : (uint32_t)((launch->trip + grid->threads - 1) / grid->threads);
-    if (launch->trip > 1)
+    if (launch->trip > launch->least_teams) /* as many teams as iterations would mean a loop of the teams' alone */
       grid->teams = most(grid->teams, launch->least_teams);
   }
   launch->played_teams = grid->teams;
