@@ -64,7 +64,7 @@ typedef struct {
   uint32_t traced;         /* every access is reported, and every thread of the grid is played */
   uint32_t teams, threads; /* the grid; 0 where the program leaves it open */
   uint64_t trip;           /* iterations of a combined loop; 0: not one */
-  uint32_t least_teams;    /* that play a loop of several iterations, where the program leaves their number open */
+  uint32_t least_teams;    /* that play a loop of more iterations, where the program leaves their number open */
   uint32_t may_shorten;    /* a combined loop may be played as one thread, for its threads are not told apart */
   uint32_t array_count;
   array_t *arrays;         /* by device address */
