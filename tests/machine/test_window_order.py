@@ -38,13 +38,17 @@ def test_a_grid_stride_has_each_iteration_once(
     grid, windows = blocks * threads, range(order.windows)
     begin = [window for window in windows if window // order.lots % rounds == 0]
     assert len(begin) == sum(order.ends(window) for window in windows) == order.groups * order.lots
-    assert all(order.cells_before(window) == [] for window in begin)
+    assert all(order.before(window) is None for window in begin)
     for window in {*windows} - {*begin}:
+        before = order.before(window)
+        assert before is not None
         assert order.cells(window) == [
-            (low + grid, min(high + grid, iterations))
-            for low, high in order.cells_before(window)
-            if low + grid < iterations
+            (low + grid, min(high + grid, iterations)) for low, high in order.cells(before) if low + grid < iterations
         ]
+    for window in windows:
+        first, last = order.span(window)
+        found = order.cells(window)
+        assert (found[0][0], found[-1][1]) == (first, last) if found else first == last
 
 
 PAGE = 4096

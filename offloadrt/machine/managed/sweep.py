@@ -15,7 +15,7 @@ does not hold its thread back, which goes on to the loads of its next iteration;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -283,35 +283,45 @@ class ManagedSweep:
         low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
         return low // size, -(-high // size) if high > low else low // size
 
-    def _ranges(
-        self, pages: ManagedPages, place: int, order: WindowOrder, window: int, level: int
-    ) -> list[tuple[int, int]]:
-        """Return the pages [low, high) of a swept argument that the threads of a window touch at a level.
+    def _cells_of(self, place: int, order: WindowOrder, window: int, level: int) -> int | None:
+        """Return the window whose cells an access of a window comes to at a level; None: it comes to none.
 
         Stores that wait for loads are those of the iteration before at level 0, and a thread's last ones at their own.
         """
         access = self.accesses[place]
         if not access.nbytes:
-            return []
-        if access.level and access.reads == ():
-            if level == 0:
-                cells = order.cells_before(window)
-            else:
-                cells = order.cells(window) if order.ends(window) and level == access.level else []
-        else:
-            cells = order.cells(window) if level == access.level else []
-        size, begin, nbytes, total = pages.page_size, access.begin, access.nbytes, order.total
+            return None
+        if access.level and access.reads == () and level == 0:
+            return order.before(window)
+        is_over = not access.level or access.reads != () or order.ends(window)
+        return window if level == access.level and is_over else None
+
+    def _pages_of(
+        self, pages: ManagedPages, place: int, order: WindowOrder, cells: Sequence[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """Return the pages [low, high) of a swept argument that lie at ranges of cells."""
+        access, size, total = self.accesses[place], pages.page_size, order.total
+        begin, nbytes = access.begin, access.nbytes
         return [
             ((begin + nbytes * low // total) // size, -(-(begin + nbytes * high // total) // size))
             for low, high in cells
         ]
 
+    def _has_all(self, pages: ManagedPages, place: int, order: WindowOrder, window: int) -> bool:
+        """Tell whether all pages have translations among which those at the cells of a window are."""
+        ((low, high),) = self._pages_of(pages, place, order, [order.span(window)])
+        return pages.next_unmapped(low, high, self.picks[place], self.accesses[place].stores) < 0
+
     def _missing_of(self, pages: ManagedPages, place: int, order: WindowOrder, level: int) -> PageSets:
         """Return the pages that an access of the window needs at a level and that have no translation."""
+        window = self._cells_of(place, order, self.at, level)
+        # Most windows have all their pages, and one look tells; there may be as many ranges as thread blocks.
+        if window is None or self._has_all(pages, place, order, window):
+            return ()
         picks, stores = self.picks[place], self.accesses[place].stores
         parts = [
             pages.unmapped(low, high, picks, stores=stores)
-            for low, high in self._ranges(pages, place, order, self.at, level)
+            for low, high in self._pages_of(pages, place, order, order.cells(window))
         ]
         if order.sms is None:
             return [*merged([one for part in parts for one in part]).items()]
@@ -327,9 +337,10 @@ class ManagedSweep:
             return last
         for window in range(first, last):
             for level in sorted({0, access.level}):
-                ranges = self._ranges(pages, place, order, window, level)
-                if not ranges or pages.next_unmapped(ranges[0][0], ranges[-1][1], picks, stores) < 0:
+                cells_of = self._cells_of(place, order, window, level)
+                if cells_of is None or self._has_all(pages, place, order, cells_of):
                     continue
+                ranges = self._pages_of(pages, place, order, order.cells(cells_of))
                 if any(pages.next_unmapped(low, high, picks, stores) >= 0 for low, high in ranges):
                     return window
         return last

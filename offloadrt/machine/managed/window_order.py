@@ -49,18 +49,27 @@ class GridStride:
 
     def cells(self, window: int) -> list[tuple[int, int]]:
         """Return the cells of a window; those of each block are a range of their own where SMs report side by side."""
-        rest, lot = divmod(window, self.lots)
-        group, turn = divmod(rest, self.rounds)
-        first, last = (self.blocks * one // self.groups for one in (group, group + 1))
-        first += lot * self.at_a_time
-        blocks = range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
+        blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
         places = [min(edge * self.threads, self.total) for edge in edges]
         return [(low, high) for low, high in itertools.pairwise(places) if low < high]
 
-    def cells_before(self, window: int) -> list[tuple[int, int]]:
-        """Return the cells that the threads of a window have had one iteration before; none where they begin."""
-        return self.cells(window - self.lots) if self._turn(window) else []
+    def span(self, window: int) -> tuple[int, int]:
+        """Return the first cell of a window, and the one after the last."""
+        blocks = self._blocks_of(window)
+        return min(blocks.start * self.threads, self.total), min(blocks.stop * self.threads, self.total)
+
+    def _blocks_of(self, window: int) -> range:
+        """Return the blocks of a window, counted on through the rounds."""
+        rest, lot = divmod(window, self.lots)
+        group, turn = divmod(rest, self.rounds)
+        first, last = (self.blocks * one // self.groups for one in (group, group + 1))
+        first += lot * self.at_a_time
+        return range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
+
+    def before(self, window: int) -> int | None:
+        """Return the window that the threads of a window have had one iteration before; None where they begin."""
+        return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
         """Tell whether the threads of a window end."""
@@ -101,9 +110,13 @@ class Tiled:
                 found += [(top + row * pitch + low, top + row * pitch + high) for row in range(self.height)]
         return found
 
-    def cells_before(self, window: int) -> list[tuple[int, int]]:
-        """Return no cells: each thread has one iteration."""
-        return []
+    def span(self, window: int) -> tuple[int, int]:
+        """Return the first cell of a window, and the one after the last."""
+        cells = self.cells(window)
+        return (cells[0][0], cells[-1][1]) if cells else (0, 0)
+
+    def before(self, window: int) -> None:
+        """Return no window: each thread has one iteration."""
 
     def ends(self, window: int) -> bool:
         """Tell that the threads of every window end there."""
