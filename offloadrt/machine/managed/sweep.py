@@ -315,8 +315,10 @@ class ManagedSweep:
     def _missing_of(self, pages: ManagedPages, place: int, order: WindowOrder, level: int) -> PageSets:
         """Return the pages that an access of the window needs at a level and that have no translation."""
         window = self._cells_of(place, order, self.at, level)
-        # Most windows have all their pages, and one look tells; there may be as many ranges as thread blocks.
-        if window is None or self._has_all(pages, place, order, window):
+        if window is None:
+            return ()
+        # Where there are as many ranges as thread blocks, most windows have all their pages, and one look tells.
+        if order.sms is not None and self._has_all(pages, place, order, window):
             return ()
         picks, stores = self.picks[place], self.accesses[place].stores
         parts = [
