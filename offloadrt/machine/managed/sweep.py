@@ -283,7 +283,7 @@ class ManagedSweep:
         low, high = access.begin + nbytes * first // windows, access.begin + nbytes * last // windows
         return low // size, -(-high // size) if high > low else low // size
 
-    def _cells_of(self, place: int, order: WindowOrder, window: int, level: int) -> int | None:
+    def _window_of(self, place: int, order: WindowOrder, window: int, level: int) -> int | None:
         """Return the window whose cells an access of a window comes to at a level; None: it comes to none.
 
         Stores that wait for loads are those of the iteration before at level 0, and a thread's last ones at their own.
@@ -314,7 +314,7 @@ class ManagedSweep:
 
     def _missing_of(self, pages: ManagedPages, place: int, order: WindowOrder, level: int) -> PageSets:
         """Return the pages that an access of the window needs at a level and that have no translation."""
-        window = self._cells_of(place, order, self.at, level)
+        window = self._window_of(place, order, self.at, level)
         if window is None:
             return ()
         # Where there are as many ranges as thread blocks, most windows have all their pages, and one look tells.
@@ -339,10 +339,10 @@ class ManagedSweep:
             return last
         for window in range(first, last):
             for level in sorted({0, access.level}):
-                cells_of = self._cells_of(place, order, window, level)
-                if cells_of is None or self._has_all(pages, place, order, cells_of):
+                touched_window = self._window_of(place, order, window, level)
+                if touched_window is None or self._has_all(pages, place, order, touched_window):
                     continue
-                ranges = self._pages_of(pages, place, order, order.cells(cells_of))
+                ranges = self._pages_of(pages, place, order, order.cells(touched_window))
                 if any(pages.next_unmapped(low, high, picks, stores) >= 0 for low, high in ranges):
                     return window
         return last
