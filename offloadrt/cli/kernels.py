@@ -16,7 +16,7 @@ from offloadrt.compilers.multi_device import PredicatedKernel, predicate
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
 from offloadrt.kernels.accesses.frequency import BRANCH, UNKNOWN_LOOP
-from offloadrt.kernels.counting.index_ranges import show_ranges
+from offloadrt.kernels.counting import show_ranges
 from offloadrt.study import Scenario
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.tracebacks import script_failure

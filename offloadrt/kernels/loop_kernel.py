@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from offloadrt.kernels.costs.analysis import KernelAnalysis
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source.function_source import Source, is_loop_nest, text
 from offloadrt.kernels.source.other_loops import refuse_loops

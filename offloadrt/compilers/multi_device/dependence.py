@@ -26,8 +26,8 @@ import attrs
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion
 from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import loops_of
-from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.counting.index_ranges import extent
+from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.counting import extent
 from offloadrt.kernels.source.function_source import text
 from offloadrt.kernels.source.loop_ir import Assignment, Conditional, RangeLoop, Statement, stored_names
 from offloadrt.kernels.source.subset import LoopNest, called

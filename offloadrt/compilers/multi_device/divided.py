@@ -22,9 +22,9 @@ from offloadrt.compilers.multi_device.written_regions import WrittenRegion
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop
 from offloadrt.kernels.costs.signature import launch_key
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.ranges.boxes import Box, Ranges, boxes, ranges, reaching_as_much

@@ -37,8 +37,8 @@ from offloadrt.compilers.multi_device.reduced_elements import with_scalars
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
 from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
 from offloadrt.kernels.accesses.frequency import Loop, Path, loops_of
-from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written

@@ -10,7 +10,7 @@ import attrs
 from offloadrt.compilers.multi_device.filtering import Names
 from offloadrt.kernels.accesses.access import Reduction
 from offloadrt.kernels.accesses.frequency import Branch
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source
 from offloadrt.kernels.source.function_source import text

@@ -8,8 +8,7 @@ from typing import Literal
 import attrs
 
 from offloadrt.kernels.accesses.frequency import Branch, Hint, Loop, Path
-from offloadrt.kernels.algebra.operations import SymbolicOperation
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Polynomial, SymbolicOperation
 from offloadrt.kernels.array_use import Pattern
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from offloadrt.kernels.accesses.frequency import Within
 from offloadrt.kernels.accesses.values import Value
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Polynomial
 
 _DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
     ast.Lt: (1, None),

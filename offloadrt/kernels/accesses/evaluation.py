@@ -16,8 +16,7 @@ from offloadrt.kernels.accesses.conditions import range_of_data, ranges_of
 from offloadrt.kernels.accesses.frequency import Branch, Hint, Path, Probability, negated
 from offloadrt.kernels.accesses.number_kinds import FLOAT, TRUTH, Kind, WholeNumbers, returned
 from offloadrt.kernels.accesses.values import Value, arithmetic, complex_names, made_of, whole_names
-from offloadrt.kernels.algebra.operations import OPERATIONS
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import OPERATIONS, Polynomial
 from offloadrt.kernels.source.function_source import literal, text
 from offloadrt.kernels.source.loop_ir import stored_names
 from offloadrt.kernels.source.subset import MATH, LoopNest

@@ -15,7 +15,7 @@ from typing import Literal
 
 import attrs
 
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Polynomial
 
 BRANCH = 0.5
 """Probability of a branch of which nothing is known."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Probability, loops_of
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Polynomial
 
 Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
 """Runs of an access for each iteration, without the loops for which the function holds."""

@@ -13,8 +13,7 @@ import attrs
 
 from offloadrt.kernels.accesses.frequency import Hint
 from offloadrt.kernels.accesses.number_kinds import WHOLE, Kind, operated
-from offloadrt.kernels.algebra.operations import SymbolicOperation
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Polynomial, SymbolicOperation
 from offloadrt.kernels.source.loop_ir import RangeLoop, assignments, within
 from offloadrt.kernels.source.subset import LoopNest
 

@@ -17,7 +17,7 @@ from offloadrt.kernels.accesses.evaluation import Evaluation
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, Probability, loops_of, negated
 from offloadrt.kernels.accesses.number_kinds import IndexParameter, Kind
 from offloadrt.kernels.accesses.values import NOTHING, Value
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Polynomial
 from offloadrt.kernels.source.function_source import text
 from offloadrt.kernels.source.loop_ir import Assignment, Conditional, RangeLoop, Statement, stored_names
 from offloadrt.kernels.source.reductions import reduction

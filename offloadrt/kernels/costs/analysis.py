@@ -23,7 +23,7 @@ from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.costs.counts import LaunchCounts, count_launch
 from offloadrt.kernels.costs.signature import Signature, launch_key
 from offloadrt.kernels.costs.waits import Waits, waits
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.source.subset import LoopNest
 

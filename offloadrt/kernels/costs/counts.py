@@ -18,7 +18,7 @@ from offloadrt.kernels.array_use import ArrayUse, Pattern
 from offloadrt.kernels.costs.sectors import Moved, Moves, moved_of
 from offloadrt.kernels.costs.streams import AccessStream, runs_without, streams_of
 from offloadrt.kernels.costs.waits import Waits, waits
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.ranges.bounds import Outside, happens, outside
 from offloadrt.kernels.ranges.touched import range_around, touched
 

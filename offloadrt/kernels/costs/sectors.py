@@ -20,7 +20,7 @@ from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.accesses.traffic import Frequency, elements, same_elements
 from offloadrt.kernels.costs.streams import moved_elements, nearness_of, runs_without
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.ranges import footprint
 from offloadrt.kernels.ranges.touched import Shape, steps_of
 

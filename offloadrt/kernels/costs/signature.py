@@ -11,7 +11,7 @@ import numpy as np
 
 from offloadrt.kernels.accesses.access import Walk
 from offloadrt.kernels.accesses.number_kinds import IndexParameter, check_index_parameters
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.source.element_types import check_type
 

@@ -18,7 +18,7 @@ import attrs
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, loops_of
 from offloadrt.kernels.accesses.traffic import elements, jointly, loads_own_store, same_elements
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.ranges.reach import ElementRuns, Reach, even_places, ranges
 from offloadrt.kernels.ranges.touched import shape_of, steps_of, touched
 

@@ -17,7 +17,7 @@ from offloadrt.kernels.errors import IndexOutOfRange
 
 if TYPE_CHECKING:
     from offloadrt.kernels.accesses.access import ArrayAccess
-    from offloadrt.kernels.counting.counting import Counting
+    from offloadrt.kernels.counting import Counting
 
 
 @attrs.frozen

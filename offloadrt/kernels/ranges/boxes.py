@@ -9,10 +9,8 @@ import numpy as np
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, Loop, Path, Probability, Within, loops_of
-from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts, cut_range, intersection
-from offloadrt.kernels.algebra.operations import SymbolicOperation
-from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.algebra import FAR, Cut, Cuts, Polynomial, SymbolicOperation, cut_range, intersection
+from offloadrt.kernels.counting import Counting
 
 Box = tuple[tuple[int, int], ...]
 """First and last index in each dimension, both inclusive."""

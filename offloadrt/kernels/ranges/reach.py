@@ -18,9 +18,8 @@ import attrs
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Loop, loops_of
 from offloadrt.kernels.accesses.traffic import Frequency, elements, same_elements
-from offloadrt.kernels.algebra.intervals import FAR, Cut, Cuts
-from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.algebra import FAR, Cut, Cuts, Polynomial
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.ranges.boxes import alternatives, boxes, loop_ends, projected
 from offloadrt.kernels.ranges.touched import flat_index, shape_of
 

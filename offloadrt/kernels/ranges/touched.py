@@ -7,8 +7,8 @@ from typing import Literal
 
 from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import Branch, loops_of
-from offloadrt.kernels.algebra.polynomial import Polynomial
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.ranges import footprint
 
 Shape = Sequence[int] | None

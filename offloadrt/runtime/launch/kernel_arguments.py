@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.kernels.execution.mapped_section import MappedSection
+from offloadrt.kernels.execution import MappedSection
 from offloadrt.runtime.device_pointer import UNTYPED, DevicePointer
 from offloadrt.runtime.host_array import HostArray
 

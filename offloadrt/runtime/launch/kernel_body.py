@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from offloadrt.kernels import Launch
-from offloadrt.kernels.execution.mapped_section import BadAccess
+from offloadrt.kernels.execution import BadAccess
 from offloadrt.machine import InvalidDeviceAddress
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer

@@ -93,7 +93,7 @@ def _source_of(kernel: Kernel) -> Source:
     if kernel.analysis is None:
         assert kernel.body is not None
         return Source.of(kernel.body, "kernel")
-    from offloadrt.kernels.execution.nest_body import NestBody
+    from offloadrt.kernels.execution import NestBody
 
     assert isinstance(kernel.body, NestBody)
     return kernel.body.nest.source

@@ -1,18 +1,23 @@
-"""How often a loop nest's blocks run when the bounds are numbers: exact for affine bounds, also for triangles.
+"""Counting iterations: how often the blocks of a loop nest run once the arguments of a launch are known.
 
-The iterations of a nest are a polynomial in the variable of an outer loop between the places where an inner loop begins
-or ceases to be empty (`summation.py`), so that the count of a triangle over 10⁹ rows is exact and takes microseconds.
+``counting.py``      `Counting`: runs of a block, exact for affine bounds. Open it first.
+``summation.py``     Sums over loops that depend on one another, without adding one by one.
+``index_ranges.py``  The smallest and the largest value of an index.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import attrs
+import numpy as np
 
+from offloadrt.kernels.accesses.access import ArrayAccess
 from offloadrt.kernels.accesses.frequency import (
     BRANCH,
     UNKNOWN_LOOP,
@@ -26,12 +31,188 @@ from offloadrt.kernels.accesses.frequency import (
     guessed_loop,
     loops_of,
 )
-from offloadrt.kernels.algebra.intervals import EVERYWHERE, FAR, Cut, Cuts, Share, both, cut_range, neither
-from offloadrt.kernels.algebra.polynomial import SIGNED, Polynomial
-from offloadrt.kernels.counting import summation
-from offloadrt.kernels.counting.index_ranges import extent
-from offloadrt.kernels.counting.summation import breaks
+from offloadrt.kernels.algebra import EVERYWHERE, FAR, SIGNED, Cut, Cuts, Polynomial, Share, both, cut_range, neither
 from offloadrt.kernels.errors import KernelError
+
+Range = tuple[Polynomial, Polynomial]
+"""Smallest and largest value, both inclusive."""
+
+
+def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | None:
+    """Return the smallest and the largest value of an index in a block.
+
+    None when the index is not affine, or runs over data. The range is never narrower than what is touched, and exact
+    when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are taken not to be
+    negative.
+    """
+    lowest = highest = index.known(known)
+    for loop in reversed(loops_of(path)):
+        if loop.symbol not in lowest.symbols | highest.symbols:
+            continue
+        ends = loop_ends(loop, known)
+        if ends is None or not all(bound.is_affine_in({loop.symbol}) for bound in (lowest, highest)):
+            return None
+        down, up = lowest.coefficient(loop.symbol).sign, highest.coefficient(loop.symbol).sign
+        if down is None or up is None:
+            return None
+        lowest = lowest.substitute(loop.symbol, ends[0] if down > 0 else ends[1])
+        highest = highest.substitute(loop.symbol, ends[1] if up > 0 else ends[0])
+    return lowest, highest
+
+
+def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
+    """Return the smallest and the largest value of a loop's variable, over the variables around it."""
+    if loop.start is None or loop.stop is None:
+        return None
+    start, stop = loop.start.known(known), loop.stop.known(known)
+    if start.constant is not None and stop.constant is not None:
+        values = range(start.constant, stop.constant, loop.step)
+        last = Polynomial.number(values[-1]) if values else start
+    else:
+        last = stop - Polynomial.number(1 if loop.step > 0 else -1)
+    return (start, last) if loop.step > 0 else (last, start)
+
+
+def show_ranges(accesses: Iterable[ArrayAccess]) -> str:
+    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    dimensions: dict[int, list[Range | None]] = {}
+    for access in accesses:
+        for dimension, index in enumerate(access.index):
+            ends = None if index is None or access.through else extent(index, access.path, {})
+            dimensions.setdefault(dimension, []).append(ends)
+    return ", ".join(_hull(ranges) for _, ranges in sorted(dimensions.items()))
+
+
+def _hull(ranges: Sequence[Range | None]) -> str:
+    known = [ends for ends in ranges if ends is not None]
+    if not known or len(known) < len(ranges):
+        return "any"
+    lows = reduce(lambda kept, low: _kept(kept, low, 1), (low for low, _ in known), list[Polynomial]())
+    highs = reduce(lambda kept, high: _kept(kept, high, -1), (high for _, high in known), list[Polynomial]())
+    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(bound.show() for bound in lows)})"
+    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(bound.show() for bound in highs)})"
+    return low if low == high else f"{low} … {high}"
+
+
+def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
+    """Add a bound to others, and leave out those that are surely not the outermost."""
+    if any((other - bound).sign == direction or other == bound for bound in bounds):
+        return list(bounds)
+    return [bound for bound in bounds if (bound - other).sign != direction] + [other]
+
+
+_ADDED_ONE_BY_ONE = 64
+_ADDED_AT_MOST = 1 << 20
+_SYSTEMS = 5000
+"""Places where bounds meet, at most."""
+_MARGIN = 2
+"""Iterations on either side of a break that are added one by one: bounds are rounded to whole numbers."""
+
+
+def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
+    """Add function(0) + … + function(count - 1); None when that takes too long.
+
+    `breaks`: the degree of the polynomials that the function is between some places, and these places; None when it is
+    no polynomial.
+    """
+    if breaks is None or count <= _ADDED_ONE_BY_ONE:
+        return _one_by_one(function, 0, count) if count <= _ADDED_AT_MOST else None
+    degree, places = breaks
+    ends = {0, count}
+    for place in places:
+        ends |= {place - _MARGIN, place + _MARGIN}
+    total = 0
+    for low, high in itertools.pairwise(sorted(end for end in ends if 0 <= end <= count)):
+        part = None
+        if high - low > _ADDED_ONE_BY_ONE:
+            part = _by_differences(function, low, high, degree)
+        if part is None:
+            if high - low > _ADDED_AT_MOST:
+                return None
+            part = _one_by_one(function, low, high)
+        total += part
+    return total
+
+
+def sampled(function: Callable[[int], int], count: int) -> int:
+    """Estimate the same sum from samples."""
+    places = [number * count // _ADDED_AT_MOST for number in range(_ADDED_AT_MOST)]
+    return sum(function(place) for place in places) * count // _ADDED_AT_MOST
+
+
+def breaks(
+    loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
+) -> tuple[int, list[int]] | None:
+    """Return the degree of the polynomials that count inner iterations, and the places where one becomes another.
+
+    The polynomials are in the number of the outer loop's iteration. None when there are too many bounds to tell. Each
+    place is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
+    """
+    variables = [loop.symbol, *(other.symbol for other in inner)]
+    places = {symbol: place for place, symbol in enumerate(variables)}
+    bounds = [
+        bound.known(known) - Polynomial.symbol(other.symbol)
+        for other in inner
+        for bound in (other.start, other.stop)
+        if bound is not None
+    ]
+    for cut in cuts:
+        index = cut.index.known(known)
+        bounds += [index - Polynomial.number(end) for end in (cut.low, cut.high) if abs(end) < FAR // 2]
+    rows = [_row(bound, places) for bound in dict.fromkeys(bounds) if bound.symbols <= set(variables)]
+    sides = [row for row in rows if row is not None]
+    if math.comb(len(sides), len(variables)) > _SYSTEMS:
+        return None
+    systems = np.array(list(itertools.combinations(sides, len(variables))))
+    if not len(systems):
+        return 2 * len(inner) + 1, []
+    matrices, right = systems[:, :, :-1], -systems[:, :, -1]
+    regular = np.abs(np.linalg.det(matrices)) > 0.5  # of whole numbers
+    met = np.linalg.solve(matrices[regular], right[regular][:, :, np.newaxis])[:, 0, 0]
+    meeting = {round(float(place)) for place in (met - values.start) / values.step}
+    return 2 * len(inner) + 1, sorted(meeting)
+
+
+def _row(side: Polynomial, places: Mapping[str, int]) -> list[float] | None:
+    row = [0.0] * (len(places) + 1)
+    for monomial, coefficient in side.terms:
+        if len(monomial) > 1:
+            return None
+        row[places[monomial[0]] if monomial else -1] = float(coefficient)
+    return row
+
+
+def _one_by_one(function: Callable[[int], int], low: int, high: int) -> int:
+    return sum(function(number) for number in range(low, high))
+
+
+def _by_differences(function: Callable[[int], int], low: int, high: int, degree: int) -> int | None:
+    """Add the values of a polynomial; None when samples show that it is none."""
+    differences = [function(low + number) for number in range(degree + 1)]
+    for order in range(1, degree + 1):
+        for place in range(degree, order - 1, -1):
+            differences[place] -= differences[place - 1]
+    count = high - low
+    samples = (count - 1, count // 2, count * 3 // 4, count // 7)
+    if all(_newton(differences, at, 0) == function(low + at) for at in samples):
+        return _newton(differences, count, 1)
+    return None
+
+
+def _newton(differences: Sequence[int], at: int, shift: int) -> int:
+    """Add Σₖ Δᵏ · C(at, k + shift): with shift 0 the polynomial's value at `at`, with 1 its sum over 0 … at - 1."""
+    total = 0
+    for order, difference in enumerate(differences):
+        total += difference * _choose(at, order + shift)
+    return total
+
+
+def _choose(n: int, k: int) -> int:
+    result = 1
+    for number in range(k):
+        result = result * (n - number) // (number + 1)
+    return result
+
 
 Numbers = Mapping[str, int]
 
@@ -215,10 +396,10 @@ class Counting:
         def at(number: int) -> int:
             return self.iterations(inner, {**outer, loop.symbol: values[number]}, later)
 
-        total = summation.exact(at, len(values), breaks(loop, values, inner, later, known))
+        total = exact(at, len(values), breaks(loop, values, inner, later, known))
         if total is None:
             self.assumed.add("loops that depend on one another are counted from samples")
-            total = summation.sampled(at, len(values))
+            total = sampled(at, len(values))
         return total
 
     def range_of(self, loop: Loop, known: Numbers) -> range | None:

@@ -1,10 +1,8 @@
-"""Running a loop nest: in the interpreter, or compiled by Numba, with the same results bit for bit.
+"""Running a loop nest on real arrays: in the interpreter, or compiled by Numba, with the same results bit for bit.
 
-Both run one rewritten form of the source, in which loads, divisions, powers and functions are calls of `arithmetic.py`;
-what is left is loops, branches, sums and products in the order of the source. Numba compiles it without fast-math and
-with checked indices. Of a NaN the sign and the payload may differ, as those of 0.0 / 0.0 - 1.0 do. Whole numbers that
-leave 64 bits, or the type of the array that they are stored to, are undefined, also those made of NaN or infinity. A
-bound or an index that is no whole number is refused before either runs (`number_kinds.py`).
+``nest_body.py``       `NestBody`: the rewritten source, built for either way. Open it first.
+``arithmetic.py``      The functions that it calls: loads, divisions, powers, complex numbers, the C library.
+``mapped_section.py``  `MappedSection`: an array of which the device has a part.
 """
 
 from __future__ import annotations
@@ -12,20 +10,287 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import ctypes
 import functools
 import importlib.util
+import math
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
 
 from offloadrt.kernels.costs.analysis import KernelAnalysis
 from offloadrt.kernels.costs.signature import plain_number
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.execution import arithmetic
-from offloadrt.kernels.execution.mapped_section import MappedSection, OutsideSection
-from offloadrt.kernels.source.subset import LoopNest, called
+from offloadrt.kernels.source.subset import MATH, LoopNest, called
+
+
+class BadAccess(Exception):
+    """Raised inside a kernel; the host thread gets an `IllegalAddress` with the whole story when it synchronizes."""
+
+    def __init__(self, array: str, what: str) -> None:
+        self.array = array
+        super().__init__(what)
+
+
+class OutsideSection(Exception):
+    """A loop nest met an index outside of the part; it carries the array's place among the arguments, and the index."""
+
+
+@attrs.frozen(eq=False)
+class MappedSection(NDArrayOperatorsMixin):
+    """A partly mapped array. Whoever uses all of it at once touches what is not there."""
+
+    name: str
+    shape: tuple[int, ...]
+    """The shape of the whole array."""
+    lower: int
+    """The first index along the first dimension that the device has."""
+    values: NDArray[Any]
+    """The elements that the device has, from `lower` on."""
+    host_address: int | None = None
+    """What the device got instead of an address of its own, when it has nothing."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    @property
+    def whole(self) -> NDArray[Any]:
+        """Return an array of the whole's shape and type, for whoever asks for lengths; its elements mean nothing."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+
+    def outside(self, index: object) -> BadAccess:
+        """Return the error that touching this index raises."""
+        if self.host_address is not None:
+            had = f"the device got its host address {self.host_address:#x}"
+            return BadAccess(self.name, f"{self.name} is not mapped: {had}")
+        had = f"the device has [{self.lower}:{self.lower + len(self.values)}] of it"
+        return BadAccess(self.name, f"{self.name}[{index}] is not mapped: {had}")
+
+    def _shift(self, index: Any) -> Any:
+        first, rest = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
+        mapped = len(self.values)
+        if isinstance(first, slice):
+            start, stop, step = first.indices(self.shape[0])
+            touched = range(start, stop, step)
+            if touched and not (self._holds(touched[0]) and self._holds(touched[-1])):
+                raise self.outside(f"{start}:{stop}:{step}")
+            if not touched:
+                return (slice(0, 0), *rest)
+            last = touched[-1] - self.lower
+            stop_at: int | None = last + (1 if step > 0 else -1)
+            return (slice(touched[0] - self.lower, None if stop_at == -1 else stop_at, step), *rest)
+        indices = np.asarray(first)
+        indices = np.where(indices < 0, indices + self.shape[0], indices)
+        if indices.size and not (indices.min() >= self.lower and indices.max() < self.lower + mapped):
+            raise self.outside(first)
+        shifted = indices - self.lower
+        return (shifted if shifted.ndim else int(shifted), *rest)
+
+    def _holds(self, index: int) -> bool:
+        return self.lower <= index < self.lower + len(self.values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[self._shift(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.values[self._shift(index)] = value
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def touch(self) -> NoReturn:
+        """Touch all of it. Raises BadAccess."""
+        raise self.outside(":")
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
+        self.touch()
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        self.touch()
+
+
+Functions = dict[str, Callable[..., Any]]
+
+_IN_C = [name for name in MATH if name not in ("floor", "ceil", "fabs")]
+
+
+def _load(value: Any) -> Any:
+    return value.item()
+
+
+def _within(index: Any, lower: int, mapped: int, length: int, position: int) -> Any:
+    counted = index + length if index < 0 else index
+    if counted < lower or counted >= lower + mapped:
+        raise OutsideSection(position, index)
+    return counted - lower
+
+
+def _divide(a: Any, b: Any) -> float:
+    try:
+        return float(a / b)
+    except ZeroDivisionError:
+        if a == 0 or a != a:
+            return math.nan
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return a // b
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a % b
+
+
+def _power(a: Any, exponent: int) -> Any:
+    product = a
+    for _ in range(exponent - 1):
+        product = product * a
+    return product
+
+
+def _least(a: Any, b: Any) -> Any:
+    return b if b < a else a
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    return b if b > a else a
+
+
+def _complex_sum(a: Any, b: Any) -> complex:
+    return complex(a.real + b.real, a.imag + b.imag)
+
+
+def _complex_difference(a: Any, b: Any) -> complex:
+    return complex(a.real - b.real, a.imag - b.imag)
+
+
+def _complex_product(a: Any, b: Any) -> complex:
+    return complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+
+
+def _complex_scaled(a: Any, factor: Any) -> complex:
+    return complex(a.real * factor, a.imag * factor)
+
+
+def _complex_power(a: Any, exponent: int) -> Any:
+    product = a
+    for _ in range(exponent - 1):
+        product = complex(product.real * a.real - product.imag * a.imag, product.real * a.imag + product.imag * a.real)
+    return product
+
+
+def _conjugate(a: Any) -> complex:
+    return complex(a.real, -a.imag)
+
+
+def _complex_shrunk_by(divide: Callable[..., Any]) -> Callable[..., Any]:
+    def shrunk(a: Any, divisor: Any) -> complex:
+        return complex(divide(a.real, divisor), divide(a.imag, divisor))
+
+    return shrunk
+
+
+def _complex_quotient_by(divide: Callable[..., Any]) -> Callable[..., Any]:
+    def quotient(a: Any, b: Any) -> complex:
+        # Smith's algorithm (Communications of the ACM 5(8), 1962): the squares of large numbers do not overflow.
+        if abs(b.real) >= abs(b.imag):
+            ratio = divide(b.imag, b.real)
+            divisor = b.real + b.imag * ratio
+            return complex(divide(a.real + a.imag * ratio, divisor), divide(a.imag - a.real * ratio, divisor))
+        ratio = divide(b.real, b.imag)
+        divisor = b.real * ratio + b.imag
+        return complex(divide(a.real * ratio + a.imag, divisor), divide(a.imag * ratio - a.real, divisor))
+
+    return quotient
+
+
+def _widened(value: Any) -> Any:
+    return value * 1  # of a bool, an int32 or a float32 and a 64-bit integer Numba makes 64 bits; no value changes
+
+
+def _unchanged(value: Any) -> Any:
+    # A complex element is not widened by `* 1` as others are: 1 counts as 1 + 0j, and 0 times an infinite part is NaN.
+    return value
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return a / b
+
+
+_COMPLEX: Functions = {
+    "_complex_sum": _complex_sum,
+    "_complex_difference": _complex_difference,
+    "_complex_product": _complex_product,
+    "_complex_scaled": _complex_scaled,
+    "_complex_power": _complex_power,
+    "_conjugate": _conjugate,
+}
+"""Complex arithmetic written out, as Python's own differs between its versions in infinities and signed zeros."""
+
+
+@functools.cache
+def interpreted() -> Functions:
+    """Return the functions for the interpreter, by the names that `nest_body.py` writes."""
+    return {
+        "_load": _load,
+        "_within": _within,
+        "_divide": _divide,
+        "_floor_divide": _floor_divide,
+        "_remainder": _remainder,
+        "_power": _power,
+        "_least": _least,
+        "_greatest": _greatest,
+        "_complex_load": _load,
+        "_complex_shrunk": _complex_shrunk_by(_divide),
+        "_complex_quotient": _complex_quotient_by(_divide),
+        **_COMPLEX,
+        **_of_the_c_library(),
+    }
+
+
+@functools.cache
+def compiled() -> Functions:
+    """Return the functions for Numba. Raises ImportError without it."""
+    import numba
+
+    own = numba.njit(error_model="python")
+    divide = numba.njit(error_model="numpy")(_quotient)
+    return {
+        "_load": own(_widened),
+        "_within": own(_within),
+        "_divide": divide,
+        "_floor_divide": own(_floor_divide),
+        "_remainder": own(_remainder),
+        "_power": own(_power),
+        "_least": own(_least),
+        "_greatest": own(_greatest),
+        "_complex_load": own(_unchanged),
+        "_complex_shrunk": own(_complex_shrunk_by(divide)),
+        "_complex_quotient": own(_complex_quotient_by(divide)),
+        **{name: own(function) for name, function in _COMPLEX.items()},
+        **_of_the_c_library(),
+    }
+
+
+@functools.cache
+def _of_the_c_library() -> Functions:
+    names = {"linux": "libm.so.6", "darwin": "libSystem.dylib", "win32": "ucrtbase.dll"}
+    library = ctypes.CDLL(names.get(sys.platform))
+    functions: Functions = {f"_{name}": getattr(math, name) for name in ("floor", "ceil", "fabs")}
+    for name in _IN_C:
+        function = getattr(library, name)
+        function.restype = ctypes.c_double
+        function.argtypes = [ctypes.c_double] * (2 if name in ("atan2", "pow") else 1)
+        functions[f"_{name}"] = function
+    return functions
+
 
 WORTH_COMPILING = 2e6
 """Loads, stores and operations after which a kernel is compiled: about a second of the interpreter."""
@@ -75,7 +340,7 @@ class NestBody:
         taken = self._taken(arguments)
         in_sections = len(taken) > len(arguments)
         if in_sections not in self._interpreted:
-            self._interpreted[in_sections] = self._built(arithmetic.interpreted(), in_sections)
+            self._interpreted[in_sections] = self._built(interpreted(), in_sections)
         with np.errstate(all="ignore"), _told_of(arguments):
             self._interpreted[in_sections](*taken)
 
@@ -90,7 +355,7 @@ class NestBody:
         taken = self._taken(arguments)
         in_sections = len(taken) > len(arguments)
         if in_sections not in self._compiled:
-            made = self._built(arithmetic.compiled(), in_sections)
+            made = self._built(compiled(), in_sections)
             self._compiled[in_sections] = numba.njit(error_model="python", boundscheck=True, fastmath=False)(made)
         try:
             with _told_of(arguments):
@@ -102,7 +367,7 @@ class NestBody:
                 f"these arguments: {line[-1] if line else error!r}"
             ) from error
 
-    def _built(self, functions: arithmetic.Functions, in_sections: bool) -> Callable[..., None]:
+    def _built(self, functions: Functions, in_sections: bool) -> Callable[..., None]:
         return build(self.nest, functions, in_sections, self.analysis.walked.complex_nodes)
 
     def _work(self, arguments: tuple[Any, ...]) -> float:
@@ -163,7 +428,7 @@ def numba_is_installed() -> bool:
 
 def build(
     nest: LoopNest,
-    functions: arithmetic.Functions,
+    functions: Functions,
     in_sections: bool = False,
     complex_nodes: Collection[ast.expr] = (),
 ) -> Callable[..., None]:
