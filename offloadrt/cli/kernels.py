@@ -15,7 +15,7 @@ from offloadrt.cli.render import table_of
 from offloadrt.compilers.multi_device import PredicatedKernel, predicate
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
-from offloadrt.kernels.accesses.frequency import BRANCH, UNKNOWN_LOOP
+from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP
 from offloadrt.kernels.counting import show_ranges
 from offloadrt.study import Scenario
 from offloadrt.study.scripts import registry

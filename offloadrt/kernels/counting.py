@@ -17,10 +17,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from offloadrt.kernels.accesses.access import ArrayAccess
-from offloadrt.kernels.accesses.frequency import (
+from offloadrt.kernels.accesses import (
     BRANCH,
     UNKNOWN_LOOP,
+    ArrayAccess,
     Branch,
     Hint,
     Loop,

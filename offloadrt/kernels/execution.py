@@ -23,10 +23,9 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from offloadrt.kernels.costs.analysis import KernelAnalysis
-from offloadrt.kernels.costs.signature import plain_number
+from offloadrt.kernels.costs import KernelAnalysis, plain_number
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.source.subset import MATH, LoopNest, called
+from offloadrt.kernels.loop_subset import MATH, LoopNest, called
 
 
 class BadAccess(Exception):

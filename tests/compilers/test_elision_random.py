@@ -16,7 +16,7 @@ from offloadrt.compilers.stdpar.elision import Elided, Marker, Operation, Reason
 from offloadrt.compilers.stdpar.elision_pass import ElisionPass
 from offloadrt.compilers.stdpar.standard_algorithms import par_unseq
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.source import Source
 
 LEAVES = {
     "await t.fill(par_unseq, a, 0.0)": Marker.ALGORITHM,

@@ -11,7 +11,7 @@ from offloadrt.compilers.host.flow_graph import HostLoop, InlinedCall, nodes_of
 from offloadrt.compilers.host.frequencies import frequencies
 from offloadrt.compilers.host.host_walk import HostWalk
 from offloadrt.compilers.host.scope import Scope
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.source import Source
 
 
 class Names(HostWalk[str, Scope]):

@@ -16,7 +16,7 @@ from offloadrt.compilers.host.flow_builder import FlowBuilder, S
 from offloadrt.compilers.host.flow_graph import HostBranch, HostLoop, Node, Op, Piece
 from offloadrt.compilers.host.probabilities import case_blocks, iterations
 from offloadrt.compilers.host.scope import assigned
-from offloadrt.kernels.source.function_source import text
+from offloadrt.kernels.source import text
 
 
 class HostWalk(ABC, Generic[Op, S]):

@@ -18,8 +18,8 @@ from typing import Final
 
 import attrs
 
-from offloadrt.kernels.accesses.frequency import BRANCH, UNKNOWN_LOOP
-from offloadrt.kernels.source.function_source import literal, range_of
+from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP
+from offloadrt.kernels.source import literal, range_of
 
 NEVER: Final = 0
 LEAVES: Final = 4

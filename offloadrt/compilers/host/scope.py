@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from offloadrt.kernels.source.function_source import FunctionTree, Source
+from offloadrt.kernels.source import FunctionTree, Source
 
 
 class Scope:

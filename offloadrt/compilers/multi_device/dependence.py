@@ -24,13 +24,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion
-from offloadrt.kernels.accesses.access import ArrayAccess, Reduction, Walk
-from offloadrt.kernels.accesses.frequency import loops_of
+from offloadrt.kernels.accesses import ArrayAccess, Reduction, Walk, loops_of
 from offloadrt.kernels.algebra import Polynomial
 from offloadrt.kernels.counting import extent
-from offloadrt.kernels.source.function_source import text
-from offloadrt.kernels.source.loop_ir import Assignment, Conditional, RangeLoop, Statement, stored_names
-from offloadrt.kernels.source.subset import LoopNest, called
+from offloadrt.kernels.loop_subset import LoopNest, called
+from offloadrt.kernels.source import Assignment, Conditional, RangeLoop, Statement, stored_names, text
 
 _MOST_SHIFTS = 8
 """Different shifts of one region after which an array counts as handed on from iteration to iteration."""

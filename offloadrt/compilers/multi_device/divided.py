@@ -19,15 +19,14 @@ import numpy as np
 
 from offloadrt.compilers.multi_device.partial_values import Combination
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion
-from offloadrt.kernels.accesses.access import ArrayAccess
-from offloadrt.kernels.accesses.frequency import Loop
-from offloadrt.kernels.costs.signature import launch_key
+from offloadrt.kernels.accesses import ArrayAccess, Loop
+from offloadrt.kernels.costs import launch_key
 from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.ranges.boxes import Box, Ranges, boxes, ranges, reaching_as_much
+from offloadrt.kernels.ranges import Box, Ranges, boxes, byte_ranges, reaching_as_much
 
 _memo = functools.partial(Memo, 256)
 
@@ -233,7 +232,9 @@ class DividedKernel(abc.ABC):
         argument = self._argument(name, arguments)
         assert self.original.analysis is not None
         declared = self.original.analysis.use(name).element_size
-        return ranges(touched, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared)))
+        return byte_ranges(
+            touched, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared))
+        )
 
     def _check(self, devices: int, arguments: Sequence[Any]) -> None:
         """Raise KernelError for arguments that cannot be divided."""

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import attrs
 
-from offloadrt.kernels.ranges.boxes import Ranges
+from offloadrt.kernels.ranges import Ranges
 
 
 @attrs.frozen

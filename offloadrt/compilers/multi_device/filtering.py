@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from offloadrt.compilers.multi_device.dependence import NEVER, Guard, Guards, Predicate
-from offloadrt.kernels.source.function_source import Source, symbol_of
-from offloadrt.kernels.source.loop_ir import Assignment, assignments, statements
-from offloadrt.kernels.source.reductions import reduction
-from offloadrt.kernels.source.subset import LoopNest, called
+from offloadrt.kernels.loop_subset import LoopNest, called, reduction
+from offloadrt.kernels.source import Assignment, Source, assignments, statements, symbol_of
 
 _FRAGILE = (ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
 _FRAGILE_CALLS = ("int", "floor", "ceil")

@@ -27,15 +27,14 @@ from offloadrt.compilers.multi_device.filtering import Names
 from offloadrt.compilers.multi_device.partial_values import combination, separate
 from offloadrt.compilers.multi_device.reduced_elements import with_scalars
 from offloadrt.compilers.multi_device.written_regions import WrittenRegion, written_regions
-from offloadrt.kernels.accesses.access import ArrayAccess
-from offloadrt.kernels.accesses.frequency import Loop, loops_of
+from offloadrt.kernels.accesses import ArrayAccess, Loop, loops_of
 from offloadrt.kernels.algebra import Polynomial
 from offloadrt.kernels.counting import Range, extent
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
-from offloadrt.kernels.ranges.boxes import Box
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.ranges import Box
+from offloadrt.kernels.source import Source
 
 
 @attrs.frozen(eq=False)

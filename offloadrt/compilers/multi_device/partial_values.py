@@ -22,9 +22,8 @@ from offloadrt.compilers.multi_device.filtering import Names
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source, written
-from offloadrt.kernels.source.loop_ir import assignments, statements
-from offloadrt.kernels.source.reductions import reads_first
-from offloadrt.kernels.source.subset import MATH, LoopNest, called
+from offloadrt.kernels.loop_subset import MATH, LoopNest, called, reads_first
+from offloadrt.kernels.source import assignments, statements
 
 _IDENTITY = {"+": 0, "*": 1}
 _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")

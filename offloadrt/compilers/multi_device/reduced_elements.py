@@ -8,13 +8,12 @@ import copy
 import attrs
 
 from offloadrt.compilers.multi_device.filtering import Names
-from offloadrt.kernels.accesses.access import Reduction
-from offloadrt.kernels.accesses.frequency import Branch
+from offloadrt.kernels.accesses import Branch, Reduction
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.loop_kernel import of_source
-from offloadrt.kernels.source.function_source import text
-from offloadrt.kernels.source.subset import LoopNest
+from offloadrt.kernels.loop_subset import LoopNest
+from offloadrt.kernels.source import text
 
 
 def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:

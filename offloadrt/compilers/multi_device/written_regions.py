@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import attrs
 
-from offloadrt.kernels.accesses.access import ArrayAccess, Walk
-from offloadrt.kernels.accesses.frequency import Loop, loops_of
-from offloadrt.kernels.source.loop_ir import RangeLoop, assignments, within
-from offloadrt.kernels.source.reductions import reads_first
-from offloadrt.kernels.source.subset import LoopNest
+from offloadrt.kernels.accesses import ArrayAccess, Loop, Walk, loops_of
+from offloadrt.kernels.loop_subset import LoopNest, reads_first
+from offloadrt.kernels.source import RangeLoop, assignments, within
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from offloadrt.compilers.host.frequencies import frequencies
 from offloadrt.compilers.object_ranking.object_scope import TargetConstruct
 from offloadrt.compilers.object_ranking.region_walk import RegionWalk
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.source import Source
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from offloadrt.compilers.host.probabilities import iterations
 from offloadrt.compilers.host.scope import Scope, assigned, outer_names, parameters
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source.function_source import FunctionTree, Source, text
+from offloadrt.kernels.source import FunctionTree, Source, text
 
 MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_link")
 """Methods that make an object of the program; their first argument is its name."""

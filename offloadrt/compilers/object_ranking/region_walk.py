@@ -16,7 +16,7 @@ from offloadrt.compilers.object_ranking.object_scope import (
     TargetConstruct,
 )
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source.function_source import Source, text
+from offloadrt.kernels.source import Source, text
 
 
 class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):

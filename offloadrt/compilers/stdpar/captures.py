@@ -15,7 +15,7 @@ from offloadrt.compilers.stdpar.memory_scope import MemoryScope
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 from offloadrt.kernels import KernelError
-from offloadrt.kernels.source.function_source import Source, text
+from offloadrt.kernels.source import Source, text
 
 
 class CompilationRefused(Exception):

@@ -16,7 +16,7 @@ from offloadrt.compilers.host.flow_graph import Node, nodes_of
 from offloadrt.compilers.stdpar.barrier_walk import BarrierWalk
 from offloadrt.compilers.stdpar.elision import Decision, Elided, Endless, Kept, Marker, Operation, Reason, stops, table
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.source import Source
 
 _OFFLOADED = (Marker.ALGORITHM, Marker.RETURNING)
 

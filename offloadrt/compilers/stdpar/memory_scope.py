@@ -25,7 +25,7 @@ from offloadrt.compilers.host.scope import Scope, own_nodes, parameters, positio
 from offloadrt.compilers.stdpar.elision import Marker
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, RETURNING, ExecutionPolicy
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit, calls_algorithms, method_of, threads_of
-from offloadrt.kernels.source.function_source import FunctionTree, Source, text
+from offloadrt.kernels.source import FunctionTree, Source, text
 
 METHODS: Final[Mapping[str, Marker | None]] = {
     **dict.fromkeys(("stack_array", "compute", "function", "interposition_disabled")),

@@ -14,7 +14,7 @@ import attrs
 
 from offloadrt.compilers.host.scope import own_nodes, positional
 from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS
-from offloadrt.kernels.source.function_source import FunctionTree, Source, text
+from offloadrt.kernels.source import FunctionTree, Source, text
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """What a kernel does with managed memory, which its launch says: for each array, the range, the order and the way.
 
-A loop nest's launch counts it (`kernels/costs/streams.py`), and says where in the array (`kernels/ranges/reach.py`). Of
+A loop nest's launch counts it (`kernels/memory_streams.py`), and says where in the array (`kernels/ranges.py`). Of
 a kernel that is declared, `ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at
 random (``irregular`` and ``indirect``), read or written, and after how many loads of others. An array without one is
 swept once, read and written.
@@ -14,8 +14,8 @@ from typing import Any
 
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import ArrayUse, Launch
-from offloadrt.kernels.costs.streams import AccessStream
-from offloadrt.kernels.ranges import reach
+from offloadrt.kernels.memory_streams import AccessStream
+from offloadrt.kernels.ranges import ElementRuns
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
@@ -97,7 +97,7 @@ def _counted(
     return ManagedAccess(begin, nbytes, stream.level, scattered, reads, writes, picked)
 
 
-def _in_bytes(places: reach.ElementRuns, address: int, element_size: int, part: float) -> ByteRuns:
+def _in_bytes(places: ElementRuns, address: int, element_size: int, part: float) -> ByteRuns:
     alignment = math.gcd(address, places.step * element_size)
     return ByteRuns(places.count * part, places.run * element_size, alignment, places.even, places.among * part)
 

@@ -17,9 +17,9 @@ import attrs
 import numpy as np
 
 from offloadrt.kernels import Launch
-from offloadrt.kernels.costs.counts import ArrayCounts, split_atomic
-from offloadrt.kernels.costs.streams import AccessStream
+from offloadrt.kernels.costs import ArrayCounts, split_atomic
 from offloadrt.kernels.execution import MappedSection
+from offloadrt.kernels.memory_streams import AccessStream
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray

@@ -15,8 +15,8 @@ import attrs
 
 from offloadrt.driver import NOTHING, Touching
 from offloadrt.kernels import Launch
-from offloadrt.kernels.costs.streams import AccessStream
-from offloadrt.kernels.ranges.reach import merged
+from offloadrt.kernels.memory_streams import AccessStream
+from offloadrt.kernels.ranges import merged
 from offloadrt.machine import AccessFault, MemoryAccessFault
 from offloadrt.machine.host.host_contents import HostContents
 from offloadrt.runtime.device import OffloadDevice

@@ -22,7 +22,7 @@ import attrs
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.loop_kernel import of_source
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.source import Source
 from offloadrt.models.openacc.jacc.arguments import Argument
 
 Number = bool | int | float

@@ -11,7 +11,7 @@ import attrs
 from offloadrt.compilers.multi_device import DividedKernel, Holders, Part, Transfer
 from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.ranges.boxes import Ranges
+from offloadrt.kernels.ranges import Ranges
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
 from offloadrt.models.openacc.jacc.generation import GeneratedKernel

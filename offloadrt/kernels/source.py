@@ -1,4 +1,13 @@
-"""A function's source as a syntax tree that knows its file, its lines and the names it can see."""
+"""Reading a kernel: its function's source, the subset of Python that it may use, and the refusals.
+
+``function_source.py``  `Source`: a function's syntax tree with its file, its lines and the names that it can see.
+``subset.py``           What a loop nest may hold; everything else is refused with file and line. Open it first.
+``short_loops.py``      Products of ranges become loops, loops over written numbers become statements.
+``loop_ir.py``          The statements of a nest as typed nodes, read once; all passes go by them.
+``reductions.py``       Which scalars the distributed loop reduces.
+``other_loops.py``      Loops that need declared costs.
+``element_types.py``    Which elements arrays may have.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +16,11 @@ import builtins
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import attrs
+import numpy as np
 
 from offloadrt.kernels.errors import KernelError, SourceRefused
 
@@ -149,3 +159,128 @@ def text(node: ast.AST) -> str:
 def first_line(node: ast.stmt) -> str:
     """Write how a statement begins: ``if n > 3`` of one with a body."""
     return text(node).splitlines()[0].rstrip(":")
+
+
+def check_type(kernel: str, parameter: str, given: object, is_complex: bool = False) -> None:
+    """Raise KernelError for what a loop nest cannot take.
+
+    given: the type of elements of what was passed for a parameter that is indexed, or the type of what is no array.
+    is_complex: whether the parameter is annotated as an array of complex numbers.
+    """
+    if isinstance(given, np.dtype) and (given == np.complex128 if is_complex else _is_taken(given)):
+        return
+    if isinstance(given, np.dtype) and given.kind == "V" and given.names is None:
+        what = "memory of no type was given; say what lies there, as in pointer.viewed(np.float64)"
+    elif is_complex:
+        what = f"{given} was given; pass an array of complex128, as {parameter} is annotated"
+    elif given == np.complex128:
+        what = f"{given} was given; annotate {parameter} as NDArray[np.complex128]"
+    else:
+        what = f"{given} was given; pass an array of bool, int8 to int64, uint8 to uint32, float32 or float64"
+        if isinstance(given, np.dtype) and not given.isnative:
+            what += ", in this machine's byte order"
+    raise KernelError(f"kernel {kernel!r}: {parameter} is indexed in its source, but {what}")
+
+
+def _is_taken(kind: np.dtype[np.generic]) -> bool:
+    number = kind.kind in "bi" or (kind.kind == "u" and kind.itemsize < 8)
+    return kind.isnative and (number or (kind.kind == "f" and 4 <= kind.itemsize <= 8))
+
+
+@attrs.frozen(eq=False)
+class Assignment:
+    """``target = value``, or ``target += value`` with an operator."""
+
+    node: ast.Assign | ast.AugAssign
+    target: ast.Name | ast.Subscript
+    operator: ast.operator | None
+    value: ast.expr
+
+    @property
+    def scalar(self) -> str | None:
+        """Return the name that gets a value; None where an element does."""
+        return self.target.id if isinstance(self.target, ast.Name) else None
+
+
+@attrs.frozen(eq=False)
+class Conditional:
+    """An ``if`` with both of its sides."""
+
+    node: ast.If
+    test: ast.expr
+    then: tuple[Statement, ...]
+    other: tuple[Statement, ...]
+
+
+@attrs.frozen(eq=False)
+class RangeLoop:
+    """A ``for`` over a ``range``, which may stand inside of `expect`."""
+
+    node: ast.For
+    variable: str
+    call: ast.Call
+    """The call of `range`."""
+    body: tuple[Statement, ...]
+
+    @property
+    def symbol(self) -> str:
+        """Return the symbol of its variable in polynomials."""
+        return symbol_of(self.node)
+
+    @property
+    def first(self) -> ast.expr:
+        return self.call.args[0] if len(self.call.args) > 1 else ast.Constant(0)
+
+    @property
+    def last(self) -> ast.expr:
+        """Return the bound that its variable does not reach."""
+        return self.call.args[1] if len(self.call.args) > 1 else self.call.args[0]
+
+    @property
+    def step(self) -> int:
+        return int((literal(self.call.args[2]) if len(self.call.args) > 2 else 1) or 1)
+
+
+Statement = Assignment | Conditional | RangeLoop
+
+
+def statements(body: Iterable[ast.stmt]) -> tuple[Statement, ...]:
+    """Read statements, without `pass` and without those that are not in the subset."""
+    nodes = [_statement(node) for node in body]
+    return tuple(node for node in nodes if node is not None)
+
+
+def _statement(node: ast.stmt) -> Statement | None:
+    match node:
+        case ast.Assign(targets=[ast.Name() | ast.Subscript() as target], value=value):
+            return Assignment(node, target, None, value)
+        case ast.AugAssign(target=ast.Name() | ast.Subscript() as target, op=operator, value=value):
+            return Assignment(node, target, operator, value)
+        case ast.If(test=test, body=then, orelse=other):
+            return Conditional(node, test, statements(then), statements(other))
+        case ast.For(target=ast.Name(id=variable), body=body) if (call := range_of(node.iter)) is not None:
+            return RangeLoop(node, variable, call, statements(body))
+    return None
+
+
+def within(body: Iterable[Statement]) -> Iterator[Statement]:
+    """Yield statements and those in them, in the order of the source."""
+    for node in body:
+        yield node
+        if isinstance(node, Conditional):
+            yield from within(node.then)
+            yield from within(node.other)
+        elif isinstance(node, RangeLoop):
+            yield from within(node.body)
+
+
+def assignments(body: Iterable[Statement]) -> list[Assignment]:
+    """Return the assignments among statements and those in them."""
+    return [node for node in within(body) if isinstance(node, Assignment)]
+
+
+def stored_names(body: Iterable[Statement]) -> set[str]:
+    """Return the names that statements and those in them give a value, loop variables included."""
+    names = {node.scalar for node in assignments(body)} - {None}
+    loops = {node.variable for node in within(body) if isinstance(node, RangeLoop)}
+    return loops | {name for name in names if name is not None}

@@ -19,17 +19,188 @@ A scalar that one iteration of the distributed loop takes over from another must
 from __future__ import annotations
 
 import ast
+import copy
+import dis
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Sequence
+from types import CodeType
 
 import attrs
 
 from offloadrt.kernels.hints import expect
-from offloadrt.kernels.source.function_source import Source, first_line, literal, range_of, text
-from offloadrt.kernels.source.loop_ir import Assignment, Statement, statements
-from offloadrt.kernels.source.other_loops import WHILE, over_a_range
-from offloadrt.kernels.source.reductions import reduced_scalars
+from offloadrt.kernels.source import (
+    Assignment,
+    Conditional,
+    RangeLoop,
+    Source,
+    Statement,
+    assignments,
+    first_line,
+    literal,
+    range_of,
+    statements,
+    text,
+)
+
+_DECLARE = ", or declare its costs: @kernel(flops_per_iteration=..., bytes_per_iteration=...)"
+WHILE = "write a for over a range with an if in it"
+
+
+def may_loop(code: CodeType) -> bool:
+    """Tell whether a function's byte code, or that of functions in it, iterates or jumps back.
+
+    It is never False for a function with a loop.
+    """
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "FOR_ITER":
+            return True
+        if instruction.opcode in dis.hasjrel + dis.hasjabs and instruction.argval < instruction.offset:
+            return True
+    return any(may_loop(inner) for inner in code.co_consts if isinstance(inner, CodeType))
+
+
+def refuse_loops(source: Source) -> None:
+    """Raise SourceRefused for the first loop in a source that has no loop nest."""
+    for statement in source.body:
+        for node in ast.walk(statement):
+            match node:
+                case ast.For(target=target, iter=iterated, body=body) if _is_short([(target, iterated)], body):
+                    pass
+                case ast.For(iter=iterated) if range_of(iterated):
+                    around = first_line(statement)
+                    instead = f"put {around} into the loop" if isinstance(statement, ast.If) else "write it outermost"
+                    source.refuse(node, f"a loop over {text(iterated)} inside of {around}", instead + _DECLARE)
+                case ast.For() | ast.AsyncFor():
+                    source.refuse(node, f"a loop over {text(node.iter)}", over_a_range(node) + _DECLARE)
+                case ast.While():
+                    source.refuse(node, f"{first_line(node)} is not in the subset", WHILE + _DECLARE)
+                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                    if not _is_short([(generator.target, generator.iter) for generator in node.generators], [node]):
+                        source.refuse(node, f"a loop in {text(node)}", "write for i in range(n)" + _DECLARE)
+
+
+def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST]) -> bool:
+    """Tell whether loops only go through dimensions or written names, and what they do indexes nothing with them."""
+    for _, iterated in loops:
+        named = isinstance(iterated, ast.Tuple | ast.List) and all(
+            isinstance(element, ast.Name) for element in iterated.elts
+        )
+        if not named and not (isinstance(iterated, ast.Attribute) and iterated.attr == "shape"):
+            return False
+    variables = {node.id for target, _ in loops for node in ast.walk(target) if isinstance(node, ast.Name)}
+    indices = [node.slice for part in body for node in ast.walk(part) if isinstance(node, ast.Subscript)]
+    used = {node.id for index in indices for node in ast.walk(index) if isinstance(node, ast.Name)}
+    return used.isdisjoint(variables)
+
+
+def over_a_range(loop: ast.For | ast.AsyncFor) -> str:
+    """Say how to write a loop over something else: ``for i in reversed(range(n))`` as ``range(n - 1, -1, -1)``."""
+    variable = loop.target.id if isinstance(loop.target, ast.Name) else "i"
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="reversed"), args=[ast.Call(func=ast.Name(id="range"), args=[*bounds])]):
+            if len(bounds) == 1:
+                return f"write for {variable} in range({_before(bounds[0])}, -1, -1)"
+            if len(bounds) == 2:
+                return f"write for {variable} in range({_before(bounds[1])}, {_before(bounds[0])}, -1)"
+        case ast.Call(func=ast.Name(id="enumerate"), args=[ast.Name(id=array)]):
+            return f"write for i in range(len({array})) and index with i"
+        case ast.Call(func=ast.Attribute(attr="arange"), args=[*bounds]) if bounds:
+            return f"write for {variable} in range({', '.join(map(text, bounds))})"
+    return "write for i in range(n) and index with i"
+
+
+def _before(bound: ast.expr) -> str:
+    """Write the number before a bound."""
+    if isinstance(bound, ast.Constant) and isinstance(bound.value, int):
+        return str(bound.value - 1)
+    return text(ast.BinOp(bound, ast.Sub(), ast.Constant(1)))
+
+
+_OPERATORS = {ast.Add: "+", ast.Sub: "+", ast.Mult: "*"}
+"""A sum of differences is a sum."""
+
+
+def reduction(statement: Assignment, target: str) -> tuple[str, ast.expr] | None:
+    """Return operator and operand when the statement reduces into `target`: ``s += e``, ``s = max(s, e)``."""
+    value = statement.value
+    if text(statement.target) != target:
+        return None
+    if statement.operator is not None:
+        operator = _OPERATORS.get(type(statement.operator))
+        return (operator, value) if operator else None
+    operands: list[ast.expr] = []
+    operator = None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("min", "max"):
+        operator, operands = value.func.id, value.args
+    elif isinstance(value, ast.BinOp):
+        operator = _OPERATORS.get(type(value.op))
+        commutes = not isinstance(value.op, ast.Sub) or text(value.left) == target
+        operands = [value.left, value.right] if commutes else []
+    others = [operand for operand in operands if text(operand) != target]
+    return (operator, others[0]) if operator and len(operands) == 2 and len(others) == 1 else None
+
+
+def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[str, str]:
+    """Return the scalars with a value before the distributed loop that it reduces, each with its operator.
+
+    Raises SourceRefused for a scalar that one iteration takes over from another in any other way.
+    """
+    reduced: dict[str, str] = {}
+    body = statements(loop.body)
+    stored = assignments(body)
+    mentions = [node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    for name in sorted({node.scalar for node in stored if node.scalar is not None} & assigned):
+        if not reads_first(body, name):
+            continue
+        writes = [node for node in stored if node.scalar == name]
+        forms = [reduction(node, name) for node in writes]
+        uses = sum(node.id == name for node in mentions)
+        expected = sum(2 if node.operator is None else 1 for node in writes)
+        operators = {form[0] for form in forms if form}
+        if None in forms or uses != expected or len(operators) != 1:
+            source.refuse(
+                writes[0].node,
+                f"{name} is handed from one iteration of the distributed loop to another",
+                f"reduce it ({name} += e, {name} = max({name}, e)) or assign it in the iteration that uses it",
+            )
+        reduced[name] = operators.pop()
+    return reduced
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
+
+
+def reads_first(body: Sequence[Statement], name: str) -> bool:
+    """Tell whether an iteration can read the scalar before it assigns it."""
+    return _run(body, name, False)[0]
+
+
+def _run(body: Sequence[Statement], name: str, known: bool) -> tuple[bool, bool]:
+    """Return whether the scalar is read before it is known, and whether it is known afterwards."""
+    for node in body:
+        after = known
+        match node:
+            case Conditional():
+                first, then = _run(node.then, name, known)
+                second, other = _run(node.other, name, known)
+                read = first or second or (not known and _mentions(node.test, name))
+                after = then and other
+            case RangeLoop():
+                read = _run(node.body, name, known)[0] or (not known and _mentions(node.node.iter, name))
+            case Assignment(operator=None):
+                places = [] if node.scalar else [node.target]
+                read = not known and any(_mentions(part, name) for part in (node.value, *places))
+                after = known or node.scalar == name
+            case _:
+                read = not known and _mentions(node.node, name)
+        if read:
+            return True, known
+        known = after
+    return False, known
+
 
 MATH = (
     *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
@@ -43,7 +214,7 @@ _CALLABLE = {id(getattr(math, name)): name for name in MATH} | {
 _TWO_OPERANDS = {"atan2", "pow", "complex"}
 _OF_COMPLEX = ("real", "imag", "conjugate")
 """Attributes of complex numbers."""
-_OPERATORS = (
+_ADMITTED_OPERATORS = (
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow),
     *(ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift),
 )
@@ -188,7 +359,7 @@ class _Reader:
                 self.expression(value, assigned)
                 return self.target(target, assigned)
             case ast.AugAssign(target=target, op=op, value=value):
-                if not isinstance(op, _OPERATORS):
+                if not isinstance(op, _ADMITTED_OPERATORS):
                     self.refuse(node, f"the operator of {text(node)}", "write a = ... with the operators of the subset")
                 self.expression(value, assigned)
                 if isinstance(target, ast.Name):
@@ -250,7 +421,7 @@ class _Reader:
                 return
             case ast.Name():
                 self.name(node, assigned)
-            case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _OPERATORS):
+            case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ADMITTED_OPERATORS):
                 self.expression(left, assigned)
                 if isinstance(op, ast.Pow):
                     exponent = literal(right)
@@ -383,3 +554,115 @@ def _is_flat(node: ast.If) -> bool:
 
 def _stores_an_element(node: ast.stmt) -> bool:
     return any(isinstance(part, Assignment) and part.scalar is None for part in statements([node]))
+
+
+def written_out(source: Source) -> Source:
+    """Return the source with its short loops written out.
+
+    Raises SourceRefused for a range of a product that depends on its variables, for another loop inside of a loop over
+    numbers, and where the variable of such a loop gets another value.
+    """
+    loops = [node for node in source.nodes if isinstance(node, ast.For)]
+    if any(_ranges(source, loop) for loop in loops):
+        source = attrs.evolve(source, tree=_Nesting(source).visit(copy.deepcopy(source.tree)))
+    if any(_numbers(source, loop) for loop in loops):
+        source = attrs.evolve(source, tree=_Unrolling(source).visit(copy.deepcopy(source.tree)))
+    return source
+
+
+def _variables(loop: ast.For) -> list[str]:
+    return [node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)]
+
+
+def _numbers(source: Source, loop: ast.For) -> Sequence[tuple[int | float, ...]]:
+    """Return the numbers that the variables have in each pass; nothing for another kind of loop."""
+    try:
+        values = source.names.get(loop.iter.id) if isinstance(loop.iter, ast.Name) else ast.literal_eval(loop.iter)
+    except ValueError:
+        return ()
+    if not isinstance(values, tuple) or loop.orelse:
+        return ()
+    passes = [value if isinstance(loop.target, ast.Tuple) else (value,) for value in values]
+    of_numbers = all(isinstance(entry, tuple) and all(isinstance(n, int | float) for n in entry) for entry in passes)
+    return passes if of_numbers and all(len(entry) == len(_variables(loop)) for entry in passes) else ()
+
+
+def _ranges(source: Source, loop: ast.For) -> Sequence[ast.expr]:
+    """Return the ranges of a product, one for each variable; nothing for another kind of loop."""
+    if not isinstance(loop.iter, ast.Call) or loop.iter.keywords or loop.orelse:
+        return ()
+    function, _, attribute = text(loop.iter.func).partition(".")
+    called = source.names.get(function)
+    ranges = loop.iter.args if (getattr(called, attribute, None) if attribute else called) is itertools.product else []
+    are_ranges = all(range_of(argument) is not None for argument in ranges)
+    return ranges if are_ranges and isinstance(loop.target, ast.Tuple) and len(ranges) == len(_variables(loop)) else ()
+
+
+class _Nesting(ast.NodeTransformer):
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def visit_For(self, loop: ast.For) -> ast.For:
+        self.generic_visit(loop)
+        ranges = _ranges(self.source, loop)
+        if not ranges:
+            return loop
+        variables = set(_variables(loop))
+        for argument in ranges:
+            if any(isinstance(node, ast.Name) and node.id in variables for node in ast.walk(argument)):
+                self.source.refuse(loop, f"{text(argument)} depends on the product around it", "write nested loops")
+        assert isinstance(loop.target, ast.Tuple)
+        nested: list[ast.stmt] = loop.body
+        for target, argument in reversed(list(zip(loop.target.elts, ranges, strict=True))):
+            nested = [ast.copy_location(ast.For(target, argument, nested, []), loop)]
+        (outermost,) = nested
+        assert isinstance(outermost, ast.For)
+        return outermost
+
+
+class _Unrolling(ast.NodeTransformer):
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        assigned = [
+            target
+            for node in source.nodes
+            for target in (node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)])
+            if not isinstance(node, ast.For)
+        ]
+        names = [parameter.arg for parameter in source.parameters]
+        self.taken = {*names, *(target.id for target in assigned if isinstance(target, ast.Name))}
+        """Names that the variable of a loop over numbers may not have."""
+
+    def visit_For(self, loop: ast.For) -> ast.For | list[ast.stmt]:
+        variables, passes = _variables(loop), _numbers(self.source, loop)
+        if not passes:
+            around, self.taken = self.taken, self.taken | set(variables)
+            self.generic_visit(loop)
+            self.taken = around
+            return loop
+        if set(variables) & self.taken:
+            self.source.refuse(loop, f"loop variable {text(loop.target)} has a value already", "use another name")
+        for part in (part for statement in loop.body for part in ast.walk(statement)):
+            if isinstance(part, ast.For) and not _numbers(self.source, part):
+                self.source.refuse(part, f"{first_line(part)} inside of a loop over numbers", "exchange both loops")
+        around, self.taken = self.taken, self.taken | set(variables)
+        statements: list[ast.stmt] = []
+        for numbers in passes:
+            replace = _Replacement(dict(zip(variables, numbers, strict=True)))
+            body = [replace.visit(copy.deepcopy(statement)) for statement in loop.body]
+            statements += self.visit(ast.Module(body, [])).body
+        self.taken = around
+        return statements
+
+
+class _Replacement(ast.NodeTransformer):
+    def __init__(self, values: dict[str, int | float]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self.values or isinstance(node.ctx, ast.Store):
+            return node
+        value = ast.parse(repr(self.values[node.id]), mode="eval").body
+        for part in ast.walk(value):
+            ast.copy_location(part, node)
+        return value
