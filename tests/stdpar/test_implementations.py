@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, par, par_unseq, seq
+from offloadrt.compilers.stdpar.translation_unit import ALGORITHMS, par, par_unseq, seq
 from offloadrt.models.stdpar.implementations import (
     IMPLEMENTATIONS,
     ForeignFreeing,

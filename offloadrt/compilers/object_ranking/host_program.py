@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.compilers.host.flow_graph import nodes_of
+from offloadrt.compilers.host.flow import nodes_of
 from offloadrt.compilers.host.frequencies import frequencies
 from offloadrt.compilers.object_ranking.object_scope import TargetConstruct
 from offloadrt.compilers.object_ranking.region_walk import RegionWalk

@@ -19,8 +19,8 @@ from typing import Any
 
 import attrs
 
-from offloadrt.compilers.host.probabilities import iterations
-from offloadrt.compilers.host.scope import Scope, assigned, outer_names, parameters
+from offloadrt.compilers.host.flow import Scope, assigned, outer_names, parameters
+from offloadrt.compilers.host.frequencies import iterations
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import FunctionTree, Source, text

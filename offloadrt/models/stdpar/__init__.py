@@ -25,10 +25,17 @@ them wait for. Policies without time are `allocation_map.py`, `pool.py`, `prefet
 `implementations.py`. What compilers decide about barriers and captures is in `offloadrt.compilers.stdpar`.
 """
 
-from offloadrt.compilers.stdpar.captures import CompilationRefused
-from offloadrt.compilers.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
-from offloadrt.compilers.stdpar.elision_pass import ElisionPass
-from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
+from offloadrt.compilers.stdpar.elision import (
+    CompilationRefused,
+    Elided,
+    ElisionPass,
+    Kept,
+    Marker,
+    Operation,
+    Window,
+    windows,
+)
+from offloadrt.compilers.stdpar.translation_unit import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.section import Section, section
 from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.arrays import UsmArray

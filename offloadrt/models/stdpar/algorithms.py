@@ -28,7 +28,7 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
-from offloadrt.compilers.stdpar.standard_algorithms import RETURNING, ExecutionPolicy
+from offloadrt.compilers.stdpar.translation_unit import RETURNING, ExecutionPolicy
 from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.models.stdpar.arrays import UsmArray
 from offloadrt.models.stdpar.validation import direct, pointers

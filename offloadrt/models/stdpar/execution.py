@@ -11,9 +11,8 @@ from typing import Any
 
 import attrs
 
-from offloadrt.compilers.stdpar.captures import CompilationRefused
-from offloadrt.compilers.stdpar.elision import Kept, Marker, Operation
-from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy
+from offloadrt.compilers.stdpar.elision import CompilationRefused, Kept, Marker, Operation
+from offloadrt.compilers.stdpar.translation_unit import ExecutionPolicy
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.allocation_map import Allocation

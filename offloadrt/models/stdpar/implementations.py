@@ -24,7 +24,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, ExecutionPolicy
+from offloadrt.compilers.stdpar.translation_unit import ALGORITHMS, ExecutionPolicy
 from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
 
 

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import attrs
 
-from offloadrt.compilers.stdpar.captures import refuse_captures
-from offloadrt.compilers.stdpar.elision import Decision, Elided, table
+from offloadrt.compilers.stdpar.elision import Decision, Elided, refuse_captures, table
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena

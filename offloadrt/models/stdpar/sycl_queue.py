@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from offloadrt.compilers.stdpar.standard_algorithms import par_unseq
+from offloadrt.compilers.stdpar.translation_unit import par_unseq
 from offloadrt.kernels import Kernel
 from offloadrt.models.stdpar.algorithms import AlgorithmCall
 from offloadrt.models.stdpar.arrays import UsmArray

@@ -1,17 +1,196 @@
-"""The flow graph of a host function while it is built, in the order of the source.
+"""A host function as a graph of the paths through it: operations, branches, loops and inlined calls.
 
-`FlowBuilder` knows paths, and what names stand for on each of them; `host_walk.py` tells it what the source says.
+`Node` and its successors are the graph. The same nodes stand, in the order of the source, in nested pieces: a
+`HostLoop` holds those of its rounds, an `InlinedCall` those of the function called. `flow_builder.py` builds both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from offloadrt.compilers.host.flow_graph import HostBranch, HostLoop, InlinedCall, Node, Op, Piece
-from offloadrt.compilers.host.scope import Scope
+from offloadrt.kernels.source import FunctionTree, Source
+
+Op = TypeVar("Op")
+"""What a pass makes of a call or an access."""
+
+
+@attrs.frozen(eq=False)
+class HostBranch:
+    """How control chooses among the successors of a node."""
+
+    test: ast.expr | None = None
+    """Leads to the first of two successors where it holds. None: of a ``match``, or of handlers of exceptions."""
+    is_weighted: bool = True
+    """Whether the weights of the sides count; all handlers of exceptions are equally likely."""
+
+
+@attrs.define(eq=False)
+class Node(Generic[Op]):
+    """A place in the flow of control. Where paths only part or meet it has no operation."""
+
+    operation: Op | None = None
+    branch: HostBranch | None = None
+    raises: bool = False
+    """Whether it is a ``raise``, which leads to the handlers of its exception, if to anything."""
+    origin: tuple[int, ...] = ()
+    """A key that all copies of one place share: a ``finally`` is copied for each way out of its ``try``."""
+    next: list[Node[Op]] = attrs.field(factory=list, repr=False)
+
+
+@attrs.define(eq=False)
+class HostLoop(Generic[Op]):
+    """A loop. `head` is done before each round, and once more when there is none left; then `body` or what follows."""
+
+    test: ast.expr | None
+    """The test of a ``while``; None for other loops."""
+    count: int | None
+    """Rounds, where the source says them."""
+    start: Node[Op] = attrs.field(factory=Node)
+    """Where a round begins."""
+    turn: Node[Op] = attrs.field(factory=Node)
+    """Leads to the body and, unless the loop is endless, to what follows it. Nowhere in code that nothing comes to."""
+    head: list[Piece[Op]] = attrs.field(factory=list)
+    body: list[Piece[Op]] = attrs.field(factory=list)
+
+
+@attrs.define(eq=False)
+class InlinedCall(Generic[Op]):
+    """A function that stands in the place of its call."""
+
+    start: Node[Op] = attrs.field(factory=Node)
+    after: Node[Op] = attrs.field(factory=Node)
+    """Where it returns to."""
+    body: list[Piece[Op]] = attrs.field(factory=list)
+
+
+Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
+
+
+def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
+    """Go through all nodes in the order of the source."""
+    for piece in pieces:
+        if isinstance(piece, Node):
+            yield piece
+        else:
+            yield from nodes_of([*piece.head, *piece.body] if isinstance(piece, HostLoop) else piece.body)
+
+
+class Scope:
+    """The names of one function while it is walked through.
+
+    A pass for which a name means the same everywhere in a function leaves the methods that follow assignments as they
+    are.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.names: dict[str, Any] = {}
+        """What names stand for at this point of the walk."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return where the function is defined."""
+        return self.source.file, self.source.tree.lineno
+
+    def is_local(self, name: str) -> bool:
+        """Tell a name of the function from one of the module around it."""
+        return name in self.names
+
+    def method(self, name: str) -> Any:
+        """Look up the method that ``self.name`` is; None where that cannot be told."""
+        return None
+
+    def known(self, node: ast.expr) -> Any:
+        """Look up the Python object that a dotted name stands for; None where the source does not tell."""
+        match node:
+            case ast.Name(id=name):
+                return None if self.is_local(name) else self.source.names.get(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self.method(name)
+            case ast.Attribute(value=value, attr=name):
+                return getattr(self.known(value), name, None)
+        return None
+
+    # following assignments
+
+    @property
+    def facts(self) -> int:
+        """Count what holds in a whole function once it is known: a loop whose body adds to it is walked again."""
+        return 0
+
+    def define(self, tree: FunctionTree) -> None:
+        """Let a name stand for a function that is defined here."""
+
+    def assign(self, target: ast.expr, value: ast.expr) -> None:
+        """Let a name, or each of several, stand for a value."""
+
+    def unbind(self, names: Iterable[str], why: str) -> None:
+        """Let names stand for one thing now and for another then."""
+
+    def restore(self, names: Mapping[str, Any]) -> None:
+        """Let the names be as they were."""
+        self.meet([names])
+
+    def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Join the names of several paths where these meet."""
+
+    def elements(self, node: ast.expr) -> Sequence[ast.expr]:
+        """List what a loop goes through that is to be walked once for each element."""
+        return ()
+
+
+def parameters(tree: FunctionTree) -> list[str]:
+    """List the names of all parameters."""
+    given = tree.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [parameter.arg for parameter in every if parameter is not None]
+
+
+def positional(tree: FunctionTree) -> list[ast.arg]:
+    """List the parameters by position, without ``self``."""
+    given = [*tree.args.posonlyargs, *tree.args.args]
+    return given[1:] if given and given[0].arg == "self" else given
+
+
+def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Go through the nodes of a function, without those of functions and classes in it."""
+    for child in ast.iter_child_nodes(tree):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from own_nodes(child)
+
+
+def assigned(nodes: Iterable[ast.AST]) -> list[str]:
+    """List the names that are assigned to, without those of functions and comprehensions in there."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names[node.id] = None
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.comprehension):
+            names.update(dict.fromkeys(assigned(ast.iter_child_nodes(node))))
+    return list(names)
+
+
+def outer_names(tree: FunctionTree) -> list[str]:
+    """List the names of the functions around it, and of the module, that a function assigns to."""
+    declared: list[str] = []
+    inner: list[str] = []
+    rest: list[ast.AST] = [*tree.body]
+    while rest:
+        node = rest.pop(0)
+        if isinstance(node, ast.Nonlocal | ast.Global):
+            declared += node.names
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner += outer_names(node)
+        else:
+            rest += ast.iter_child_nodes(node)
+    own = [*parameters(tree), *assigned(tree.body)]
+    return [*declared, *(name for name in inner if name not in own)]
+
 
 S = TypeVar("S", bound=Scope)
 
