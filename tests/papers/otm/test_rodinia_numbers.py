@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Mesh, Srad
+from offloadrt.papers.otm.rodinia.bfs import Graph
 from offloadrt.papers.otm.rodinia.cfd import far_field
-from offloadrt.papers.otm.rodinia.frontier import Graph
 from offloadrt.papers.otm.rodinia.inputs import LAMBDA, Structure
 from offloadrt.study import Run
 

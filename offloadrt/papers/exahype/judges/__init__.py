@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from offloadrt.papers.exahype.judges import batches, mechanisms, scaling, unified
 from offloadrt.papers.exahype.judges.curves import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.papers.exahype.program import costs
+from offloadrt.papers.exahype.program import kernels
 from offloadrt.study.input_range import inputs_of
 from offloadrt.study.validation.paper import Paper
 
-PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc", inputs=inputs_of(costs))
+PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc", inputs=inputs_of(kernels))
 
 __all__ = ["PAPER", "batches", "mechanisms", "scaling", "unified"]

@@ -7,10 +7,10 @@ what was put in beside what comes out, `probes` are the small recorded runs of t
 
 from __future__ import annotations
 
+from offloadrt.papers.zerocopy import specaccel as specaccel_inputs
 from offloadrt.papers.zerocopy.judges import accelerator, calls, inputs, mechanisms, noise, prefault, ratios
 from offloadrt.papers.zerocopy.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.zerocopy.qmcpack import inputs as qmcpack_inputs
-from offloadrt.papers.zerocopy.specaccel import inputs as specaccel_inputs
 from offloadrt.study.input_range import inputs_of
 from offloadrt.study.validation.paper import Paper
 
