@@ -11,9 +11,9 @@ from offloadrt.models.stdpar.implementations import (
     ForeignFreeing,
     HostPointer,
     KernelFactor,
+    PrefetchMode,
     implementation,
 )
-from offloadrt.models.stdpar.prefetching import PrefetchMode
 
 STDPAR = ("acpp", "nvcpp", "rocstdpar", "icpx")
 

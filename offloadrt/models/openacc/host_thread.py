@@ -25,11 +25,16 @@ from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.region import Region
-from offloadrt.models.openacc.async_queues import AsyncQueues
-from offloadrt.models.openacc.clauses import DataClause, UpdateClause
-from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
-from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
-from offloadrt.models.openacc.runtime_library import RuntimeLibrary
+from offloadrt.models.openacc.clauses import (
+    DataClause,
+    DataConstruct,
+    Default,
+    UpdateClause,
+    lower_compute,
+    lower_data,
+    lower_update,
+)
+from offloadrt.models.openacc.runtime_library import AsyncQueues, InFlight, KernelTimes, RuntimeLibrary
 from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer

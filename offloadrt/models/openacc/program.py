@@ -7,13 +7,16 @@ from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import Drivers, OffloadProgram
-from offloadrt.models.openacc.async_queues import AsyncQueues
-from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
-from offloadrt.models.openacc.jacc.code_cache import CodeCache
-from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
+from offloadrt.models.openacc.jacc.generation import CodeCache
 from offloadrt.models.openacc.options import OpenACCOptions
-from offloadrt.models.openacc.runtime_library import RuntimeLibrary
+from offloadrt.models.openacc.runtime_library import (
+    AsyncQueues,
+    KernelRecords,
+    KernelTimes,
+    RuntimeLibrary,
+    compiler_model,
+)
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace

@@ -9,7 +9,7 @@ import attrs
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.models.stdpar.heuristic_database import OperationId, Place
+from offloadrt.models.stdpar.heuristic import OperationId, Place
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
