@@ -7,6 +7,6 @@ finds the operations of a trace that nothing disturbed; ``cuda_entries.py``, ``r
 """
 
 from offloadrt.calibration.calibration import Calibration, calibrate
-from offloadrt.calibration.errors import CalibrationError
+from offloadrt.calibration.device_trace import CalibrationError
 
 __all__ = ["Calibration", "CalibrationError", "calibrate"]

@@ -26,7 +26,7 @@ when one of them is touched wholly and covers the other.
 """
 
 from offloadrt.checking.checker import Checker
-from offloadrt.checking.costs import Costs
 from offloadrt.checking.mistakes import Mistake, Story, Waste
+from offloadrt.checking.waste import Costs
 
 __all__ = ["Checker", "Costs", "Mistake", "Story", "Waste"]

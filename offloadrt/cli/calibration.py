@@ -9,9 +9,8 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.calibration import Calibration, CalibrationError, calibrate
-from offloadrt.calibration.calibration import CalibratedEntry
+from offloadrt.calibration.calibration import CalibratedEntry, write
 from offloadrt.calibration.kernel_times import ComparedKernel, compare
-from offloadrt.calibration.profile_file import write
 from offloadrt.cli.render import table_of
 from offloadrt.machine import ProfileError
 from offloadrt.recording.format import RecordingError, RecordingFile

@@ -35,8 +35,7 @@ def program_apart(tokens: Sequence[str]) -> list[str]:
 
 
 def _compile(language: Language, arguments: tuple[str, ...]) -> None:
-    from offloadrt.recording.errors import RecordingRefused
-    from offloadrt.recording.wrapper import compile_for_recording
+    from offloadrt.recording.toolchain import RecordingRefused, compile_for_recording
     from offloadrt.study.errors import UserError
 
     try:
@@ -108,8 +107,8 @@ def record(
     """
     from offloadrt.cli.outputs import check_not_read
     from offloadrt.recording import recorder
-    from offloadrt.recording.errors import RecordingRefused
     from offloadrt.recording.format import RecordingError, convert, is_recording
+    from offloadrt.recording.toolchain import RecordingRefused
     from offloadrt.study.errors import UserError, writing
 
     if not command:
@@ -136,7 +135,7 @@ def record(
 
 
 def _numbers(threads: str | None) -> list[int | None]:
-    from offloadrt.recording.errors import RecordingRefused
+    from offloadrt.recording.toolchain import RecordingRefused
 
     if threads is None:
         return [None]

@@ -19,7 +19,7 @@ from offloadrt.recording.format import (
     convert,
 )
 from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays
-from offloadrt.recording.format.consistency import check
+from offloadrt.recording.format.container import check
 from offloadrt.recording.format.recording import Step
 from offloadrt.runtime.mapping.map_type import ATTACH
 

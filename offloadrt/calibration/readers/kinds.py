@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from offloadrt.calibration.device_trace import DeviceTrace
-from offloadrt.calibration.errors import CalibrationError
+from offloadrt.calibration.device_trace import CalibrationError, DeviceTrace
 from offloadrt.calibration.readers import benchmarks, nsys, rocpd
 from offloadrt.calibration.readers.benchmarks import BenchmarkRun
 from offloadrt.calibration.readers.database import Database

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from offloadrt.calibration.device_trace import Correlation, DeviceTrace, TracedCall, TracedCommand
-from offloadrt.calibration.errors import CalibrationError
+from offloadrt.calibration.device_trace import CalibrationError, Correlation, DeviceTrace, TracedCall, TracedCommand
 from offloadrt.calibration.readers.database import Database
 
 PREFIX: Final = "rocpd_"

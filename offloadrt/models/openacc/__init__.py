@@ -41,7 +41,9 @@ from offloadrt.models.openacc.jacc.dependences import (
     OverlappingWrites,
     QueuePlacement,
 )
-from offloadrt.models.openacc.jacc.devices.strategies import (
+from offloadrt.models.openacc.jacc.generation import Argument, Attribute, PushFlags, generate, jacc_arg_build, jacc_args
+from offloadrt.models.openacc.jacc.routines import Effects, Jacc
+from offloadrt.models.openacc.jacc.strategies import (
     STRATEGIES,
     AdaptiveController,
     DeviceStrategy,
@@ -54,8 +56,6 @@ from offloadrt.models.openacc.jacc.devices.strategies import (
     after_execution,
     strategy_named,
 )
-from offloadrt.models.openacc.jacc.generation import Argument, Attribute, PushFlags, generate, jacc_arg_build, jacc_args
-from offloadrt.models.openacc.jacc.routines import Effects, Jacc
 from offloadrt.models.openacc.options import OpenACCOptions
 from offloadrt.models.openacc.program import OpenACC
 from offloadrt.models.openacc.runtime_library import COMPILERS, CompilerModel, KernelTimes, compiler_model

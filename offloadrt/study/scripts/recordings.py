@@ -13,8 +13,8 @@ from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.recording.format.container import RunSummary
 from offloadrt.recording.replay import Outcome, check_configuration, replay
-from offloadrt.recording.replay.changes import requires_unified_shared_memory, run_of
 from offloadrt.recording.replay.declared import read_declared
+from offloadrt.recording.replay.program import requires_unified_shared_memory, run_of
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.run import Run

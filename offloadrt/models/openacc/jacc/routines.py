@@ -45,9 +45,9 @@ from offloadrt.models.openacc.jacc.dependences import (
     OverlappingWrites,
     Range,
 )
-from offloadrt.models.openacc.jacc.devices.division import Communication, Divider, Division, Exchange, PartialValues
-from offloadrt.models.openacc.jacc.devices.strategies import DeviceStrategy, Execution, Mode, PushPolicy, strategy_named
+from offloadrt.models.openacc.jacc.division import Communication, Divider, Division, Exchange, PartialValues
 from offloadrt.models.openacc.jacc.generation import Argument, Attribute, CodeCache, GeneratedKernel, PushFlags
+from offloadrt.models.openacc.jacc.strategies import DeviceStrategy, Execution, Mode, PushPolicy, strategy_named
 from offloadrt.models.openacc.runtime_library import InFlight, KernelRecords, KernelTimes
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
