@@ -20,7 +20,7 @@ from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.executors import killed_its_workers
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import to_json
-from offloadrt.study.running.execution import execute_repeatedly
+from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
 
 _CALL_S = 0.25
@@ -36,7 +36,7 @@ def run_point(point: Point) -> bytes:
     """Run one point, in whichever process; return its result as JSON, or `{"error": message, "of_program": bool}`."""
     try:
         scenario = registry.find(point.scenario)
-        return to_json(execute_repeatedly(scenario, point.parameters, point.options))
+        return to_json(execute(scenario, point.parameters, spec=point.options))
     except (UserError, ScriptFailed) as error:
         return msgspec.json.encode({"error": str(error), "of_program": isinstance(error, ScriptFailed)})
 

@@ -59,7 +59,7 @@ class SweepOutcome:
         first = self.finished[:_MOST_IN_HTML]
         values: dict[str, set[str]] = {}
         for point in self.points:
-            for name, value in point.place.items():
+            for name, value in point.axis_values.items():
                 values.setdefault(name, set()).add(word(value))
         swept = [name for name, of in values.items() if len(of) > 1]
         measured = list(dict.fromkeys(name for result in first for name in result.measured))
@@ -72,7 +72,7 @@ class SweepOutcome:
             for result in first
         ]
         count = f"{len(self.finished)} of {len(self.points)} points"
-        failed = [(named(failure.point.place), failure.message) for failure in self.failures[:_MOST_IN_HTML]]
+        failed = [(named(failure.point.axis_values), failure.message) for failure in self.failures[:_MOST_IN_HTML]]
         return html_page(
             f"{self.points[0].scenario}: {count}" if self.points else count,
             f"the first {len(first)} are shown; `to_polars(outcome.finished)` has all" if rows else "",
@@ -111,7 +111,7 @@ def sweep(
     keys = Keys()
     kept = [known.get(keys.of(point)) for point in points]
     outcome = SweepOutcome(
-        points, [result and _placed(result, point) for result, point in zip(kept, points, strict=True)]
+        points, [result and _with_varied(result, point) for result, point in zip(kept, points, strict=True)]
     )
     outcome.kept = outcome.done = len(outcome.finished)
     if advanced is not None:
@@ -123,7 +123,7 @@ def sweep(
             if "error" in row:
                 outcome.failures.append(Failure(points[number], row["error"], row["of_program"]))
             else:
-                outcome.results[number] = _placed(msgspec.convert(row, Result), points[number])
+                outcome.results[number] = _with_varied(msgspec.convert(row, Result), points[number])
                 keep(points[number], row)
                 outcome.done += 1
             if advanced is not None:
@@ -131,7 +131,7 @@ def sweep(
     return outcome
 
 
-def _placed(result: Result, point: Point) -> Result:
+def _with_varied(result: Result, point: Point) -> Result:
     """Return the result with the options that vary among the points beside its parameters, and no longer as options."""
     if not point.varied:
         return result
@@ -161,7 +161,7 @@ class _appender:
 
     def __call__(self, point: Point, result: dict[str, Any]) -> None:
         if self.path is not None:
-            row = {"key": self.keys.of(point), "point": attrs.asdict(point), "result": result}
+            row = {"key": self.keys.of(point), "point": point.to_row(), "result": result}
             with writing(self.path):
                 self._file.write(msgspec.json.encode(row) + b"\n")
                 self._file.flush()

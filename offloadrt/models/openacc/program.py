@@ -14,6 +14,7 @@ from offloadrt.models.openacc.jacc.code_cache import CodeCache
 from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
 from offloadrt.models.openacc.options import OpenACCOptions
 from offloadrt.models.openacc.runtime_library import RuntimeLibrary
+from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
@@ -32,7 +33,7 @@ class OpenACC(OffloadProgram[HostThread]):
     ) -> None:
         options = options or OpenACCOptions()
         self.compiler = compiler_model(options.compiler, options.pools)
-        super().__init__(machine, drivers, options, trace, allocator=self.compiler.allocator)
+        super().__init__(machine, drivers, options, trace, DeviceOptions(allocator=self.compiler.allocator))
         if (arguments := self.compiler.arguments) is not None:
             for device in self.devices:
                 device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site), device.memory)
