@@ -11,7 +11,7 @@
 
 `offload` is a `Run` (see `offloadrt.study.running.run`) and the clock of the test's `trio.run`: in the test function
 and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
-`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., seed=..., overrides={...}, model=...)`
+`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., seed=..., overrides={...}, ...)`
 says how the run is made. It takes the fields of `RunSpec` (`study/spec.py`); `model`, which is "openmp", "openacc",
 "stdpar" or "cuda"; and the options of that model's programs (`OpenMPOptions`, …), where `devices` is short for
 `num_devices`. Strategies and the runtime's policies may be objects of one's own (`runtime/configurations/base.py` and

@@ -9,7 +9,7 @@ call that makes the run.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args, get_type_hints
 
 import attrs
@@ -102,10 +102,11 @@ _APART: Final = {"apart": True}
 
 
 def _seed(spec: RunSpec, attribute: attrs.Attribute[int], value: object) -> None:
-    from offloadrt.kernels.integers import is_integer
+    if type(value) is not int:
+        from offloadrt.kernels.integers import is_integer  # NumPy's whole numbers are numbers too
 
-    if not is_integer(value):
-        raise UserError(f"--seed {value!r}: it is no whole number")
+        if not is_integer(value):
+            raise UserError(f"--seed {value!r}: it is no whole number")
     if value < 0:
         raise UserError(f"--seed {value}: it cannot be negative")
 
@@ -120,7 +121,9 @@ def _repeat(spec: RunSpec, attribute: attrs.Attribute[int], value: int) -> None:
         raise UserError(f"--repeat {value}: at least once")
 
 
-def _texts(given: Iterable[str]) -> tuple[str, ...]:
+def _texts(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not all(isinstance(text, str) for text in given):
+        raise UserError(f'--faults {given!r}: a run takes a list of texts, as ["cuMemAlloc:3"]')
     return tuple(given)
 
 

@@ -301,7 +301,7 @@ import sys
 
 from offloadrt.cli import main
 
-resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))  # no file may get longer, as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))  # no file may get longer, as on a full disk
 sys.exit(main(sys.argv[1:]))
 """
 

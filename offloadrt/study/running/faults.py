@@ -12,8 +12,6 @@ from offloadrt.study.errors import UserError, did_you_mean
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:
     """Read the faults of a run. Raises UserError, also for a call that no driver library has."""
-    if isinstance(faults, str) or not all(isinstance(text, str) for text in faults):
-        raise UserError(f'--faults {faults!r}: a run takes a list of texts, as ["cuMemAlloc:3"]')
     if EVERYWHERE in faults:
         raise UserError(
             f"--faults {EVERYWHERE}: is an option of `offloadrt explore` only, which makes a run for each fault"
