@@ -24,12 +24,11 @@ from pathlib import Path
 
 import attrs
 
-from offloadrt.study.dispatch import run_point
 from offloadrt.study.executors import Kind, executor
 from offloadrt.study.points import Point, grid
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.sweep import SweepOutcome, run_point, sweep
 
 PROGRAM = """
 from offloadrt import Run, kernel, openmp as omp, scenario

@@ -130,7 +130,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     from offloadrt.machine.injection.fault import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
-    from offloadrt.study.running.clock import ClockedRun
+    from offloadrt.study.running.execution import ClockedRun
     from offloadrt.study.running.options import options_for
 
     if not request.config.pluginmanager.hasplugin("trio"):

@@ -1,30 +1,39 @@
-"""Runs one scenario and collects its result."""
+"""Runs a scenario and collects its result.
+
+`execute` makes the run that a `RunSpec` describes; `run_to_the_end` and `run_supervised` run its program, on which
+`explore` builds. `ClockedRun` is a run inside somebody else's `trio.run`, for the pytest plugin. `all_awaited` finds
+forgotten `await`s.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import re
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 import attrs
+import trio.abc
 
 from offloadrt.driver.errors import DriverError
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.machine.injection.fault import ThreadDied
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
+from offloadrt.sim import Simulation
 from offloadrt.study.errors import ScenarioRefused, UserError
 from offloadrt.study.input_range import inputs_at
 from offloadrt.study.reporting.results import Result, measured_of, median
 from offloadrt.study.running import collect
 from offloadrt.study.running.profiles import far_off, machine_of
 from offloadrt.study.running.run import Run
-from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.scripts.tracebacks import innermost, script_failure
+from offloadrt.study.scripts.tracebacks import innermost, script_failure, script_line
 from offloadrt.study.spec import POLICIES, RunSpec
 from offloadrt.trace import Handovers
 
@@ -244,3 +253,102 @@ def patient_collector() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+# Without `await` a directive does nothing, which no figure shows; so does a region that is not entered by `async with`
+# but thrown away. Python warns when it throws such a coroutine away, and a `Region` warns as well: while a run lasts,
+# that is an error of the run. Nothing is added to what is awaited.
+
+_NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
+
+
+class NeverAwaited(UserError):
+    """A directive or another coroutine was called without `await`, or a region without `async with`.
+
+    The message says which, and its thread.
+    """
+
+
+@contextmanager
+def all_awaited(sim: Simulation) -> Iterator[None]:
+    """Notice coroutines and regions that are thrown away before they have begun, while the body runs.
+
+    Raises NeverAwaited at the end; what the body itself raises gets a note instead.
+    """
+    forgotten: list[str] = []
+    before = sys.unraisablehook
+
+    def notice(unraisable: Any) -> None:
+        warning = str(unraisable.exc_value)
+        if isinstance(unraisable.exc_value, RuntimeWarning) and (what := re.match(_NEVER, warning)):
+            actor = sim.running
+            who = "the program" if actor is None else actor.name
+            called, word = _called(unraisable.object, warning), "await" if what[1] == "coroutine" else "async with"
+            forgotten.append(f"{who}: {called} was never {what[2]}{script_line()}, so it did nothing: write `{word}`")
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = notice
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=_NEVER, category=RuntimeWarning)
+            yield
+    except Exception as error:
+        for line in dict.fromkeys(forgotten):
+            error.add_note(line)
+        raise
+    finally:
+        sys.unraisablehook = before
+    if forgotten:
+        times = f" (and {len(forgotten) - 1} more)" if len(forgotten) > 1 else ""
+        raise NeverAwaited(forgotten[0] + times)
+
+
+def _called(coroutine: Any, warning: str) -> str:
+    """Return the directive that a coroutine is; else its function's name.
+
+    The warning has the name where Python gives no more.
+    """
+    frame = getattr(coroutine, "cr_frame", None)
+    function = warning.split("'")[1].rpartition(".")[2]
+    if function not in ("in_directive", "_defer", "_run_after"):
+        return function
+    return "a directive" if frame is None else str(frame.f_locals["name"])
+
+
+class ClockedRun(Run, trio.abc.Clock):
+    """A `Run` that is a `trio.abc.Clock`, which is what pytest-trio looks for among a test's fixtures."""
+
+    __slots__ = ()
+
+    def start_clock(self) -> None:
+        """Start the clock; Trio calls this once, before its first task runs."""
+        self.sim.start_clock()
+
+    def current_time(self) -> float:
+        """Return the virtual seconds since the start."""
+        return self.sim.current_time()
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Let virtual time pass when nothing else is to be done."""
+        return self.sim.deadline_to_sleep_time(deadline)
+
+    async def live(self, main: Callable[[], Awaitable[object]]) -> None:
+        """Run `await main()` as the first actor, in the current task, and wait for all that it started.
+
+        An error of one actor is raised as it is, not in a group.
+        """
+        __tracebackhide__ = True
+        try:
+            with all_awaited(self.sim):
+                async with self.sim.running_here():
+                    async with self.sim.adopt("test"):
+                        await main()
+                        await self.finish()
+            if self.sim.violation is not None:
+                raise self.sim.violation
+        except BaseExceptionGroup as group:
+            raise innermost(group) from None
+        finally:
+            if self.trace is not None:
+                self.trace.close()

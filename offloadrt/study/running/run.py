@@ -26,8 +26,7 @@ from offloadrt.sim import Fifo, Random, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
-from offloadrt.study.running.building import Built, build
-from offloadrt.study.running.faults import plan_of
+from offloadrt.study.running.building import Built, build, plan_of
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
@@ -90,8 +89,8 @@ class Run:
     `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy, fault,
     machine or runtime that does not exist, TypeError for a field that there is not.
 
-    Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
-    `trace`, `options`, `machine`, `windows`, `statistics`, the program).
+    Each member is one line on the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`,
+    `statistics`, the program).
     """
 
     __slots__ = (

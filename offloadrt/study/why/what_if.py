@@ -17,7 +17,6 @@ import attrs
 import msgspec
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.dispatch import run_point
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import word
@@ -26,6 +25,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import run_point
 from offloadrt.study.why.proposals import Proposal, half
 
 _WORTH = 1.01
