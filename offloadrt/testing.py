@@ -11,11 +11,10 @@
 
 `offload` is a `Run` (see `offloadrt.study.running.run`) and the clock of the test's `trio.run`: in the test function
 and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
-`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
-strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
-configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
-heuristic_file=..., devices=..., record=True, faults=["cuMemAlloc:3"])` says how the run is made; `strategy`,
-`configuration`, `allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
+`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., seed=..., overrides={...}, ...)`
+says how the run is made. It takes the fields of `RunSpec` (`study/spec.py`); `model`, which is "openmp", "openacc",
+"stdpar" or "cuda"; and the options of that model's programs (`OpenMPOptions`, …), where `devices` is short for
+`num_devices`. Strategies and the runtime's policies may be objects of one's own (`runtime/configurations/base.py` and
 `machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
 may be parametrized. It needs pytest-trio.
 
@@ -40,6 +39,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import attrs
 import pytest
 
 if TYPE_CHECKING:
@@ -47,26 +47,6 @@ if TYPE_CHECKING:
     from offloadrt.study.exploring.tested import ExploredTest, MakeRun
     from offloadrt.study.exploring.token import Token
 
-_OF_THE_PROGRAM = {
-    "phantom": "phantom",
-    "compiler": "compiler",
-    "pools": "pools",
-    "configuration": "configuration",
-    "allocator": "allocator",
-    "host_program": "host_program",
-    "table_policy": "table_policy",
-    "implementation": "implementation",
-    "pool_gb": "pool_gb",
-    "system_usm": "system_usm",
-    "heuristic": "heuristic",
-    "heuristic_file": "heuristic_file",
-    "devices": "num_devices",
-}
-"""Options of the mark that are options of the program, and their names there."""
-_OF_THE_RUN = (
-    "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash",
-    "sinks", "faults",
-)  # fmt: skip
 _EXPLORING = ("explore", "runs", "check")
 
 
@@ -110,9 +90,8 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--offload-{error}") from None
     config.addinivalue_line(
         "markers",
-        "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
-        "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record, "
-        "faults, explore, runs, check): how the emulated machine of the fixture `offload` is made",
+        "offload(machine, seed, strategy, overrides, ..., model, phantom, devices, ..., explore, runs, check): "
+        "how the emulated machine of the fixture `offload` is made: fields of RunSpec, options of the model's programs",
     )
 
 
@@ -151,7 +130,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     from offloadrt.machine.injection.fault import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
-    from offloadrt.study.running.clock import ClockedRun
+    from offloadrt.study.running.execution import ClockedRun
     from offloadrt.study.running.options import options_for
 
     if not request.config.pluginmanager.hasplugin("trio"):
@@ -159,20 +138,16 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
         options |= mark.kwargs
-    known = (*_OF_THE_RUN, "model", *_OF_THE_PROGRAM, *_EXPLORING)
-    if unknown := [name for name in options if name not in known]:
-        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
-
+    of_run, of_program = _divided(options)
     everywhere = options.get("faults") == EVERYWHERE
     by_plan = () if everywhere else tuple(options.get("faults", ()))
 
     def make(**changes: Any) -> ClockedRun:
         changes["overrides"] = {**options.get("overrides", {}), **changes.get("overrides", {})}
         changes["faults"] = (*by_plan, *changes.get("faults", ()))
-        changed = {**options, **changes}
-        run = ClockedRun(**{name: value for name, value in changed.items() if name in _OF_THE_RUN})
+        run = ClockedRun(**{**of_run, **changes})
         run.options = options_for(options.get("model", "openmp"))()
-        run.configure(**{_OF_THE_PROGRAM[name]: value for name, value in options.items() if name in _OF_THE_PROGRAM})
+        run.configure(**of_program)
         check(run.spec, run.options)
         return run
 
@@ -186,6 +161,25 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     if options.get("explore") is None and request.config.getoption("--offload-explore") is None:
         _watch(request.node, run, options.get("check"))
     return run
+
+
+def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide the options of a mark in those of the run and those of the program.
+
+    Raises UsageError for one that there is not.
+    """
+    from offloadrt.study.running.options import MODELS, options_for
+    from offloadrt.study.spec import POLICIES, RunSpec
+
+    fields = [*(field.name for field in attrs.fields(RunSpec) if field.name not in POLICIES), "sinks"]
+    of_run = {name: value for name, value in options.items() if name in fields}
+    rest = [name for name in options if name not in (*fields, "model", *_EXPLORING)]
+    of_program = {"num_devices" if name == "devices" else name: options[name] for name in rest}
+    of_models = {field.name: None for model in MODELS for field in attrs.fields(options_for(model))} if rest else {}
+    if unknown := [name for name in of_program if name not in of_models]:
+        known = (*fields, "model", "devices", *of_models, *_EXPLORING)
+        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
+    return of_run, of_program
 
 
 def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:

@@ -12,8 +12,9 @@ from cyclopts import App, Parameter
 
 import offloadrt
 from offloadrt.cli.exit_codes import NEGATIVE
-from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, ScenarioName, overrides_of
+from offloadrt.cli.options import DEFAULTS, Json, Predicated, ScenarioName
 from offloadrt.cli.terminal import console, print_json
+from offloadrt.study.spec import Gear, Overrides, Runtime
 
 app = App(
     name="offloadrt",
@@ -103,7 +104,7 @@ def machines(
     /,
     *,
     runtime: Runtime = None,
-    set_: Overrides = None,
+    overrides: Overrides = DEFAULTS.overrides,
     json: Json = False,
 ) -> None:
     """Show the machines and the runtimes, one machine's entries with value, unit and source, or what two differ in.
@@ -119,7 +120,7 @@ def machines(
     from offloadrt.study.running import profiles
 
     named = [name for name in (machine, other) if name is not None]
-    specs = [profiles.load(name, overrides_of(set_), runtime=runtime) for name in named]
+    specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
     if json:
         from offloadrt.cli.machine_records import describe
 

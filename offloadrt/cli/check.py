@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE
-from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, RunOptions, ScenarioName
+from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, ScenarioName, single
 from offloadrt.cli.terminal import console, run_progress
+from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
     from offloadrt.checking import Waste
@@ -21,7 +22,7 @@ def check(
     scenario: ScenarioName,
     /,
     *parameters: ParameterValues,
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     json: Json = False,
 ) -> int:
     """Run a program once and report its mistakes: races, stale and uninitialised data, wrong maps.
@@ -36,7 +37,7 @@ def check(
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))
     with run_progress(chosen.name) as (advanced, before_run):
-        report = checked(chosen, given, options.given(), advanced, before_run)
+        report = checked(chosen, given, single(spec), advanced, before_run)
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

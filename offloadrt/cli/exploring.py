@@ -10,22 +10,9 @@ from cyclopts import Parameter
 
 from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE
-from offloadrt.cli.options import (
-    Configuration,
-    Environment,
-    Faults,
-    Gear,
-    Jobs,
-    Json,
-    Machine,
-    Overrides,
-    ParameterValues,
-    RunOptions,
-    Runtime,
-    ScenarioName,
-    Seed,
-)
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
 from offloadrt.cli.terminal import bars, console, print_json
+from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
 
 if TYPE_CHECKING:
     from offloadrt.cli.exploring_records import (
@@ -57,9 +44,9 @@ def explore(
     runtime: Runtime = None,
     configuration: Configuration = None,
     seed: Seed = 0,
-    set_: Overrides = None,
-    env: Environment = None,
-    faults: Faults = None,
+    overrides: Overrides = DEFAULTS.overrides,
+    environment: Environment = DEFAULTS.environment,
+    faults: Faults = (),
     json: Json = False,
 ) -> int:
     """Run a program under many schedules; any error, failed assertion or differing result is shown with a token.
@@ -98,19 +85,25 @@ def explore(
 
     if runs < 1:
         raise UserError(f"--runs {runs}: at least one")
-    by_plan = [fault for fault in faults or () if fault != EVERYWHERE]
-    options = RunOptions(
-        machine=machine, runtime=runtime, configuration=configuration, set_=set_, env=env, seed=seed, faults=by_plan
+    by_plan = [fault for fault in faults if fault != EVERYWHERE]
+    spec = RunSpec(
+        machine=machine,
+        runtime=runtime,
+        configuration=configuration,
+        overrides=overrides,
+        environment=environment,
+        seed=seed,
+        faults=by_plan,
     )
     chosen = registry.find(program)
     explored = ScenarioProgram(
         registry.reference(chosen),
         chosen.bind(split_assignments(parameters)),
-        options.given(),
+        single(spec),
         tuple(result or ()),
         (reports_mistakes,) if check else (),
     )
-    if len(by_plan) < len(faults or ()):
+    if len(by_plan) < len(faults):
         return _everywhere(explored, runs, jobs, json)
     plan = SchedulePlan.parse(strategy, seed)
     workers = jobs if jobs is not None else processors()

@@ -49,12 +49,12 @@ def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
 
 def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
     """Return a hint for a parameter that does not exist and is an option of the command, else the empty string."""
-    from offloadrt.cli.options import RunOptions
+    from offloadrt.study.spec import options
 
     name = error.parameter
-    fields = [field.rstrip("_") for field in RunOptions.__annotations__]
+    spelled = {option.removeprefix("--").replace("-", "_"): option for option in options().values()}
     given = next((token.partition("=")[2] for token in tokens if token.startswith(f"{name}=")), "")
-    return f"; it is an option: --{name} {given}".rstrip() if name in fields else ""
+    return f"; it is an option: {spelled[name]} {given}".rstrip() if name in spelled else ""
 
 
 def said_of(tokens: Sequence[str], error: CycloptsError) -> str:

@@ -89,7 +89,7 @@ class SweepRecord:
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
         """Describe the outcome of a sweep."""
         failures = [
-            SweepFailure(failure.point.place, failure.message, failure.of_program) for failure in outcome.failures
+            SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]
         runs, finished = len(outcome.points), len(outcome.finished)
         return cls(scenario, runs, finished, outcome.kept, [str(path) for path in written], failures)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions, ScenarioName, Whole
+from offloadrt.cli.options import DEFAULTS, Jobs, ScenarioName, Whole, several, single
 from offloadrt.cli.terminal import stages
 from offloadrt.cli.why import seconds_of
+from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
     from offloadrt.study.report.page import ReportedRun
@@ -27,7 +28,7 @@ def report(
     window: str = "",
     whole: Whole = False,
     jobs: Jobs = None,
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
 ) -> None:
     """Write one HTML page that shows where the time of a run went; it opens from a disk, without a network.
 
@@ -61,21 +62,21 @@ def report(
         raise UserError(f"{out}: a report is a file that ends with .html")
     chosen = registry.find(scenario)
     check_files({"report": out}, [chosen.path])
-    options, places = options.several()
-    axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | places
-    several = [name for name, values in axes.items() if len(values) > 1]
-    if len(several) > 1 or any(len(axes[name]) > 2 for name in several):
-        raise UserError(f"{' and '.join(several)}: a report compares two runs: give one parameter two values")
+    spec, varied = several(spec)
+    axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
+    doubled = [name for name, values in axes.items() if len(values) > 1]
+    if len(doubled) > 1 or any(len(axes[name]) > 2 for name in doubled):
+        raise UserError(f"{' and '.join(doubled)}: a report compares two runs: give one parameter two values")
     shown = _window(window)
     workers = jobs if jobs is not None else processors()
     seconds = seconds_of(budget)
     runs: list[ReportedRun] = []
     with executor("process", workers if seconds else 1) as pool, stages(f"report {chosen.name}") as advanced:
-        for value in axes[several[0]] if several else (None,):
+        for value in axes[doubled[0]] if doubled else (None,):
             given = {name: values[0] for name, values in axes.items()}
             if value is not None:
-                given[several[0]] = value
-            (point,) = grid(chosen, {name: (text,) for name, text in given.items()}, options.given())
+                given[doubled[0]] = value
+            (point,) = grid(chosen, {name: (text,) for name, text in given.items()}, single(spec))
             found: list[Observed] = []
             page = explain(
                 chosen,
@@ -87,7 +88,7 @@ def report(
                 stage=advanced,
                 watched=found.append,
             )
-            name = "" if value is None else f"{several[0]}={value}"
+            name = "" if value is None else f"{doubled[0]}={value}"
             runs.append(ReportedRun(name, page, found[0], found[0].rows, shown))
     write_report(out, runs)
     print(out)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
@@ -16,15 +17,13 @@ from offloadrt.cli.options import (
     ExecutorKind,
     Jobs,
     Json,
-    Machine,
-    Overrides,
     ParameterValues,
-    RunOptions,
-    Runtime,
     ScenarioName,
-    overrides_of,
+    several,
+    single,
 )
 from offloadrt.cli.terminal import console, counted_runs, kept_progress, print_json, run_progress, stages, warn
+from offloadrt.study.spec import Machine, Overrides, RunSpec, Runtime
 
 __all__ = ["app", "compare", "run", "sweep", "validate"]
 
@@ -38,7 +37,7 @@ def run(
     scenario: ScenarioName,
     /,
     *parameters: ParameterValues,
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     log: Path | None = None,
     perfetto: Path | None = None,
     figure: Path | None = None,
@@ -59,7 +58,7 @@ def run(
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.time_figure import check_type, draw_time
-    from offloadrt.study.running.execution import execute_repeatedly
+    from offloadrt.study.running.execution import execute
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
@@ -67,26 +66,26 @@ def run(
 
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
-    for name in ("configuration", "allocator"):
-        if name in written and (value := getattr(options, name)) is not None:
+    for name, value in spec.policies.items():
+        if name in written and value is not None:
             raise ParameterError(name, f"--{name} {value} sets it as well; leave out one")
     given = chosen.bind(written)
-    read = read_by(chosen, given, options.machine, options.runtime)
+    read = read_by(chosen, given, spec.machine, spec.runtime)
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
     if figure is not None:
         check_type(figure)
     handovers = None if perfetto is None else Handovers(history=False)
     with run_progress(chosen.name) as (advanced, before_run):
-        result = execute_repeatedly(
+        result = execute(
             chosen,
             given,
-            options.given(hash=log is not None or perfetto is not None),
-            open_sinks(log=log, perfetto=perfetto, handovers=handovers),
-            advanced,
-            before_run,
-            handovers,
+            spec=attrs.evolve(single(spec), hash=bool(spec.hash or log or perfetto)),
+            sinks=open_sinks(log=log, perfetto=perfetto, handovers=handovers),
+            handovers=handovers,
+            on_progress=advanced,
+            before_run=before_run,
         )
-    warn([result], sampled=options.sample_phases)
+    warn([result], sampled=spec.sample_phases)
     if figure is not None:
         draw_time(result, figure)
     if json:
@@ -105,7 +104,7 @@ def sweep(
     out: Path | None = None,
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     json: Json = False,
 ) -> int:
     """Run a scenario over all combinations of values; write tables and a figure.
@@ -131,9 +130,9 @@ def sweep(
 
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
-    options, places = options.several()
-    swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **places})
-    points = grid(chosen, swept, options.given())
+    spec, varied = several(spec)
+    swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **varied})
+    points = grid(chosen, swept, single(spec))
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         table.library(extra)
     check_folder(out)
@@ -141,7 +140,7 @@ def sweep(
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-    warn(outcome.finished, sampled=options.sample_phases)
+    warn(outcome.finished, sampled=spec.sample_phases)
     written = []
     if outcome.finished:
         written = table.write(outcome.finished, out)
@@ -159,7 +158,7 @@ def sweep(
             + ", ".join(map(str, written))
         )
     for failure in outcome.failures:
-        named = ", ".join(f"{name}={value}" for name, value in failure.point.place.items() if name in swept)
+        named = ", ".join(f"{name}={value}" for name, value in failure.point.axis_values.items() if name in swept)
         print(f"offloadrt: {_beside(named, failure.message)}", file=sys.stderr)
     if not outcome.failures:
         return 0
@@ -187,7 +186,7 @@ def compare(
     measure: Annotated[list[str] | None, Parameter(negative=())] = None,
     draws: int = 0,
     rank: Annotated[bool, Parameter(negative=())] = False,
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     jobs: Jobs = None,
     out: Path | None = None,
     json: Json = False,
@@ -227,7 +226,7 @@ def compare(
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
-    options, places = options.several()
+    spec, varied = several(spec)
     workers = jobs if jobs is not None else processors()
     with executor_of("process", workers) as pool:
         with stages(f"compare {chosen.name}") as shown:
@@ -237,13 +236,13 @@ def compare(
                     print(_begun(chosen.name, outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
-            axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | places
+            axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
             base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
             if out is not None:
                 check_folder(out)
             if draws:
                 drawn = compare_drawn(
-                    chosen, axes, pool, draws=draws, baseline=base, options=options.given(), jobs=workers, rank=rank,
+                    chosen, axes, pool, draws=draws, baseline=base, options=single(spec), jobs=workers, rank=rank,
                     advanced=advanced,
                 )  # fmt: skip
                 if json:
@@ -257,12 +256,12 @@ def compare(
                 pool,
                 baseline=base,
                 measures=measure or (),
-                options=options.given(),
+                options=single(spec),
                 jobs=workers,
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
-    warn(compared.results, sampled=options.sample_phases)
+    warn(compared.results, sampled=spec.sample_phases)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:
@@ -282,7 +281,7 @@ def validate(
     ranges: Annotated[bool, Parameter(negative=())] = False,
     machine: Machine = None,
     runtime: Runtime = None,
-    set_: Overrides = None,
+    overrides: Overrides = DEFAULTS.overrides,
     jobs: Jobs = None,
     out: Path | None = None,
     json: Json = False,
@@ -331,7 +330,7 @@ def validate(
             ranges=ranges,
             machine=machine,
             runtime=runtime,
-            overrides=overrides_of(set_),
+            overrides=overrides,
             file=None if out is None else out / "points.jsonl",
             advanced=advanced,
         )

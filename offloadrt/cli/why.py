@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from offloadrt.cli import record, running  # noqa: F401  # the other commands are registered as well
 from offloadrt.cli.app import app
-from offloadrt.cli.options import DEFAULTS, ExecutorKind, Jobs, Json, ParameterValues, RunOptions, ScenarioName, Whole
+from offloadrt.cli.options import DEFAULTS, ExecutorKind, Jobs, Json, ParameterValues, ScenarioName, Whole, single
 from offloadrt.cli.terminal import console, stages
+from offloadrt.study.spec import RunSpec
 
 __all__ = ["app", "why"]
 
@@ -39,7 +40,7 @@ def why(
     whole: Whole = False,
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     json: Json = False,
 ) -> None:
     """Say what limits a run, and what would make it faster.
@@ -78,7 +79,7 @@ def why(
             chosen,
             given,
             pool,
-            options=attrs.evolve(options.given(), sample_phases=not whole),
+            options=attrs.evolve(single(spec), sample_phases=not whole),
             jobs=workers,
             budget_s=seconds,
             draws=draws,

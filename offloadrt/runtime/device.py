@@ -12,7 +12,9 @@ from offloadrt.driver import Driver, OutOfDeviceMemory, Rocr
 from offloadrt.machine import Machine, Mechanism
 from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
+from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
+from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
@@ -52,6 +54,31 @@ class RuntimeCosts:
     memory_manager: Annotated[float, "memory_manager.hand_out"]
 
 
+@attrs.frozen(kw_only=True, slots=False)  # without slots, options of a program can inherit from it and another class
+class DeviceOptions:
+    """What the runtime does on each device of a program, as far as that is chosen and not the machine's."""
+
+    configuration: str | MemoryConfiguration = "copy"
+    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`; or an
+    object of one's own.
+    """
+    allocator: str | MakeAllocator = "llvm"
+    """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
+    table_policy: str | LockPolicy | None = None
+    """Who enters the device table next: `fifo`, `barging`, or an object of one's own
+    (`machine/host_lock/policy.py`); None: as the profile's `table.handoff` says.
+    """
+    host_program: HostProgram | None = None
+    """What a compiler knows of the program (`object_ranking.HostProgram.of(its host function)`); `otm` needs it."""
+
+    def check(self) -> None:
+        """Raise ValueError for a memory configuration, an allocator or a policy that does not exist."""
+        configuration_named(self.configuration)
+        allocator_named(self.allocator)
+        if self.table_policy is not None:
+            lock_policy(self.table_policy)
+
+
 class OffloadDevice:
     """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors.
 
@@ -63,23 +90,19 @@ class OffloadDevice:
         machine: Machine,
         number: int,
         driver: Driver | Rocr,
-        configuration: MemoryConfiguration,
-        allocator: str | MakeAllocator,
+        options: DeviceOptions,
         trace: Trace | None = None,
-        host_program: HostProgram | None = None,
-        table_policy: str | LockPolicy | None = None,
     ) -> None:
         """Build a device of the runtime.
 
-        host_program: for a configuration that places objects; table_policy: who enters the device table next, None for
-        the profile's ``table.handoff``. Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
+        Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
         """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
         self.machine = machine
         self.number = number
         self.memory = machine.devices[number].memory
-        self.configuration = configuration
+        self.configuration = configuration = configuration_named(options.configuration)
         self.costs = spec.read(RuntimeCosts)
         self.trace = trace
         self.tool: Tool | None = None
@@ -91,7 +114,7 @@ class OffloadDevice:
         self.objects: ObjectTable | None = None
         """Objects of the program and where they are placed, under a configuration that does it."""
         if configuration.places_objects:
-            self.objects = ObjectTable(spec, machine.devices[number], _required(configuration, host_program))
+            self.objects = ObjectTable(spec, machine.devices[number], _required(configuration, options.host_program))
         self.prefaults = configuration.prefaults
         """Whether each map of host memory fills the device's page table."""
         self.plugin: DevicePlugin = (
@@ -111,12 +134,13 @@ class OffloadDevice:
             spec.flag("memory_manager.uncontended"),
             lambda name: machine.named(name, number),
         )
-        self.allocator: DeviceAllocator = make_allocator(allocator, site)
+        self.allocator: DeviceAllocator = make_allocator(options.allocator, site)
         self.allocator_site = site
         self.argument_blocks: ArgumentBlocks | None = None
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
         self.table = PresentTable()
-        policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
+        chosen = options.table_policy
+        policy = lock_policy(spec.text("table.handoff") if chosen is None else chosen)
         self.table_arbiter = TableArbiter(machine, machine.named("device table", number), policy, self.costs.handover)
         self.table_lock = self.table_arbiter.lock
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))

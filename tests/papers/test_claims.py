@@ -16,7 +16,7 @@ import offloadrt
 from offloadrt import papers
 from offloadrt.study import UserError
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Options
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.claims import Claim, ClaimRefused, read_claims
 from offloadrt.study.validation.judging import Bench, Judgement, Reading, hear, not_falling, not_rising, unless
 from offloadrt.study.validation.paper import Paper
@@ -60,7 +60,7 @@ def test_a_judge_takes_what_its_claim_gives(paper: Paper) -> None:
 
 def test_a_sensitivity_run_is_a_run(paper: Paper) -> None:
     assert paper.sensitivity
-    ends = paper.grid("ends", Options())
+    ends = paper.grid("ends", RunSpec())
     for run in paper.sensitivity:
         scenario, parameters = run if isinstance(run, tuple) else (ends.scenario, run)
         assert ends.point(parameters, scenario=scenario).parameters.items() >= parameters.items()

@@ -12,8 +12,9 @@ import pytest
 
 from offloadrt import papers
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation import freshness
 from offloadrt.study.validation.freshness import digest_of
@@ -30,7 +31,7 @@ def run(points: Sequence[Point]) -> list[Result]:
 @functools.cache
 def present_digest(paper: str) -> str:
     """The digest that both reports of a paper, with ranges and without, should hold."""
-    return digest_of(papers.find(paper), Options(runtime=papers.find(paper).runtime), run)
+    return digest_of(papers.find(paper), RunSpec(runtime=papers.find(paper).runtime), run)
 
 
 def failing(text: str) -> set[str]:
@@ -110,7 +111,7 @@ def test_a_digest_moves_with_numbers_and_code_and_not_with_words(
         return [known[str(point.options.overrides)] for point in points]
 
     def digest(paper: Paper, **overrides: str) -> str:
-        return digest_of(paper, Options(runtime="nvhpc", overrides=overrides), once)
+        return digest_of(paper, RunSpec(runtime="nvhpc", overrides=overrides), once)
 
     def with_claim(**changes: str | float) -> Paper:
         claims = dict(paper.bench.claims)

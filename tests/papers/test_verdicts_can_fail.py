@@ -12,8 +12,9 @@ import pytest
 from invented_results import result_of
 
 from offloadrt import papers
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, DeviceFigures, Result, TimeShare
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import hear
 from offloadrt.study.validation.paper import Paper
 
@@ -74,7 +75,7 @@ def refused(paper: Paper, claim: str) -> bool:
     for seed in range(12):
         answers = partial(map, world(seed))
         try:
-            judgements = hear([paper.bench.judges[claim]], paper.grid("quick", Options()), answers)
+            judgements = hear([paper.bench.judges[claim]], paper.grid("quick", RunSpec()), answers)
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
             continue  # figures that make no sense together
         if judgements[claim].holds is not True:

@@ -12,8 +12,8 @@ from offloadrt.cli import main
 from offloadrt.kernels import kernel
 from offloadrt.models import openmp as omp
 from offloadrt.study import Result, Run, execute, scenario
-from offloadrt.study.points import Options
 from offloadrt.study.report.timeline import timeline_of
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.observed import observe
 from offloadrt.trace import Handovers, events
 from offloadrt.trace.annotations import FIRST_TASK
@@ -153,7 +153,7 @@ def test_counters_rise_with_each_begin_and_fall_to_nothing(traced: tuple[Result,
 
 
 def test_a_report_has_the_same_waits() -> None:
-    observed = observe(relaxing, {}, Options())
+    observed = observe(relaxing, {}, RunSpec())
     timeline = timeline_of(observed.rows, observed.path, (0, observed.windows[-1][1]), observed.handovers)
     waits = {t.name: s.notes for t in timeline.tracks for s in t.slices if s.name == "barrier"}
     assert waits == dict.fromkeys(set(TEAM) - {TEAM[LAST]}, f"let go on by: {TEAM[LAST]}")

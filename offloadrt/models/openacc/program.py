@@ -17,6 +17,7 @@ from offloadrt.models.openacc.runtime_library import (
     RuntimeLibrary,
     compiler_model,
 )
+from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
@@ -35,7 +36,7 @@ class OpenACC(OffloadProgram[HostThread]):
     ) -> None:
         options = options or OpenACCOptions()
         self.compiler = compiler_model(options.compiler, options.pools)
-        super().__init__(machine, drivers, options, trace, allocator=self.compiler.allocator)
+        super().__init__(machine, drivers, options, trace, DeviceOptions(allocator=self.compiler.allocator))
         if (arguments := self.compiler.arguments) is not None:
             for device in self.devices:
                 device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site), device.memory)

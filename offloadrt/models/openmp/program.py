@@ -39,16 +39,7 @@ class OpenMP(OffloadProgram[HostThread]):
         self, machine: Machine, drivers: Drivers, options: OpenMPOptions | None = None, trace: Trace | None = None
     ) -> None:
         options = options or OpenMPOptions()
-        super().__init__(
-            machine,
-            drivers,
-            options,
-            trace,
-            configuration=options.configuration,
-            allocator=options.allocator,
-            host_program=options.host_program,
-            table_policy=options.table_policy,
-        )
+        super().__init__(machine, drivers, options, trace, options)
         if options.target_offload == "disabled":  # the devices are there, but no directive or routine may use them
             self.num_devices = 0
         for device in self.devices:

@@ -12,11 +12,12 @@ from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFaile
 from offloadrt.study.independent.measured import EntryRun, MeasuredResult, ReportedValue
 from offloadrt.study.independent.quantities import UnitMismatch, converted, unit_of
 from offloadrt.study.independent.rules import PredictionRules, ProgramRule, ValueRule, filled, filled_text
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 
 
 @attrs.frozen
@@ -167,7 +168,7 @@ def _planned(
         return PlannedValue(value, f"{rule.figure}: {error}")
     except UserError as error:
         return PlannedValue(value, str(error))
-    reference, options = registry.reference(scenario), Options(machine=machine)
+    reference, options = registry.reference(scenario), RunSpec(machine=machine)
     return PlannedValue(
         value,
         point=Point(reference, bound, options),

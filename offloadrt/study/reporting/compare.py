@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import UserError, did_you_mean, writing
-from offloadrt.study.points import Options, grid
+from offloadrt.study.points import grid
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
@@ -29,6 +29,7 @@ from offloadrt.study.reporting.words import figure, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome, sweep
 
 ELAPSED = "elapsed_s"
@@ -171,7 +172,7 @@ def compare(
     *,
     baseline: Mapping[str, Any] | None = None,
     measures: Sequence[str] = (),
-    options: Options | None = None,
+    options: RunSpec | None = None,
     jobs: int = 1,
     advanced: Callable[[SweepOutcome], None] | None = None,
 ) -> Comparison:
@@ -189,7 +190,7 @@ def compare(
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
-    options = options or Options()
+    options = options or RunSpec()
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
     swept = swept_in(read)
@@ -229,7 +230,7 @@ def compare(
             for of in cases.values()
         ],
         refused=[
-            RefusedVariant({name: failure.point.place[name] for name in swept}, failure.message)
+            RefusedVariant({name: failure.point.axis_values[name] for name in swept}, failure.message)
             for failure in refuse_failures(outcome, read, chosen)
         ],
         whole_run=any(result.calls_outside for result in outcome.finished),

@@ -46,7 +46,7 @@ def refuse_failures(
     """
     refused = []
     for failure in outcome.failures:
-        place = failure.point.place
+        place = failure.point.axis_values
         of_variant = baseline is not None and any(place[name] != value for name, value in baseline.items())
         if failure.of_program or not of_variant:
             named = ", ".join(f"{name}={place[name]}" for name in swept)

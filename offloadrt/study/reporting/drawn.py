@@ -16,7 +16,7 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Options, grid
+from offloadrt.study.points import grid
 from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result
@@ -24,6 +24,7 @@ from offloadrt.study.reporting.words import named, where
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome, sweep
 from offloadrt.study.validation.draws import draws_of
 
@@ -80,7 +81,7 @@ def compare_drawn(
     *,
     draws: int,
     baseline: Mapping[str, Any] | None = None,
-    options: Options | None = None,
+    options: RunSpec | None = None,
     jobs: int = 1,
     rank: bool = False,
     advanced: Callable[[SweepOutcome], None] | None = None,
@@ -90,7 +91,7 @@ def compare_drawn(
     Raises UserError when nothing is swept or nothing can be drawn, for a baseline that is none of the values or leaves
     some open, and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
-    options = options or Options()
+    options = options or RunSpec()
     if draws < 1:
         raise UserError(f"--draws {draws}: at least one")
     read = read_axes(scenario, axes)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from offloadrt.driver import Driver, Rocr, open_driver
+from offloadrt.driver import CALLS, Driver, Rocr, open_driver
 from offloadrt.machine import Machine, MachineSpec
+from offloadrt.machine.injection.fault import EVERYWHERE, FORMS, BadFault
 from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection.plan import FaultPlan
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import OffloadProgram
@@ -112,3 +114,20 @@ def _plain(value: str) -> str | float:
         return float(value)
     except ValueError:
         return value
+
+
+def plan_of(faults: Sequence[str]) -> FaultPlan:
+    """Read the faults of a run. Raises UserError, also for a call that no driver library has."""
+    if EVERYWHERE in faults:
+        raise UserError(
+            f"--faults {EVERYWHERE}: is an option of `offloadrt explore` only, which makes a run for each fault"
+        )
+    try:
+        plan = FaultPlan.parse(faults)
+    except BadFault as error:
+        raise UserError(f"--faults {error}") from None
+    for fault in plan.faults:
+        if fault.kind == "call" and fault.name and fault.name not in CALLS:
+            hint = did_you_mean(fault.name, CALLS) or f"; a fault is written {', '.join(FORMS)}"
+            raise UserError(f"--faults {fault.text}: no driver library has a call {fault.name}{hint}")
+    return plan

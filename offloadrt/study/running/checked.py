@@ -10,10 +10,10 @@ import msgspec
 
 from offloadrt.checking import Checker, Costs, Mistake, Waste
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.points import Options
 from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import RunSpec
 
 
 @attrs.frozen
@@ -40,7 +40,7 @@ class CheckReport:
 def check(
     scenario: Scenario,
     given: Mapping[str, Any],
-    options: Options,
+    options: RunSpec,
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] = lambda run: None,
 ) -> CheckReport:
@@ -57,13 +57,13 @@ def check(
         checkers.append((run, checker))
         before_run(run)
 
-    once = {key: value for key, value in attrs.asdict(options).items() if key != "repeat"}
     elapsed_s: float | None = None
     fatal: BaseException | None = None
     costs = Costs()
     try:
+        once = attrs.evolve(options, repeat=1)
         elapsed_s = execute(
-            scenario, given, on_progress=on_progress, before_run=observed, sinks=[costs], **once
+            scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs]
         ).elapsed_s
     except (UserError, ScriptFailed) as error:
         fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)

@@ -23,6 +23,7 @@ _CLASSES: Final = {
     "cuda": ("CUDAOptions", "CUDA"),
 }
 """The options and the program of each model. Only what is asked for is imported: each takes a part of the start-up."""
+MODELS: Final = tuple(_CLASSES)
 
 
 def options_for(model: object) -> type[ProgramOptions]:

@@ -13,9 +13,10 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Keys, Options, Point
+from offloadrt.study.points import Keys, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.table import library
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Answers, Judge, JudgingGrid, RunFailed, hear_all
 
 DRAWS = 64
@@ -40,8 +41,8 @@ class DrawnShare:
 
 
 def draws_of(
-    spec: MachineSpec, inputs: Mapping[str, InputRange], options: Options, count: int = DRAWS
-) -> list[Options]:
+    spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
+) -> list[RunSpec]:
     """Draw `count` places, each of all ranges together; what the user set stays as it is.
 
     Raises UserError where SciPy is not installed.
@@ -54,8 +55,7 @@ def draws_of(
     places = sobol.random_base2((count - 1).bit_length())[:count].tolist()
     return [
         attrs.evolve(
-            options,
-            range_end={**options.range_end, **dict(zip(keys, place, strict=False))},
+            options.with_ends(dict(zip(keys, place, strict=False))),
             inputs={name: at * inputs[name].highest for name, at in zip(inputs, place[len(keys) :], strict=True)},
         )
         for place in places
@@ -63,7 +63,7 @@ def draws_of(
 
 
 def shares_of(
-    judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[Options], stage: Callable[[str], Answers]
+    judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[RunSpec], stage: Callable[[str], Answers]
 ) -> dict[str, DrawnShare]:
     """Judge the claims on `grid` at every place that was drawn."""
     if not drawn:
@@ -92,7 +92,7 @@ def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> l
         return [*_verdicts(cases[:half], answers), *_verdicts(cases[half:], answers)]
 
 
-def describe_draws(drawn: Sequence[Options], shares: Mapping[str, DrawnShare]) -> list[str]:
+def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -> list[str]:
     """Say in sentences what was drawn, and in how much of the space claims hold."""
     if not drawn:
         return []

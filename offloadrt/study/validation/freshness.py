@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.claims import Claim
 from offloadrt.study.validation.judging import Answers
 from offloadrt.study.validation.paper import Paper, may_matter, sensitivity_points
@@ -30,7 +30,7 @@ _DECIDING = (
 """Fields of a claim that decide its verdict, or where it is counted."""
 
 
-def digest_of(paper: Paper, options: Options, answers: Answers) -> str:
+def digest_of(paper: Paper, options: RunSpec, answers: Answers) -> str:
     """Make the paper's sensitivity runs, and return a digest of them, of the machines and of the claims."""
     runtime, machine = options.runtime, options.machine or paper.machine
     facts = [

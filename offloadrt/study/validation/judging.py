@@ -22,10 +22,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import attrs
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Keys, Options, Point
+from offloadrt.study.points import Keys, Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.claims import Claim, claims_of
 from offloadrt.study.validation.measured import longer
 
@@ -136,7 +137,7 @@ class JudgingGrid(ABC):
     """Where the judges of a paper look: its scenario, and the machine with what is changed of it."""
 
     scenario: str
-    options: Options = attrs.field(factory=Options, kw_only=True)
+    options: RunSpec = attrs.field(factory=RunSpec, kw_only=True)
 
     @property
     @abstractmethod

@@ -8,8 +8,9 @@ from typing import TypeAlias
 import attrs
 
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Bench, Extent, JudgingGrid
 
 SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]]
@@ -39,7 +40,7 @@ class Paper:
     """The machine that its claims are about."""
     bench: Bench
     """The claims of the paper and their judges."""
-    grid: Callable[[Extent, Options], JudgingGrid]
+    grid: Callable[[Extent, RunSpec], JudgingGrid]
     """Makes the grid on which its judges run, full or reduced."""
     sensitivity: Sequence[SensitivityRun]
     """Short runs that show whether an entry of the machine has any influence on times."""

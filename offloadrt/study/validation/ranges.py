@@ -16,7 +16,7 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Options
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.draws import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
 from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
 from offloadrt.study.validation.paper import SensitivityRun, may_matter, sensitivity_points
@@ -40,7 +40,7 @@ class MachineVariant:
     key: str
     """The entry that a verdict then depends on."""
     text: str
-    options: Options
+    options: RunSpec
     least: float = MATTERS
     """How much it must change a sensitivity run to be judged, as a part of its time; 0 means by any amount."""
     always: bool = False
@@ -64,7 +64,7 @@ class RangeEffects:
 def variants_of(
     spec: MachineSpec,
     candidates: Mapping[str, Mapping[str, str]],
-    options: Options | None = None,
+    options: RunSpec | None = None,
     inputs: Mapping[str, InputRange] | None = None,
     uses: Collection[str] = (),
 ) -> list[MachineVariant]:
@@ -73,7 +73,7 @@ def variants_of(
     They are changes to `options`; what the user set there is left as it is, and so is what says which
     machine it is. `uses`: entries of rarely used mechanisms that count all the same.
     """
-    options = options or Options()
+    options = options or RunSpec()
     entries = {
         key: entry
         for key, entry in spec.entries.items()
@@ -101,11 +101,11 @@ def variants_of(
     return variants
 
 
-def _at(key: str, text: str, ends: Mapping[str, str], options: Options) -> MachineVariant:
-    return MachineVariant(key, text, attrs.evolve(options, range_end={**options.range_end, **ends}))
+def _at(key: str, text: str, ends: Mapping[str, str], options: RunSpec) -> MachineVariant:
+    return MachineVariant(key, text, options.with_ends(ends))
 
 
-def _with(key: str, overrides: Mapping[str, str], options: Options) -> MachineVariant:
+def _with(key: str, overrides: Mapping[str, str], options: RunSpec) -> MachineVariant:
     text = ", ".join(f"{name} = {value}" for name, value in overrides.items())
     return MachineVariant(key, text, attrs.evolve(options, overrides={**options.overrides, **overrides}), least=0.0)
 
@@ -117,7 +117,7 @@ def range_effects(
     variants: Sequence[MachineVariant],
     sensitivity: Sequence[SensitivityRun],
     stage: Callable[[str], Answers],
-    drawn: Sequence[Options] = (),
+    drawn: Sequence[RunSpec] = (),
 ) -> RangeEffects:
     """Judge the claims again on `grid` with each of `variants` that matters, and at the places that were `drawn`.
 

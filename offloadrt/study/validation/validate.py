@@ -16,9 +16,10 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome, sweep
 from offloadrt.study.validation.claims import Claim, JudgedKind
 from offloadrt.study.validation.draws import DRAWS, draws_of
@@ -167,7 +168,7 @@ def validate(
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
-    options = Options(machine=machine, runtime=runtime or paper.runtime, overrides=dict(overrides or {}))
+    options = RunSpec(machine=machine, runtime=runtime or paper.runtime, overrides=dict(overrides or {}))
     spec = profiles.load(machine or paper.machine, overrides, runtime=options.runtime)
     if machine is not None and not profiles.is_based_on(machine, paper.machine):
         raise UserError(

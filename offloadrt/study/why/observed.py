@@ -9,11 +9,11 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.execution import Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.critical_path import PathPart, counted_over, critical_path
 from offloadrt.study.why.history import History, history_of
 from offloadrt.study.why.resources import ResourceUse, Window, lock_uses, part_uses
@@ -45,7 +45,7 @@ class Observed:
 
 
 def observe(
-    scenario: Scenario, given: Mapping[str, Any], options: Options, progress: Progress | None = None
+    scenario: Scenario, given: Mapping[str, Any], options: RunSpec, progress: Progress | None = None
 ) -> Observed:
     """Run a scenario once, as `offloadrt run` does, and find its critical path.
 
@@ -55,17 +55,8 @@ def observe(
         raise UserError("why: one run is explained; leave --repeat out")
     handovers = Handovers()
     runs: list[Run] = []
-    once = {key: value for key, value in attrs.asdict(options).items() if key not in ("repeat", "record", "hash")}
-    result = execute(
-        scenario,
-        given,
-        record=True,
-        hash=bool(options.hash),
-        handovers=handovers,
-        on_progress=progress,
-        before_run=runs.append,
-        **once,
-    )
+    once = attrs.evolve(options, repeat=1, record=True, hash=bool(options.hash))
+    result = execute(scenario, given, spec=once, handovers=handovers, on_progress=progress, before_run=runs.append)
     run = runs[-1]
     assert run.trace is not None
     history = history_of(run.trace.rows, handovers.rows, handovers.places, handovers.arrivals)

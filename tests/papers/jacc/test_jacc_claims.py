@@ -13,11 +13,12 @@ from offloadrt.papers.jacc.judges import PAPER, places
 from offloadrt.papers.jacc.judges.divided import DIVISION
 from offloadrt.papers.jacc.judges.multi import DETAILED
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 
-GRID = PAPER.grid("quick", Options())
+GRID = PAPER.grid("quick", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 

@@ -15,12 +15,13 @@ from offloadrt.papers.otm.judges import PAPER
 from offloadrt.papers.otm.judges.mechanisms import PROBES
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, PlacementFigures, Result
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 from offloadrt.study.validation.validate import validate
 
-GRID = PAPER.grid("full", Options())
+GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -32,7 +33,7 @@ def test_a_candidate_is_a_machine() -> None:
 
 def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
     def over_memory(extent: Any, size: float) -> float:
-        grid = PAPER.grid(extent, Options())
+        grid = PAPER.grid(extent, RunSpec())
         point = grid.point(grid.sized(size, {"benchmark": "srad", "placement": "otm"}))
         result = execute(find_scenario("rodinia"), dict(point.parameters), overrides=dict(point.options.overrides))
         assert sum(one.place == "cpu" for one in result.placements.values()) == (1 if size == 18.0 else 0)
@@ -45,7 +46,7 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
 
 
 def test_smaller_grids_divide_what_is_changed_of_the_memory_as_well() -> None:
-    grid = PAPER.grid("ends", Options(overrides={"otm.reserve": "512 MiB"}))
+    grid = PAPER.grid("ends", RunSpec(overrides={"otm.reserve": "512 MiB"}))
     overrides = grid.point({"benchmark": "bfs", "placement": "otm", "size_gb": 1.0}).options.overrides
     assert overrides["otm.reserve"] == f"{16 << 20} B" and overrides["mem.size"] == f"{17071734784 // 32} B"
 

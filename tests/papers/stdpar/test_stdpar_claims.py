@@ -15,18 +15,19 @@ from offloadrt.papers.stdpar.judges import PAPER
 from offloadrt.papers.stdpar.judges.mechanisms import FLOW, MEMORY, PAGE, SCRIPT, SWEPT
 from offloadrt.papers.stdpar.judges.places import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 from offloadrt.study.validation.validate import validate
 
-GRID = PAPER.grid("full", Options())
+GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def test_a_change_of_the_machine_is_one_of_the_others_where_they_have_a_range_or_a_choice() -> None:
-    changed = Options(
+    changed = RunSpec(
         overrides={"sync.latency": "1 us", "usm.prefetch": "nothing"},
         range_end={"sync.latency": "low", "alloc.cudaFree": "high"},
     )
@@ -337,7 +338,7 @@ def test_mechanisms_hold_on_the_emulator() -> None:
             for point in points
         ]
 
-    quick = PAPER.grid("quick", Options())
+    quick = PAPER.grid("quick", RunSpec())
     small = attrs.evolve(quick, work={**quick.work, "babelstream": {"size": 1 << 22, "steps": 2}})
     said = hear(judges, small, answers)
     assert {claim: judgement.reason for claim, judgement in said.items() if not judgement.holds} == {}

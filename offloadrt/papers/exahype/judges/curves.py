@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.points import Options
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.validation.measured import number
 
@@ -98,7 +98,7 @@ class ScalingGrid(JudgingGrid):
         return f"driver.halt = {self.machine.text('driver.halt')}"
 
 
-def grid(extent: Extent, options: Options) -> ScalingGrid:
+def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
     """Choose where the judges look: from `full` over `quick` to `ends`, fewer threads and batches, and less work."""
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),

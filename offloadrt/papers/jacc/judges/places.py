@@ -15,9 +15,9 @@ import attrs
 
 from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
 from offloadrt.papers.jacc.programs.benchmark import extent
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Asking, Bench, Extent, Judgement, JudgingGrid
 from offloadrt.study.validation.measured import number
 
@@ -105,7 +105,7 @@ class BenchmarkGrid(JudgingGrid):
         )
 
 
-def grid(extent: Extent, options: Options) -> BenchmarkGrid:
+def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
     """Choose where the judges look; the smaller grids run fewer iterations."""
     counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
     alone, several = counts[extent]

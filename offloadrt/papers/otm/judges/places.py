@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.validation.measured import number
 
@@ -89,7 +90,7 @@ class RodiniaGrid(JudgingGrid):
         return {**parameters, "size_gb": size * self.part}
 
 
-def grid(extent: Extent, options: Options) -> RodiniaGrid:
+def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
     """Choose where the judges look: from `full` over `quick` to `ends`, fewer sizes and less of the memory."""
     places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
         "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),

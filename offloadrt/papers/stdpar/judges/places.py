@@ -11,10 +11,11 @@ from typing import Final
 
 import attrs
 
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.validation.measured import number
 
@@ -79,7 +80,7 @@ class ApplicationGrid(JudgingGrid):
         return {**given, "steps": self.lulesh_steps, **more}
 
 
-def grid(extent: Extent, options: Options) -> ApplicationGrid:
+def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
     """Choose where the judges look: from `full` over `quick` to `ends`, smaller problems and fewer steps."""
     full: dict[str, dict[str, Value]] = {
         "babelstream": {"size": 0, "steps": 10},

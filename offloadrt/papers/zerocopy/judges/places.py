@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, Result
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.validation.measured import number
 from offloadrt.study.validation.paper import SensitivityRun
@@ -80,7 +81,7 @@ class QmcpackGrid(JudgingGrid):
         return attrs.evolve(point, options=attrs.evolve(point.options, hash=hash))
 
 
-def grid(extent: Extent, options: Options) -> QmcpackGrid:
+def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
     """Choose where the judges look: from `full` over `quick` to `ends`, fewer sizes and threads, and fewer steps."""
     everything = ("S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
     places: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, float, bool]] = {
