@@ -29,7 +29,7 @@ from offloadrt.machine.compute.compute_units import ComputeUnits
 from offloadrt.machine.compute.memory_traffic import TrafficStatistics
 from offloadrt.machine.compute.occupancy import LaunchOutOfResources, SMLimits
 from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
-from offloadrt.machine.device import Device
+from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics
 from offloadrt.machine.host.cores import Cores, CoreStatistics
 from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
 from offloadrt.machine.injection.fault import ThreadDied
@@ -38,7 +38,7 @@ from offloadrt.machine.links.dma_ring import DmaRing, RingStatistics
 from offloadrt.machine.links.link import Link, LinkStatistics
 from offloadrt.machine.links.peer_relay import PeerRelay
 from offloadrt.machine.links.peers import Peers, Route
-from offloadrt.machine.machine import Machine, Statistics
+from offloadrt.machine.machine import Machine
 from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
@@ -57,6 +57,7 @@ from offloadrt.machine.share import FairShare, SharedPool
 __all__ = [
     "MESSAGES",
     "AccessFault",
+    "Apu",
     "Block",
     "ComputeSpec",
     "ComputeStatistics",
@@ -67,6 +68,7 @@ __all__ = [
     "Device",
     "DeviceArray",
     "DeviceMemory",
+    "DiscreteGpu",
     "DmaRing",
     "EngineSpec",
     "EngineStatistics",

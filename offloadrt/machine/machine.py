@@ -8,10 +8,9 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
-from offloadrt.machine.device import Device, page_size
+from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics, page_size
 from offloadrt.machine.host.cores import Cores
 from offloadrt.machine.host.host_memory import HostMemory
 from offloadrt.machine.host.host_workers import HostWorkers, HostWorkersSpec
@@ -22,25 +21,6 @@ from offloadrt.machine.mig import instance_spec, instances_of
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, HostTime, Trace
-
-
-class Statistics(Protocol):
-    """What each part of a machine reports of its time, in virtual seconds up to now.
-
-    The statistics class of each part says what it counts.
-    """
-
-    @property
-    def busy_s(self) -> float:
-        """Return the time in which the part worked, summed over its servers (cores, engines)."""
-
-    @property
-    def idle_s(self) -> float:
-        """Return the time in which it did not work: the time elapsed times the number of servers, less ``busy_s``."""
-
-    @property
-    def wait_s(self) -> float:
-        """Return the time in which somebody waited for the part, summed over those who did."""
 
 
 class Machine:
@@ -90,15 +70,17 @@ class Machine:
         )
         self.sockets = SocketMemory(sim, spec)
         """Which memory of the host lies at which socket."""
-        self._instances: list[Device] = []
+        self._instances: list[DiscreteGpu] = []
         """The MIG instances of the machine's GPU, among which the processes are divided; none without MIG."""
+        gpus: list[DiscreteGpu] | None = None
+        self.devices: Sequence[Device]
         if "process.sharing" in spec.entries and spec.text("process.sharing") == "mig":
             self._instances = self._split(spec, devices, trace, fill)
-            self.devices = self._instances[:1]
+            self.devices = gpus = self._instances[:1]
+        elif spec.flag("machine.apu"):
+            self.devices = [Apu(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)]
         else:
-            self.devices = [
-                Device(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)
-            ]
+            self.devices = gpus = [DiscreteGpu(sim, index, spec, trace, fill, processes) for index in range(devices)]
         if injector is not None:
             for device in self._instances or self.devices:
                 device.inject(injector)
@@ -112,7 +94,19 @@ class Machine:
         """``await work(dt, category)`` lets a step of the runtime or driver with unit cost ``dt`` pass on a core."""
         self.next_number = itertools.count(1).__next__
         """Returns the next number of a copy or kernel; numbers are unique in a run."""
-        self.peers = None if spec.flag("machine.apu") else Peers(sim, spec, self.devices, self.next_number)
+        self.peers = None if gpus is None else Peers(sim, spec, gpus, self.next_number)
+
+    def gpu(self, number: int = 0) -> DiscreteGpu:
+        """Return a device of a machine whose devices are discrete GPUs; raises ProfileError on an APU."""
+        if isinstance(device := self.devices[number], DiscreteGpu):
+            return device
+        raise ProfileError(self.spec.path, "machine.apu", "is true, so that there is no discrete GPU")
+
+    def apu(self, number: int = 0) -> Apu:
+        """Return a device of a machine whose devices are APUs; raises ProfileError where they are discrete GPUs."""
+        if isinstance(device := self.devices[number], Apu):
+            return device
+        raise ProfileError(self.spec.path, "machine.apu", "is false, so that there is no APU")
 
     def of_process(self, number: int) -> Machine:
         """Return the machine as the process with this number sees it."""
@@ -127,7 +121,7 @@ class Machine:
             view.devices = [device.of_process(number, view.host_memory) for device in self.devices]
         return view
 
-    def _split(self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None) -> list[Device]:
+    def _split(self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None) -> list[DiscreteGpu]:
         """Make the MIG instances, which take the processes in turn and have the link to the host in common.
 
         Raises ImpossibleSplit, and ProfileError for several GPUs.
@@ -140,7 +134,7 @@ class Machine:
         for number, profile in enumerate(profiles):
             own = instance_spec(spec, profile)
             sharers = len(range(number, self.processes, len(profiles)))
-            made.append(Device(self.sim, number, own, self.host_memory, trace, fill, sharers))
+            made.append(DiscreteGpu(self.sim, number, own, trace, fill, sharers))
             for direction in ("h2d", "d2h") if number else ():
                 made[number].engines[direction].share_link_of(made[0].engines[direction])
         return made

@@ -182,7 +182,7 @@ def busy(*faults: str, **options: Any) -> float:
     """Seconds in which the engines, or the rings, transferred to the device."""
     run, _ = ran(few_added, *faults, **options)
     device = run.device()
-    parts = [device.engines["h2d"]] if device.engines else device.rings
+    parts = [device.engines["h2d"]] if not device.shares_memory else device.rings
     return sum(part.statistics().busy_s for part in parts)
 
 

@@ -117,6 +117,15 @@ class CopyEngines:
         self._link = Way(self.sim, self._copy_name, (self._pool, above))
         self._alone = False
 
+    @property
+    def name(self) -> str:
+        return self.mailbox.name
+
+    @property
+    def moved(self) -> dict[str, int]:
+        """Return the bytes of the transfers that have ended, by direction."""
+        return {self.spec.direction: self.bytes}
+
     def start(self) -> None:
         """Spawn the engines."""
         for _ in range(self.spec.engines):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offloadrt.machine.device import Device
+from offloadrt.machine.device import DiscreteGpu
 from offloadrt.machine.links.link import Link, Shared
 from offloadrt.machine.profile.machine_spec import MachineSpec
 from offloadrt.machine.profile.node import NodeTopology
@@ -22,7 +22,7 @@ _UP, _DOWN = "d2h", "h2d"
 class PcieTree:
     """The shared links above the devices of one run."""
 
-    def __init__(self, sim: Simulation, spec: MachineSpec, node: NodeTopology, devices: Sequence[Device]) -> None:
+    def __init__(self, sim: Simulation, spec: MachineSpec, node: NodeTopology, devices: Sequence[DiscreteGpu]) -> None:
         uncontended = spec.flag("pcie_switch.uncontended")
         self._node = node
         self._devices = devices

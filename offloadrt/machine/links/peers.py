@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.machine.device import Device
+from offloadrt.machine.device import DiscreteGpu
 from offloadrt.machine.links.link import Link, LinkStatistics, Shared
 from offloadrt.machine.links.pcie import PcieTree
 from offloadrt.machine.links.peer_relay import PeerRelay, RelaySpec
@@ -35,7 +35,7 @@ class Peers:
     """
 
     def __init__(
-        self, sim: Simulation, spec: MachineSpec, devices: Sequence[Device], next_number: Callable[[], int]
+        self, sim: Simulation, spec: MachineSpec, devices: Sequence[DiscreteGpu], next_number: Callable[[], int]
     ) -> None:
         self.node = spec.derived(node_topology)
         self.topology = self.node.links

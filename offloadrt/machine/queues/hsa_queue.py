@@ -213,10 +213,10 @@ class HsaQueues:
     def take(self, stream: Stream) -> HsaQueue:
         """Give a stream the queue to which it submits from now on.
 
-        Raises RuntimeError when the stream holds one, and on a device without HSA queues.
+        Raises RuntimeError when the stream holds one, and when the profile gives the device none.
         """
         if not self._count:
-            raise RuntimeError("a discrete device has no HSA queues")
+            raise RuntimeError("the device has no HSA queues (hsa.queues is 0)")
         if stream.index in self._held:
             raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
         place = self._choose()

@@ -62,7 +62,7 @@ class AmdgpuPlugin:
         self._image_blocks = spec.count("runtime.image_allocations") - 1
         """Blocks of the host's pool that loading the program has still to allocate."""
         self._image_copies = spec.count("runtime.image_copies")
-        self._synchronous = machine.devices[number].hsa_queues.open_stream()
+        self._synchronous = machine.apu(number).hsa_queues.open_stream()
         """The stream of copies that go through none of the plugin's own."""
         self._image_queue = _ImageQueue()
         self._image_block: int | None = None
