@@ -19,7 +19,7 @@ Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice
 ``RealInputOutput``, ``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
 """
 
-from offloadrt.sim.actor import PASSED, Actor
+from offloadrt.sim.actor import PASSED, Actor, Observer
 from offloadrt.sim.errors import (
     BadChoice,
     Deadlock,
@@ -34,7 +34,6 @@ from offloadrt.sim.errors import (
 from offloadrt.sim.lock import Lock, LockStatistics
 from offloadrt.sim.mailbox import TIMED_OUT, Mailbox, MailboxStatistics, Request
 from offloadrt.sim.nursery import Nursery
-from offloadrt.sim.observer import Observer
 from offloadrt.sim.rwlock import RWLock, RWLockStatistics
 from offloadrt.sim.scope import TimeoutScope
 from offloadrt.sim.semaphore import Semaphore, SemaphoreStatistics

@@ -1,22 +1,27 @@
-"""An actor: one Trio task that takes part in virtual time, and what it sees of the scheduler.
+"""Actors, and the scheduler that they share: who is due, who waits for what, and how a wait begins and ends.
 
-`Actor` is the central class. `Scheduler` names what actors and the other parts of this package use of `Simulation`; as
-a protocol it lets the modules import in one direction, from `Simulation` down to here.
+An `Actor` is one Trio task that takes part in virtual time. `Scheduler` is the state of a run and the interface of
+primitives: whatever waits does so in `Scheduler.park`, or sets a timer. The two are one file because each reads and
+writes the other in every step. `Simulation`, which steps the actors, is built on them.
 """
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from functools import partial
-from heapq import heappush
-from typing import Any, Protocol, TypeVar
+from heapq import heappop, heappush, heappushpop
+from math import inf
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import outcome
 from trio.lowlevel import (
     Abort,
+    Task,
+    current_task,
     enable_ki_protection,
     reattach_detached_coroutine_object,
     reschedule,
@@ -24,8 +29,8 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim.errors import Expired, ReturnToTrio
-from offloadrt.sim.timers import Timer, bring_forward
+from offloadrt.sim.duration import no_duration
+from offloadrt.sim.errors import Expired, ReturnToTrio, UnregisteredTask
 
 GO = outcome.Value(None)
 """The value that every resumption sends. It never says why an actor was resumed: ``Actor.interruption`` does. So one
@@ -34,6 +39,20 @@ object serves for all, and nothing is allocated or unwrapped in a step (a fifth 
 
 SELF: ContextVar[Actor] = ContextVar("offloadrt_actor")
 """The actor that a Trio task belongs to. Tasks of a nursery inherit it, so the scheduler compares tasks as well."""
+
+SLICE = 2000
+"""Steps between two looks at Trio. Ctrl-C, cancellation and other threads wait for a look, so slices must be bounded;
+longer ones than 300 steps are no faster.
+"""
+
+Timer: TypeAlias = tuple[float, int, Any]
+"""An entry of the heap of timers: ``(time, number, item)``, of which the least is due next.
+
+``item.send`` is called when its time has come. The number decides among timers of one instant: who set a timer first
+is due first. It also keeps ``heapq`` from comparing items, which have no order. The hot paths push and pop with
+``heapq`` themselves; `bring_forward` and `remove` are for what happens seldom. Taking an entry out scans the heap: a
+token for each entry, so that no scan is needed, made every wait 5 to 15 % slower, and cancellations are rare.
+"""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -80,38 +99,55 @@ def return_to_trio(_: Any = None) -> Any:
     raise ReturnToTrio
 
 
-class Scheduler(Protocol):
-    """What actors, scopes, nurseries, stories and the watch use of `Simulation`, which says what each member is.
+def task_in_a_step() -> Task | None:
+    """Return the Trio task that makes a step now; None between steps, and outside Trio."""
+    try:
+        return current_task()
+    except RuntimeError:
+        return None
 
-    Wide because it is the whole inner surface of the scheduler in one place.
+
+class Observer(Protocol):
+    """Watches actors and locks; called at the virtual time of what happened, before anybody else runs.
+
+    ``offloadrt.trace`` implements it; absent, it costs one test a call.
     """
 
-    now: float
-    heap: list[Timer]
-    ready: Any
-    timers_set: int
-    running: Actor | None
-    expected: Any
-    actors: dict[int, Actor]
-    primitives: list[Any]
-    incidents: list[str]
-    violation: BaseException | None
-    ending: bool
-    turbo: bool
-    operations_left: int
-    last_advance: int
-    trio_has_work: bool
-    timer_due: bool
-    by_scheduler: bool
-    newborn: int
-    caretaker: Any
-    observer: Any
-    handovers: Any
-    next_index: Callable[[], int]
+    def actor_spawned(self, actor: Actor) -> None: ...
+    def actor_finished(self, actor: Actor) -> None: ...
+    def lock_waited(self, lock: Any, actor: Actor) -> None: ...
+    def lock_acquired(self, lock: Any, actor: Actor) -> None: ...
+    def lock_released(self, lock: Any, actor: Actor) -> None: ...
 
-    @property
-    def current(self) -> Actor: ...
-    def pause(self, me: Actor, cancellable: bool = True) -> Any: ...  # to be awaited, or delegated to
+
+class HandoverObserver(Protocol):
+    """Called at the virtual time of what happened, before anybody else runs."""
+
+    def handed_over(self, sim: Scheduler, actor: Actor) -> None:
+        """Note that the running actor lets ``actor`` go on, or has set the timer with which it does."""
+
+    def joined(self, sim: Scheduler, actor: Actor, since: float) -> None:
+        """Note that ``actor`` waited from ``since`` until the last of its children had ended."""
+
+
+def bring_forward(heap: list[Timer], item: Any, entry: Timer) -> bool:
+    """Replace the timer of ``item`` by an earlier ``entry``; False if it has none."""
+    for position, other in enumerate(heap):  # noqa: B007  # used below the loop
+        if other[2] is item:
+            break
+    else:
+        return False
+    while position and entry < heap[parent := (position - 1) >> 1]:  # as heapq's private _siftdown does
+        heap[position] = heap[parent]
+        position = parent
+    heap[position] = entry
+    return True
+
+
+def remove(heap: list[Timer], item: Any) -> None:
+    """Take the timer of ``item`` off the heap, if it has one."""
+    if bring_forward(heap, item, (-inf, 0, item)):
+        heappop(heap)
 
 
 class Actor:
@@ -302,3 +338,227 @@ class LateCancel:
 def awaitable(generator: Generator[Any, Any, None]) -> Generator[Any, Any, None]:
     """Let an ``async def`` function await a plain generator."""
     yield from generator
+
+
+class Scheduler:
+    """The state of a run that its parts share, and what primitives are made of.
+
+    `Simulation` steps the actors over it. Actors, scopes, nurseries, the ready queue and the watch read and write these
+    fields directly: a method for each access would cost a call in every step.
+    """
+
+    __slots__ = (
+        "_order", "_paused", "_steps", "actors", "by_scheduler", "caretaker", "ending", "expected", "handovers", "heap",
+        "incidents", "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives",
+        "ready", "running", "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
+    )  # fmt: skip
+
+    def __init__(self, turbo: bool, observer: Observer | None, handovers: HandoverObserver | None) -> None:
+        self.turbo = turbo
+        self.observer = observer
+        self.handovers = handovers
+        self.now = 0.0
+        self.heap: list[Timer] = []
+        self.ready: Any = None
+        """Who goes on at this instant, in order; whoever ends an actor's wait appends it here (`ready_queue`)."""
+        self._order: Any = None
+        """The ready queue if a strategy chooses from it (`ChosenOrder`), else None."""
+        self.timers_set = 0
+        """Timers set so far, the same in both gears, and part of every result of a run. Each has the next number in the
+        heap, so that of those due at one time the one set first comes first.
+        """
+        self.next_index = itertools.count().__next__
+        self.running: Actor | None = None
+        """The actor that is being stepped, as far as the scheduler knows; ``current`` looks further."""
+        self.actors: dict[int, Actor] = {}
+        self.primitives: list[Any] = []
+        """Every lock, station and mailbox, so that a story can say what an actor holds."""
+        self.incidents: list[str] = []
+        """What was done to the run from outside; reports of a deadlock tell it."""
+        self.timer_due = False
+        """Whether the scheduler let Trio go for one of Trio's own deadlines."""
+        self.expected: Any = None
+        """The task that the scheduler itself has just woken: any other wake-up is Trio's."""
+        self.by_scheduler = False
+        """Whether the scheduler itself starts or cancels tasks just now: their wake-ups are its own."""
+        self.newborn = 0
+        """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
+        self.caretaker: Any = None
+        """Stands for all daemons that have no Trio task (`life.Caretaker`)."""
+        self.operations_left = SLICE
+        """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
+        locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
+        """
+        self.last_advance = 0
+        """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
+        self.trio_has_work = False
+        """Whether an actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than
+        wait.
+        """
+        self.violation: BaseException | None = None
+        """The first thing that must not happen in a run; raised when Trio asks for the time."""
+        self.ending = False
+        self._steps = 0
+        self._paused = Paused(self)
+
+    @property
+    def current(self) -> Actor:
+        """Return the actor that runs now. UnregisteredTask if the calling task is none.
+
+        Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
+        enough.
+        """
+        if (me := self.running) is not None:
+            return me
+        me = SELF.get(None)
+        if me is None or me.sim is not self or me.task is not task_in_a_step():
+            raise UnregisteredTask(_unregistered(self, me))
+        return me
+
+    @uninterrupted
+    @types.coroutine
+    def park(self, me: Actor, target: Any) -> Generator[Any, Any, Any]:
+        """Wait until somebody appends ``me`` to ``ready``, and return the ``value`` that it has left in ``me``.
+
+        ``target`` is what the actor waits for. It has a ``name`` for messages and a method ``forget(actor)``, which
+        takes the actor off its queue when the wait is cancelled or times out; it returns False if the actor is not
+        there any more, because it has been served. All primitives wait here.
+        """
+        me.waits_for = target
+        me.waits_since = now = self.now
+        me.story.append((now, target.name))
+        me.value = None
+        yield me.trap
+        me.waits_for = None
+        if me.interruption is not None:
+            yield from self.interrupted(me)
+        return me.value
+
+    def until_due(self, me: Actor, due: float) -> Awaitable[None]:
+        """Wait until virtual time ``due``."""
+        return PASSED if self.set_timer(me, due) else _suspended(me)
+
+    def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
+        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
+
+        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
+        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
+        """
+        self.timers_set = number = self.timers_set + 1
+        heap, order = self.heap, self._order
+        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
+        # timers for one time the older comes first.
+        if number <= self.last_advance and self.running is actor and actor.trap is None:
+            if order is None:
+                passes = not self.ready and (not heap or heap[0][0] > due)
+            else:
+                passes = order.passes(actor, due, timer)
+            if passes:
+                self.now = due
+                return True
+        heappush(heap, (due, number, timer or actor))
+        if self.handovers is not None and self.running is not actor:
+            self.handovers.handed_over(self, actor)
+        return False
+
+    @uninterrupted
+    @types.coroutine
+    def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
+        """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
+        self.trio_has_work = False
+        if not self.operations_left:
+            # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
+            self._steps += SLICE
+            self.operations_left = SLICE
+        self.ready.appendleft(me)
+        me.waits_for = self._paused if cancellable else None
+        me.waits_since = self.now
+        if me.detached:
+            if me.trap is not None and cancellable:
+                me.trap(GO)
+            yield return_to_trio
+        else:
+            yield me.trap
+        me.waits_for = None
+        if me.interruption is not None:
+            yield from self.interrupted(me)
+
+    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
+        """Raise what ``me`` was resumed for; a primitive of one's own does so after its wait, as `park` does."""
+        return me.interrupted()
+
+
+def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
+    """Return what to do about a primitive that was awaited by a task that is no actor of the run."""
+    if inherited is not None and inherited.sim is sim:
+        return (
+            f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
+            "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
+        )
+    return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
+
+
+def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
+    """Make the function ``sleep`` of a simulation.
+
+    It is what actors do most, so it is a closure (its names are found faster than fields), and in the gear ``turbo`` it
+    looks itself who is next: setting a timer and taking the least one is one operation on the heap. When the least
+    one is its own, that is what `Simulation.set_timer` does. A version of `sleep` that pushed its timer and called for
+    that test took 16 to 18 % more instructions for an iteration of the models M1 and M4 (`bench/models.py`).
+    """
+    heap, ready = sim.heap, sim.ready
+    popleft = ready.popleft
+
+    @uninterrupted
+    @types.coroutine
+    def sleep(dt: float) -> Generator[Any, Any, None]:
+        """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, infinite or NaN."""
+        try:
+            if not 0.0 <= dt < inf:
+                raise no_duration("sleep", dt)
+        except TypeError:
+            raise no_duration("sleep", dt) from None
+        me = sim.running or sim.current
+        sim.timers_set = number = sim.timers_set + 1
+        if (trap := me.trap) is not None:
+            heappush(heap, (sim.now + dt, number, me))
+            sim.running = None  # it waits in virtual time, not in Trio (`Simulation.deadline_to_sleep_time`)
+            yield trap
+        else:
+            if ready:
+                heappush(heap, (sim.now + dt, number, me))
+                item = popleft()
+            else:
+                sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
+                # Nobody is due before. It may go on only so often in a slice, or Trio would never get its look.
+                if item is me and number <= sim.last_advance:
+                    return
+            sim.running = item
+            yield item.send
+        if me.interruption is not None:
+            yield from me.interrupted()
+
+    return sleep
+
+
+@uninterrupted
+@types.coroutine
+def _suspended(me: Actor) -> Generator[Any, Any, None]:
+    """Wait for a timer that is set."""
+    me.sim.running = None  # as in sleep
+    yield me.trap
+    if me.interruption is not None:
+        yield from me.interrupted()
+
+
+class Paused:
+    """What an actor waits for that has only stepped aside for a look at Trio: its turn."""
+
+    name = "its turn"
+
+    def __init__(self, sim: Scheduler) -> None:
+        self._sim = sim
+
+    def forget(self, actor: Actor) -> bool:
+        self._sim.ready.remove(actor)
+        return True

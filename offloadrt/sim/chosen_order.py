@@ -9,10 +9,9 @@ from heapq import heapify, heappop
 from math import inf, isfinite, nextafter
 from typing import Any
 
-from offloadrt.sim.actor import Actor, Scheduler
+from offloadrt.sim.actor import Actor, Scheduler, Timer
 from offloadrt.sim.errors import BadChoice
 from offloadrt.sim.strategies.strategy import Strategy
-from offloadrt.sim.timers import Timer
 
 
 class ChosenOrder:

@@ -9,21 +9,11 @@ ready queue and pays nothing.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
-from offloadrt.sim.actor import Actor, Scheduler
+from offloadrt.sim.actor import HandoverObserver, Scheduler
 from offloadrt.sim.chosen_order import ChosenOrder
 from offloadrt.sim.strategies import Fifo, Strategy
-
-
-class HandoverObserver(Protocol):
-    """Called at the virtual time of what happened, before anybody else runs."""
-
-    def handed_over(self, sim: Scheduler, actor: Actor) -> None:
-        """Note that the running actor lets ``actor`` go on, or has set the timer with which it does."""
-
-    def joined(self, sim: Scheduler, actor: Actor, since: float) -> None:
-        """Note that ``actor`` waited from ``since`` until the last of its children had ended."""
 
 
 class ToldQueue(deque[Any]):

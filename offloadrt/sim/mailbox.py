@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.sim.actor import Actor, uninterrupted
+from offloadrt.sim.actor import Actor, remove, uninterrupted
 from offloadrt.sim.simulation import Simulation
-from offloadrt.sim.timers import remove
 
 
 class _TimedOut:

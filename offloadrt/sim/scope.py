@@ -9,11 +9,10 @@ from typing import Any
 import attrs
 import trio
 
-from offloadrt.sim.actor import Actor, Scheduler, return_to_trio, uninterrupted
+from offloadrt.sim.actor import Actor, Scheduler, remove, return_to_trio, uninterrupted
 from offloadrt.sim.async_only import AsyncOnly
 from offloadrt.sim.duration import no_duration
 from offloadrt.sim.errors import Expired, SimTimeout
-from offloadrt.sim.timers import remove
 
 
 def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:

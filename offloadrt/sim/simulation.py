@@ -11,9 +11,7 @@ the Trio task; in ``turbo`` a trampoline makes them (`trampoline.py`). Primitive
 
 from __future__ import annotations
 
-import itertools
-import types
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from heapq import heappop, heappush
 from math import inf
@@ -24,26 +22,32 @@ import trio
 from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
-from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
+from offloadrt.sim.actor import (
+    GO,
+    SLICE,
+    Actor,
+    HandoverObserver,
+    Observer,
+    Scheduler,
+    make_sleep,
+    remove,
+)
 from offloadrt.sim.chosen_order import ChosenOrder
 from offloadrt.sim.daemons import Caretaker, ServedBox
-from offloadrt.sim.errors import SimulationError, UnregisteredTask
-from offloadrt.sim.handovers import HandoverObserver, ready_queue
+from offloadrt.sim.errors import SimulationError
+from offloadrt.sim.handovers import ready_queue
 from offloadrt.sim.nursery import Nursery
-from offloadrt.sim.observer import Observer
 from offloadrt.sim.scope import Attached, TimeoutScope
-from offloadrt.sim.sleep import Paused, make_sleep, suspended
 from offloadrt.sim.strategies import Fifo, Strategy
-from offloadrt.sim.timers import Timer, remove
-from offloadrt.sim.trampoline import ADVANCES, SLICE, Fence, Trampoline
-from offloadrt.sim.watch import TrioWatch, task_in_a_step
+from offloadrt.sim.trampoline import ADVANCES, Fence, Trampoline
+from offloadrt.sim.watch import TrioWatch
 from offloadrt.sim.watchdog import Watchdog
 
 Gear = Literal["native", "turbo"]
 T = TypeVar("T")
 
 
-class Simulation(trio.abc.Clock):
+class Simulation(Scheduler, trio.abc.Clock):
     """Virtual time for one run.
 
     :param gear: ``native`` or ``turbo``; both give the same order of events.
@@ -54,17 +58,10 @@ class Simulation(trio.abc.Clock):
     :param livelock_limit: steps (and 1000 more for each actor) without time advancing after which a run is stopped.
 
     ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
-
-    Wide because three groups of members share the fields below, which each step reads: what programs use (``run``,
-    ``spawn``, ``sleep``, scopes and nurseries), what primitives are made of (``park``, ``until_due``,
-    ``set_timer``, ``pause``), and Trio's clock. A layer between them would cost a call in every step.
     """
 
     __slots__ = (
-        "_nursery", "_order", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
-        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance",
-        "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready", "rng", "running", "seed",
-        "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
+        "_nursery", "_service", "_trampoline", "_watch", "_watchdog", "gear", "rng", "seed", "sleep", "strategy",
     )  # fmt: skip
 
     def __init__(
@@ -80,51 +77,15 @@ class Simulation(trio.abc.Clock):
     ) -> None:
         if gear not in ("native", "turbo"):
             raise ValueError(f"gear is {gear!r}; it can be 'native' or 'turbo'")
+        super().__init__(gear == "turbo", observer, handovers)
         self.gear: Gear = gear
-        self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
         self.seed = seed
         self.rng = np.random.default_rng(seed)
-        self.observer = observer
-        self.now = 0.0
-        self.heap: list[Timer] = []
-        self.handovers = handovers
-        self.ready: Any = ready_queue(self, self.strategy, handovers)
-        """Who goes on at this instant, in order; whoever ends an actor's wait appends it here."""
-        self._order: ChosenOrder | None = self.ready if isinstance(self.ready, ChosenOrder) else None
-        self.timers_set = 0
-        """Timers set so far, the same in both gears, and part of every result of a run. Each has the next number in the
-        heap, so that of those due at one time the one set first comes first.
-        """
-        self.next_index = itertools.count().__next__
-        self.running: Actor | None = None
-        """The actor that is being stepped, as far as the scheduler knows; ``current`` looks further."""
-        self.actors: dict[int, Actor] = {}
-        self.primitives: list[Any] = []
-        """Every lock, station and mailbox, so that a story can say what an actor holds."""
-        self.incidents: list[str] = []  # what was done to the run from outside; reports of a deadlock tell it
-        self.timer_due = False
-        """The scheduler let Trio go for one of Trio's own deadlines."""
-        self.expected: Any = None
-        """The task that the scheduler itself has just woken: any other wake-up is Trio's."""
-        self.by_scheduler = False
-        """The scheduler itself starts or cancels tasks: their wake-ups are its own."""
-        self.newborn = 0
-        """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
+        self.ready = ready_queue(self, self.strategy, handovers)
+        self._order = self.ready if isinstance(self.ready, ChosenOrder) else None
         self.caretaker = Caretaker(self)
-        self.operations_left = SLICE
-        """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
-        locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed."""
-        self.last_advance = 0
-        """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
-        self.trio_has_work = False
-        """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
-        self.violation: BaseException | None = None
-        """The first thing that must not happen in a run; raised when Trio asks for the time."""
-        self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
-        self._steps = 0
-        self._paused = Paused(self)
         self._nursery: trio.Nursery | None = None
         self._service: trio.Nursery | None = None
         self._watchdog = Watchdog(self)
@@ -309,90 +270,3 @@ class Simulation(trio.abc.Clock):
         if not fence.fired:
             remove(self.heap, fence)
         return sleep
-
-    # ------------------------------------------------------------------ for primitives
-    @property
-    def current(self) -> Actor:
-        """Return the actor that runs now. UnregisteredTask if the calling task is none.
-
-        Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
-        enough.
-        """
-        if (me := self.running) is not None:
-            return me
-        me = SELF.get(None)
-        if me is None or me.sim is not self or me.task is not task_in_a_step():
-            raise UnregisteredTask(story.unregistered(self, me))
-        return me
-
-    @uninterrupted
-    @types.coroutine
-    def park(self, me: Actor, target: Any) -> Generator[Any, Any, Any]:
-        """Wait until somebody appends ``me`` to ``ready``, and return the ``value`` that it has left in ``me``.
-
-        ``target`` is what the actor waits for. It has a ``name`` for messages and a method ``forget(actor)``, which
-        takes the actor off its queue when the wait is cancelled or times out; it returns False if the actor is not
-        there any more, because it has been served. All primitives wait here.
-        """
-        me.waits_for = target
-        me.waits_since = now = self.now
-        me.story.append((now, target.name))
-        me.value = None
-        yield me.trap
-        me.waits_for = None
-        if me.interruption is not None:
-            yield from self.interrupted(me)
-        return me.value
-
-    def until_due(self, me: Actor, due: float) -> Awaitable[None]:
-        """Wait until virtual time ``due``."""
-        return PASSED if self.set_timer(me, due) else suspended(me)
-
-    def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
-        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
-
-        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
-        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
-        """
-        self.timers_set = number = self.timers_set + 1
-        heap, order = self.heap, self._order
-        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
-        # timers for one time the older comes first.
-        if number <= self.last_advance and self.running is actor and actor.trap is None:
-            if order is None:
-                passes = not self.ready and (not heap or heap[0][0] > due)
-            else:
-                passes = order.passes(actor, due, timer)
-            if passes:
-                self.now = due
-                return True
-        heappush(heap, (due, number, timer or actor))
-        if self.handovers is not None and self.running is not actor:
-            self.handovers.handed_over(self, actor)
-        return False
-
-    @uninterrupted
-    @types.coroutine
-    def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
-        """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
-        self.trio_has_work = False
-        if not self.operations_left:
-            # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
-            self._steps += SLICE
-            self.operations_left = SLICE
-        self.ready.appendleft(me)
-        me.waits_for = self._paused if cancellable else None
-        me.waits_since = self.now
-        if me.detached:
-            if me.trap is not None and cancellable:
-                me.trap(GO)
-            yield return_to_trio
-        else:
-            yield me.trap
-        me.waits_for = None
-        if me.interruption is not None:
-            yield from self.interrupted(me)
-
-    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
-        """Raise what ``me`` was resumed for; a primitive of one's own does so after its wait, as `park` does."""
-        return me.interrupted()

@@ -78,15 +78,6 @@ def livelock(sim: Scheduler, steps: int) -> Livelock:
     return Livelock(f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}")
 
 
-def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
-    if inherited is not None and inherited.sim is sim:
-        return (
-            f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
-            "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
-        )
-    return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
-
-
 def detached_call(sim: Scheduler, actor: Actor, frames: place.Frames) -> DetachedTrioCall:
     """Make the error for a call of Trio's; `frames` are the actor's, down to the call."""
     site, called = place.call(frames)

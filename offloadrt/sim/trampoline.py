@@ -16,13 +16,8 @@ from operator import length_hint
 from typing import Any
 
 from offloadrt.sim import place, story
-from offloadrt.sim.actor import GO, Actor, LateCancel, Scheduler, return_to_trio
+from offloadrt.sim.actor import GO, SLICE, Actor, LateCancel, Scheduler, return_to_trio
 from offloadrt.sim.errors import ReturnToTrio
-
-SLICE = 2000
-"""Steps between two looks at Trio. Ctrl-C, cancellation and other threads wait for a look, so slices must be bounded;
-longer ones than 300 steps are no faster.
-"""
 
 ADVANCES = 4 * SLICE
 """Timers that may pass in a slice by `Simulation.set_timer`: they are no steps, but take real time too."""

@@ -8,10 +8,10 @@ from math import inf
 from typing import Any
 
 import trio
-from trio.lowlevel import Task, current_root_task, current_statistics, current_task
+from trio.lowlevel import Task, current_root_task, current_statistics
 
 from offloadrt.sim import place, story
-from offloadrt.sim.actor import SELF, Scheduler
+from offloadrt.sim.actor import SELF, Scheduler, task_in_a_step
 from offloadrt.sim.errors import RealInputOutput, SimulationError, UncontrolledNondeterminism
 from offloadrt.sim.watchdog import Watchdog
 
@@ -174,14 +174,6 @@ class TrioWatch(trio.abc.Instrument):
             f"t={self.sim.now:g}: {task.name!r} {verb} something outside virtual time (a thread, socket, process or "
             f"signal); real time does not pass in a run: {HELP}"
         )
-
-
-def task_in_a_step() -> Task | None:
-    """Return the Trio task that makes a step now; None between steps, and outside Trio."""
-    try:
-        return current_task()
-    except RuntimeError:
-        return None
 
 
 def _is_system_task(task: Task) -> bool:

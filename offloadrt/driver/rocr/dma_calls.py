@@ -14,9 +14,7 @@ from offloadrt.machine.messages import BlitCopy, DmaPacket, KernelPacket, Move
 class DmaCalls:
     """The copies of one device's library.  Threads that submit to one DMA ring take turns by the ring's lock."""
 
-    def __init__(
-        self, machine: Machine, device: Apu, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks
-    ) -> None:
+    def __init__(self, machine: Machine, device: Apu, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks) -> None:
         self._machine = machine
         self._device = device
         self._costs = costs

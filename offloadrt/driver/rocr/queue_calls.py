@@ -23,9 +23,7 @@ from offloadrt.trace import events
 class QueueCalls:
     """The HSA queues of one device, as host threads use them."""
 
-    def __init__(
-        self, machine: Machine, device: Apu, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks
-    ) -> None:
+    def __init__(self, machine: Machine, device: Apu, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks) -> None:
         self._machine = machine
         self._device = device
         self._costs = costs

@@ -213,10 +213,8 @@ class HsaQueues:
     def take(self, stream: Stream) -> HsaQueue:
         """Give a stream the queue to which it submits from now on.
 
-        Raises RuntimeError when the stream holds one, and when the profile gives the device none.
+        Raises RuntimeError when the stream holds one.
         """
-        if not self._count:
-            raise RuntimeError("the device has no HSA queues (hsa.queues is 0)")
         if stream.index in self._held:
             raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
         place = self._choose()
