@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from functools import partial
 from inspect import CO_COROUTINE
-from typing import Any, Protocol
+from typing import Any
 
 from trio.lowlevel import (
     Abort,
@@ -27,6 +27,7 @@ from trio.lowlevel import (
 from offloadrt.sim import story
 from offloadrt.sim.actor import SELF, Actor, Scheduler, return_to_trio, uninterrupted
 from offloadrt.sim.errors import Expired
+from offloadrt.sim.mailbox import Mailbox
 
 
 class Caretaker:
@@ -144,18 +145,6 @@ def _turn(step: Any = None) -> Generator[Any, Any, None]:
 
 
 # ---------------------------------------------------------------------- dormant daemons
-class ServedBox(Protocol):
-    """What a dormant daemon uses of its mailbox."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def items(self) -> Any: ...
-    @property
-    def getters(self) -> Any: ...
-    def forget(self, actor: Actor) -> bool: ...
-
-
 class Dormant:
     """Makes the steps of a daemon until its first message has come: ``actor.send`` is one of its methods.
 
@@ -164,7 +153,7 @@ class Dormant:
 
     __slots__ = ("_actor", "_begin", "_box", "_cancelled", "_context", "_ended")
 
-    def __init__(self, actor: Actor, box: ServedBox, begin: Callable[[], Any], ended: Callable[[Actor], None]) -> None:
+    def __init__(self, actor: Actor, box: Mailbox, begin: Callable[[], Any], ended: Callable[[Actor], None]) -> None:
         self._actor = actor
         self._box = box
         self._begin = begin

@@ -12,8 +12,9 @@ from trio.lowlevel import current_task, disable_ki_protection
 
 from offloadrt.sim import story
 from offloadrt.sim.actor import SELF, Actor, Scheduler, awaitable, uninterrupted
-from offloadrt.sim.daemons import Dormant, ServedBox, lets_ctrl_c_in, service
+from offloadrt.sim.daemons import Dormant, lets_ctrl_c_in, service
 from offloadrt.sim.errors import Expired
+from offloadrt.sim.mailbox import Mailbox
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ def start(
     args: tuple[Any, ...],
     name: str | None,
     daemon: bool,
-    serves: ServedBox | None = None,
+    serves: Mailbox | None = None,
 ) -> Actor:
     """Start an actor that runs ``await fn(*args)`` in a Trio nursery; it is ready, after all that are ready already.
 

@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import attrs
 
-from offloadrt.sim.actor import PASSED, Actor, uninterrupted
+from offloadrt.sim.actor import PASSED, Actor, Scheduler, uninterrupted
 from offloadrt.sim.async_only import AsyncOnly
-from offloadrt.sim.simulation import Simulation
 
 Handoff = Literal["fifo", "barging"]
 
@@ -59,7 +58,7 @@ class Lock(AsyncOnly):
         "_acquired", "_contended", "_held_since", "_hold_s", "_wait_s", "handoff", "name", "owner", "sim", "waiters",
     )  # fmt: skip
 
-    def __init__(self, sim: Simulation, name: str, handoff: Handoff = "fifo") -> None:
+    def __init__(self, sim: Scheduler, name: str, handoff: Handoff = "fifo") -> None:
         if handoff not in ("fifo", "barging"):
             raise ValueError(f"lock {name!r}: handoff is {handoff!r}; it can be 'fifo' or 'barging'")
         self.sim = sim

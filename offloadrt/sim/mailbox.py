@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.sim.actor import Actor, remove, uninterrupted
-from offloadrt.sim.simulation import Simulation
+from offloadrt.sim.actor import Actor, Scheduler, remove, uninterrupted
 
 
 class _TimedOut:
@@ -83,7 +82,7 @@ class Mailbox:
 
     __slots__ = ("_put", "getters", "items", "name", "reply_name", "served_for", "sim")
 
-    def __init__(self, sim: Simulation, name: str) -> None:
+    def __init__(self, sim: Scheduler, name: str) -> None:
         self.sim = sim
         self.name = name
         self.reply_name = f"a reply from {name}"

@@ -9,9 +9,8 @@ from typing import Any
 
 import attrs
 
-from offloadrt.sim.actor import PASSED, Actor, uninterrupted
+from offloadrt.sim.actor import PASSED, Actor, Scheduler, uninterrupted
 from offloadrt.sim.lock import LockStatistics
-from offloadrt.sim.simulation import Simulation
 
 
 @attrs.frozen
@@ -53,7 +52,7 @@ class RWLock:
         "readers", "sim", "waiters", "writer",
     )  # fmt: skip
 
-    def __init__(self, sim: Simulation, name: str) -> None:
+    def __init__(self, sim: Scheduler, name: str) -> None:
         self.sim = sim
         self.name = name
         self.readers: dict[Actor, float] = {}

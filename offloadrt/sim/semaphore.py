@@ -8,9 +8,8 @@ from types import TracebackType
 
 import attrs
 
-from offloadrt.sim.actor import PASSED, Actor, uninterrupted
+from offloadrt.sim.actor import PASSED, Actor, Scheduler, uninterrupted
 from offloadrt.sim.async_only import AsyncOnly
-from offloadrt.sim.simulation import Simulation
 
 
 @attrs.frozen
@@ -35,7 +34,7 @@ class Semaphore(AsyncOnly):
 
     __slots__ = ("_acquired", "_contended", "_wait_s", "name", "sim", "value", "waiters")
 
-    def __init__(self, sim: Simulation, value: int, name: str) -> None:
+    def __init__(self, sim: Scheduler, value: int, name: str) -> None:
         if value < 0:
             raise ValueError(f"semaphore {name!r}: {value} units; it cannot be negative")
         self.sim = sim

@@ -8,8 +8,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.sim.actor import Actor, uninterrupted
-from offloadrt.sim.simulation import Simulation
+from offloadrt.sim.actor import Actor, Scheduler, uninterrupted
 
 NOBODY: list[Actor] = []
 """The waiters of every signal that nobody waits for; it stays empty. A list for each signal made a wait 3 % slower."""
@@ -31,7 +30,7 @@ class Signal:
 
     __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
 
-    def __init__(self, sim: Simulation, name: str = "signal") -> None:
+    def __init__(self, sim: Scheduler, name: str = "signal") -> None:
         self.sim = sim
         self.name = name
         self.is_set = False

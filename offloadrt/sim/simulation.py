@@ -33,9 +33,10 @@ from offloadrt.sim.actor import (
     remove,
 )
 from offloadrt.sim.chosen_order import ChosenOrder
-from offloadrt.sim.daemons import Caretaker, ServedBox
+from offloadrt.sim.daemons import Caretaker
 from offloadrt.sim.errors import SimulationError
 from offloadrt.sim.handovers import ready_queue
+from offloadrt.sim.mailbox import Mailbox
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.scope import Attached, TimeoutScope
 from offloadrt.sim.strategies import Fifo, Strategy
@@ -118,7 +119,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         *args: Any,
         name: str | None = None,
         daemon: bool = False,
-        serves: ServedBox | None = None,
+        serves: Mailbox | None = None,
     ) -> Actor:
         """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
 

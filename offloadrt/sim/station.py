@@ -10,8 +10,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.sim.actor import Actor, uninterrupted
-from offloadrt.sim.simulation import Simulation
+from offloadrt.sim.actor import Actor, Scheduler, uninterrupted
 
 
 @attrs.frozen
@@ -39,7 +38,7 @@ class Station:
         "_busy_s", "_free", "_since", "_wait_s", "_waited", "capacity", "name", "served", "sim", "waiters",
     )  # fmt: skip
 
-    def __init__(self, sim: Simulation, capacity: int, name: str) -> None:
+    def __init__(self, sim: Scheduler, capacity: int, name: str) -> None:
         if capacity < 1:
             raise ValueError(f"station {name!r}: capacity is {capacity}; it needs at least one server")
         self.sim = sim
