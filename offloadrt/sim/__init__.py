@@ -19,7 +19,6 @@ Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice
 ``RealInputOutput``, ``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
 """
 
-from offloadrt.sim.actor import PASSED, Actor, Observer
 from offloadrt.sim.errors import (
     BadChoice,
     Deadlock,
@@ -31,15 +30,20 @@ from offloadrt.sim.errors import (
     UncontrolledNondeterminism,
     UnregisteredTask,
 )
-from offloadrt.sim.lock import Lock, LockStatistics
-from offloadrt.sim.mailbox import TIMED_OUT, Mailbox, MailboxStatistics, Request
-from offloadrt.sim.nursery import Nursery
-from offloadrt.sim.rwlock import RWLock, RWLockStatistics
-from offloadrt.sim.scope import TimeoutScope
-from offloadrt.sim.semaphore import Semaphore, SemaphoreStatistics
-from offloadrt.sim.signal import Signal, SignalStatistics
+from offloadrt.sim.messages import TIMED_OUT, Mailbox, MailboxStatistics, Request, Signal, SignalStatistics
+from offloadrt.sim.resources import (
+    Lock,
+    LockStatistics,
+    RWLock,
+    RWLockStatistics,
+    Semaphore,
+    SemaphoreStatistics,
+    Station,
+    StationStatistics,
+)
+from offloadrt.sim.scheduler import PASSED, Actor, Observer
+from offloadrt.sim.scope import Nursery, TimeoutScope
 from offloadrt.sim.simulation import Gear, Simulation
-from offloadrt.sim.station import Station, StationStatistics
 from offloadrt.sim.strategies import Fifo, Random, Strategy
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from offloadrt.sim import place
-from offloadrt.sim.actor import Actor, Scheduler
 from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock
+from offloadrt.sim.scheduler import Actor, Scheduler
 
 LISTED = 20
 """Actors named in one message."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from offloadrt.sim import Actor
-from offloadrt.sim.actor import SELF
+from offloadrt.sim.scheduler import SELF
 from offloadrt.trace.annotations import Annotations, Arguments
 from offloadrt.trace.event import PS_PER_S
 

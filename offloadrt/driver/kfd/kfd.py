@@ -21,8 +21,7 @@ from offloadrt.driver.kfd.mmap_lock import MmapLock
 from offloadrt.driver.kfd.page_fault_handler import AddressSpace, PageFaultHandler
 from offloadrt.machine import Apu, Block, Device, Machine, ProfileError
 from offloadrt.sim import Lock
-from offloadrt.sim.lock import LockStatistics
-from offloadrt.sim.rwlock import RWLockStatistics
+from offloadrt.sim.resources import LockStatistics, RWLockStatistics
 from offloadrt.trace import events
 
 

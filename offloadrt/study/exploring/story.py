@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from offloadrt.sim import place
-from offloadrt.sim.actor import Actor
+from offloadrt.sim.scheduler import Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.program import Program

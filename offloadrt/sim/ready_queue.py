@@ -9,9 +9,9 @@ from heapq import heapify, heappop
 from math import inf, isfinite, nextafter
 from typing import Any
 
-from offloadrt.sim.actor import Actor, Scheduler, Timer
 from offloadrt.sim.errors import BadChoice
-from offloadrt.sim.strategies.strategy import Strategy
+from offloadrt.sim.scheduler import Actor, HandoverObserver, Scheduler, Timer
+from offloadrt.sim.strategies import Fifo, Strategy
 
 
 class ChosenOrder:
@@ -244,3 +244,38 @@ def _order(timer: Timer) -> tuple[float, int]:
 
 def _since(entry: tuple[float, Actor]) -> float:
     return entry[0]
+
+
+class ToldQueue(deque[Any]):
+    """The ready queue of a run that is observed."""
+
+    __slots__ = ("_observer", "_sim")
+
+    def __init__(self, sim: Scheduler, observer: HandoverObserver) -> None:
+        super().__init__()
+        self._sim = sim
+        self._observer = observer
+
+    def append(self, item: Any) -> None:
+        super().append(item)  # first, so that an observer's error ends the run and not the actor's chance to go on
+        self._observer.handed_over(self._sim, item)  # an actor: without a strategy a timeout never waits for its target
+
+
+class ToldOrder(ChosenOrder):
+    """The same for a strategy that chooses."""
+
+    def __init__(self, sim: Scheduler, strategy: Strategy, observer: HandoverObserver) -> None:
+        super().__init__(sim, strategy)
+        self._observer = observer
+
+    def append(self, item: Any) -> None:
+        super().append(item)
+        if item.is_actor:
+            self._observer.handed_over(self.sim, item)
+
+
+def ready_queue(sim: Scheduler, strategy: Strategy, observer: HandoverObserver | None) -> Any:
+    """Return who goes on at one instant, in order: a deque, or what a strategy chooses from."""
+    if observer is not None:
+        return ToldQueue(sim, observer) if isinstance(strategy, Fifo) else ToldOrder(sim, strategy, observer)
+    return deque() if isinstance(strategy, Fifo) else ChosenOrder(sim, strategy)

@@ -29,8 +29,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim.duration import no_duration
-from offloadrt.sim.errors import Expired, ReturnToTrio, UnregisteredTask
+from offloadrt.sim.errors import Expired, ReturnToTrio, UnregisteredTask, no_duration
 
 GO = outcome.Value(None)
 """The value that every resumption sends. It never says why an actor was resumed: ``Actor.interruption`` does. So one
