@@ -22,7 +22,7 @@ from offloadrt.checking.waste import Wastes
 from offloadrt.runtime import program_events as ev
 from offloadrt.runtime.program_events import HOST, MemoryUse, ProgramEvent
 from offloadrt.sim import Simulation
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 
 class Checker:

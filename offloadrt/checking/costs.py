@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from offloadrt.trace.event import COMMON, PS_PER_S, Row
+from offloadrt.trace.events import COMMON, PS_PER_S, Row
 
 _CALLS: Final = {"Allocate": "alloc", "Free": "free"}
 

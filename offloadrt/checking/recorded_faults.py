@@ -8,7 +8,7 @@ from offloadrt.checking.mistakes import Mistakes, Story
 from offloadrt.checking.strands import Strands
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.runtime.program_events import ConstantKnown, KernelAccess, KernelRaced, KernelStrayed, MapStrayed
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 
 @attrs.define(eq=False)

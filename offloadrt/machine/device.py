@@ -14,31 +14,24 @@ from typing import ClassVar, Protocol, Self
 
 import attrs
 
-from offloadrt.machine.compute.compute_spec import ComputeSpec
 from offloadrt.machine.compute.compute_units import ComputeUnits
 from offloadrt.machine.compute.kernel_faults import FaultSpec, KernelFaults
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic, TrafficSpec
-from offloadrt.machine.compute.page_fault import FaultStatistics
+from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.machine.compute.sharing import shared_contexts
 from offloadrt.machine.host.host_memory import HostMemory
-from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec
-from offloadrt.machine.links.dma_ring import DmaRing, RingSpec
+from offloadrt.machine.injection import Injector
+from offloadrt.machine.links.engines import CopyEngines, DmaRing, EngineSpec, PeerRelay, RemotePort, RingSpec
 from offloadrt.machine.links.link import Link
-from offloadrt.machine.links.peer_relay import PeerRelay
-from offloadrt.machine.links.remote_port import RemotePort
 from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.memory.device_memory import DeviceMemory
-from offloadrt.machine.memory.page_table import PageTable
+from offloadrt.machine.memory.page_table import FaultStatistics, PageTable
 from offloadrt.machine.object_placement import ObjectPlacement
-from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
-from offloadrt.machine.profile.node import node_topology
-from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues
-from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
-from offloadrt.machine.queues.queue_slots import QueueSlots, slot_spec
-from offloadrt.machine.queues.stream import Stream
+from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, node_topology
+from offloadrt.machine.queues import HardwareQueue, HardwareQueues, HsaQueue, HsaQueues, QueueSlots, slot_spec
+from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 

@@ -17,12 +17,10 @@ here.
 """
 
 from offloadrt.trace import events
-from offloadrt.trace.calls import Calls, CallStatistics
-from offloadrt.trace.event import EVENTS, Event, Row
+from offloadrt.trace.events import EVENTS, Event, Row
 from offloadrt.trace.handovers import Handover, Handovers
-from offloadrt.trace.host_time import HOST_TIME, HostTime
 from offloadrt.trace.recorder import Sink, Trace, doing
-from offloadrt.trace.statistics import TraceStatistics
+from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime, TraceStatistics
 
 __all__ = [
     "EVENTS",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from offloadrt.trace.drawing import HOST, Drawing
-from offloadrt.trace.event import Row, to_ns
+from offloadrt.trace.events import Row, to_ns
 from offloadrt.trace.handovers import Handovers
 from offloadrt.trace.tracks import Notes
 

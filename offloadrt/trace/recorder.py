@@ -18,8 +18,21 @@ import attrs
 import numpy as np
 
 from offloadrt.sim import Actor, Simulation
-from offloadrt.trace.event import NO_CAUSE, NONE, PS_PER_S, SHAPES, Event, Row, decode
-from offloadrt.trace.events import ActorFinished, ActorSpawned, DirectiveBegin, LockAcquire, LockRelease, LockWait
+from offloadrt.trace.events import (
+    NO_CAUSE,
+    NONE,
+    PS_PER_S,
+    SHAPES,
+    ActorFinished,
+    ActorSpawned,
+    DirectiveBegin,
+    Event,
+    LockAcquire,
+    LockRelease,
+    LockWait,
+    Row,
+    decode,
+)
 from offloadrt.trace.handovers import Handovers
 
 BLOCK = 512

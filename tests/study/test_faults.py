@@ -14,7 +14,7 @@ from offloadrt import Run, driver, kernel
 from offloadrt import cuda as cu
 from offloadrt import openmp as omp
 from offloadrt.driver import DeviceLost, DriverError, OutOfDeviceMemory
-from offloadrt.machine.injection.fault import ThreadDied
+from offloadrt.machine.injection import ThreadDied
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.sim import Deadlock
 from offloadrt.study import UserError

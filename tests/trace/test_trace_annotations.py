@@ -16,7 +16,7 @@ from offloadrt.study.points import Options
 from offloadrt.study.report.timeline import timeline_of
 from offloadrt.study.why.observed import observe
 from offloadrt.trace import Handovers, events
-from offloadrt.trace.annotations import FIRST_TASK
+from offloadrt.trace.handovers import FIRST_TASK
 from offloadrt.trace.perfetto import PerfettoFile
 
 THREADS = 8

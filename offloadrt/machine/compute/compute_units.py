@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Callable
 
 import attrs
 
-from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
-from offloadrt.machine.compute.gpu_context import GpuContext, GpuContexts
 from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
-from offloadrt.machine.compute.kernel_priority import goes_before, put_by_priority
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic
-from offloadrt.machine.compute.page_fault import MemoryAccessFault
-from offloadrt.machine.compute.resident_kernel import ResidentKernel
-from offloadrt.machine.compute.resident_kernels import ResidentKernels
-from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.compute.residency import ComputeSpec, ComputeStatistics, ResidentKernel, ResidentKernels
+from offloadrt.machine.compute.sharing import GpuContext, GpuContexts
+from offloadrt.machine.injection import Injector
 from offloadrt.machine.managed.kernels import ManagedKernels
+from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.machine.messages import (
     BlitCopy,
     DrainKernels,
@@ -40,8 +37,23 @@ from offloadrt.machine.messages import (
     TrafficChanged,
     Unmapped,
 )
+from offloadrt.machine.servers import LevelOverTime
 from offloadrt.sim import TIMED_OUT, Request, Simulation
 from offloadrt.trace import Event, Trace, events
+
+
+def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
+    """Tell whether a kernel that has come later gets places before another."""
+    return packet.stream.priority < other.stream.priority
+
+
+def put_by_priority(waiting: deque[KernelPacket], packet: KernelPacket) -> None:
+    """Queue a kernel behind those of its priority and before those of lesser ones."""
+    place = len(waiting)
+    while place and goes_before(packet, waiting[place - 1]):
+        place -= 1
+    waiting.insert(place, packet)
+
 
 _NEAR = 1e-9
 """Seconds before a kernel's end from which on every message makes the actor look whether the kernel has ended.

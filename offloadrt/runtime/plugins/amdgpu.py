@@ -13,7 +13,7 @@ from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Sche
 from offloadrt.driver.errors import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
-from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine.memory.device_memory import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
 from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes, PluginBlock

@@ -11,7 +11,7 @@ from offloadrt.sim.scheduler import Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.program import Program
-from offloadrt.trace.event import to_ns
+from offloadrt.trace.events import to_ns
 
 _MOST = 4
 """Of so many actors that went on meanwhile a line tells."""

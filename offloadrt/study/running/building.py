@@ -9,7 +9,7 @@ import attrs
 
 from offloadrt.driver import Driver, Rocr, open_driver
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection import Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import OffloadProgram

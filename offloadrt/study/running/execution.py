@@ -11,8 +11,8 @@ import attrs
 
 from offloadrt.driver.errors import DriverError
 from offloadrt.kernels.errors import SourceRefused
-from offloadrt.machine.compute.page_fault import MemoryAccessFault
-from offloadrt.machine.injection.fault import ThreadDied
+from offloadrt.machine.injection import ThreadDied
+from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScenarioRefused, UserError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offloadrt.driver import CALLS
-from offloadrt.machine.injection.fault import EVERYWHERE, FORMS, BadFault
-from offloadrt.machine.injection.plan import FaultPlan
+from offloadrt.machine.injection import EVERYWHERE, FORMS, BadFault, FaultPlan
 from offloadrt.study.errors import UserError, did_you_mean
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy
-from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection import Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
@@ -90,7 +90,7 @@ class Run:
     `configuration`, `allocator` and `table_policy` name what the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
     object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
-    on. `faults` are injected, each as `--faults` takes it (`machine/injection/fault.py`). `on_progress` is called with
+    on. `faults` are injected, each as `--faults` takes it (`machine/injection.py`). `on_progress` is called with
     (done, total) as a long program advances. With `sample_phases`, a few instances of repeated phases stand for all.
     Raises UserError for a gear, strategy, fault, machine or runtime that does not exist.
 

@@ -13,7 +13,7 @@ from offloadrt.study.errors import UserError
 
 if TYPE_CHECKING:
     from offloadrt.trace import Handovers, Sink
-    from offloadrt.trace.event import Row
+    from offloadrt.trace.events import Row
 
 
 def open_sinks(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from offloadrt.study.why.history import IDLE, ApiCall, Doing, History, KernelRun
-from offloadrt.trace.event import lock_family
+from offloadrt.trace.events import lock_family
 
 FAULTS = "page faults"
 """The resource of what the handler of page faults does, and of the migrations that it asks for."""

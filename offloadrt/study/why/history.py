@@ -10,7 +10,7 @@ from typing import NamedTuple
 import attrs
 
 from offloadrt.trace import Handover, Row
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 

@@ -18,7 +18,7 @@ from offloadrt.study.why.critical_path import PathPart, counted_over, critical_p
 from offloadrt.study.why.history import History, history_of
 from offloadrt.study.why.resources import ResourceUse, Window, lock_uses, part_uses
 from offloadrt.trace import Handovers, Row
-from offloadrt.trace.event import PS_PER_S
+from offloadrt.trace.events import PS_PER_S
 
 _MAIN = 0
 """The index of the actor that a run begins with."""

@@ -8,7 +8,7 @@ import attrs
 
 from offloadrt.study.reporting.results import DeviceFigures
 from offloadrt.study.why.history import Doing, History, plain
-from offloadrt.trace.event import lock_family
+from offloadrt.trace.events import lock_family
 
 Window = tuple[int, int]
 """Begin and end of a measured window, in picoseconds."""

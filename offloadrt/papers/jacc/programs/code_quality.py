@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 from offloadrt.machine import load
-from offloadrt.machine.compute.compute_spec import ComputeSpec
+from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc import Effects
 from offloadrt.papers.jacc.programs.benchmark import Benchmark, extent

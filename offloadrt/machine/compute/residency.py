@@ -1,18 +1,147 @@
-"""How long a kernel takes on a device alone: a roofline whose memory side is Little's law.
+"""The number of teams of a kernel that fit on a streaming multiprocessor (SM), from the limits of the hardware.
 
-What kernels take together is not here: ``compute_units.py`` divides the SMs among them.  ``occupancy.py`` says how many
-teams fit on an SM.
+The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers.  A warp gets
+a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of ``warp_unit``,
+because an SM has several register files.  Shared memory is left out: the kernels here declare none.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import attrs
+import msgspec
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.compute.occupancy import SMLimits
-from offloadrt.machine.compute.team_places import TeamPlaces
+from offloadrt.machine.compute.kernel_faults import Missing
+from offloadrt.machine.managed.sweep import ManagedSweep
+from offloadrt.machine.messages import KernelPacket
+from offloadrt.machine.share import FairShare, Ticket
+from offloadrt.sim import Mailbox, Simulation
+from offloadrt.trace import Trace
+
+_REGISTER, _DOUBLE = 4, 8
+"""Bytes of a register and of a double."""
+
+
+class LaunchOutOfResources(Exception):
+    """Not even one team of the launch fits on an SM (the real call fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)."""
+
+
+@attrs.frozen
+class SMLimits:
+    """What one SM holds at most."""
+
+    threads: Annotated[int, "sm.max_threads"]
+    teams: Annotated[int, "sm.max_teams"]
+    warps: Annotated[int, "sm.max_warps"]
+    registers: Annotated[int, "sm.registers"]
+    warp_size: Annotated[int, "sm.warp_size"]
+    register_unit: Annotated[int, "sm.register_unit"]
+    warp_unit: Annotated[int, "sm.warp_unit"]
+    threads_per_team: Annotated[int, "sm.max_threads_per_team"]
+    loads_per_warp: Annotated[int, "sm.max_loads_per_warp"]
+
+    def working_lanes(self, launch: Launch) -> float:
+        """Return the part of the lanes of a team's warps that have a thread: less than 1 when a warp is not full."""
+        return launch.threads / (-(-launch.threads // self.warp_size) * self.warp_size)
+
+    def loads_in_flight(self, launch: Launch) -> float:
+        """Return how many loads a thread of a launch waits for at once.
+
+        They are at most those that the SM counts for a warp, and those that there are registers for: a load needs them
+        from its begin on.
+        """
+        assert launch.kernel.loads_in_flight is not None
+        held = launch.kernel.registers_per_thread * _REGISTER / _DOUBLE
+        return min(launch.kernel.loads_in_flight, float(self.loads_per_warp), held)
+
+    def resident_teams(self, launch: Launch) -> int:
+        """Return the teams of a launch that are resident on one SM at a time.
+
+        Raises LaunchOutOfResources when it is none.
+        """
+        warps = -(-launch.threads // self.warp_size)
+        units = -(-launch.kernel.registers_per_thread * self.warp_size // self.register_unit)
+        with_registers = self.registers // (units * self.register_unit) // self.warp_unit * self.warp_unit
+        teams = min(self.teams, self.threads // launch.threads, self.warps // warps, with_registers // warps)
+        if launch.threads > self.threads_per_team or teams < 1:
+            raise LaunchOutOfResources(
+                f"kernel {launch.kernel.name!r}: a team of {launch.threads} threads with "
+                f"{launch.kernel.registers_per_thread} registers each does not fit on an SM "
+                f"({self.threads_per_team} threads per team, {self.registers} registers)"
+            )
+        return teams
+
+
+class ResidentKernel(msgspec.Struct, eq=False):
+    """A kernel on the SMs, or stalled; times in virtual seconds."""
+
+    packet: KernelPacket
+    start: float
+    alone: float
+    """Time that it takes with the device to itself and every page in place."""
+    demand: float
+    """How many SMs it fills when it has all places that it can use."""
+    draw: float = 0.0
+    """The bytes/s of memory that it reads and writes alone, evenly over its time."""
+    teams: int = 1
+    """Its teams that are resident at a time when it has all these places."""
+    teams_per_sm: int = 1
+    """Its teams that fit on one SM."""
+    placed: int = 1
+    """The places that it has."""
+    missing: Missing | None = None
+    """What it has yet to fault in of host memory, on an APU; None when it needs nothing."""
+    sweep: ManagedSweep | None = None
+    """How far it is in managed memory; None when it uses none."""
+    stalled_since: float = 0.0
+    """Since when it waits for a page, while it does."""
+    preempted: bool = False
+    """Whether its context has to wait for its next time slice."""
+
+    @property
+    def rate(self) -> float:
+        """Return how many SMs it fills with the places that it has; none while it is preempted."""
+        if self.preempted:
+            return 0.0
+        return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
+
+
+_ROUNDING = 1e-9
+"""Part of a team's place that may be missing: places are counted in SMs, of which a team takes a fraction."""
+
+
+@attrs.define
+class TeamPlaces:
+    """The places of all SMs together, in SMs: how they lie on single SMs is not looked at."""
+
+    free: float
+    """What is left."""
+    unplaced: ResidentKernel | None = None
+    """The kernel that has begun and has a part of its places only."""
+
+    def has_room(self, teams_per_sm: int) -> bool:
+        """Tell whether the first team of the next kernel finds a place, of which an SM has so many."""
+        return self.unplaced is None and self.free * teams_per_sm >= 1.0 - _ROUNDING
+
+    def take(self, kernel: ResidentKernel) -> bool:
+        """Give a kernel the places that it lacks, as far as there are any; returns whether it got one."""
+        lacking = kernel.teams - kernel.placed
+        teams = min(lacking, math.floor(self.free * kernel.teams_per_sm + _ROUNDING))
+        kernel.placed += teams
+        self.free -= teams / kernel.teams_per_sm
+        self.unplaced = kernel if teams < lacking else None
+        return teams > 0
+
+    def give_back(self, kernel: ResidentKernel) -> ResidentKernel | None:
+        """Take back the places of a kernel that has ended; returns the kernel that got some of them, if one did."""
+        self.free += kernel.placed / kernel.teams_per_sm
+        if self.unplaced is kernel:
+            self.unplaced = None
+        unplaced = self.unplaced
+        return unplaced if unplaced is not None and self.take(unplaced) else None
 
 
 @attrs.frozen
@@ -177,3 +306,35 @@ class ComputeStatistics:
     wall_s: float
     alone_s: float
     sm_s: float
+
+
+class ResidentKernels:
+    """The state of a device's compute units that their parts share.
+
+    It belongs to the actor of the compute units, in which all of these run: `ComputeUnits` itself, what it knows of
+    managed memory (`ManagedKernels`), and the division of an APU's memory bandwidth (`MemoryTraffic`).
+    """
+
+    def __init__(self, sim: Simulation, device: int, spec: ComputeSpec, trace: Trace | None) -> None:
+        self.sim = sim
+        self.device = device
+        self.spec = spec
+        self.trace = trace
+        self.mailbox = Mailbox(sim, f"device {device} compute units")
+        self.share = FairShare(math.inf if spec.uncontended else float(spec.sms))
+        """Divides the SMs."""
+        self.resident: dict[Ticket, ResidentKernel] = {}
+        """Kernels that have a share of the SMs."""
+        self.stalled: dict[int, ResidentKernel] = {}
+        """Kernels that wait for pages, by number."""
+
+    def work(self, kernel: ResidentKernel, part: float, whole: int) -> None:
+        """Give a kernel its share of the SMs for ``part`` of the ``whole`` of its work."""
+        amount = kernel.alone * part / whole * kernel.demand
+        self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
+
+    def limit(self, ticket: Ticket, kernel: ResidentKernel, rate: float) -> None:
+        """Let a kernel have at most so many SMs from now on."""
+        if (limited := self.share.limit(self.sim.now, ticket, rate)) is not ticket:
+            del self.resident[ticket]
+            self.resident[limited] = kernel
