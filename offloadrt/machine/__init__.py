@@ -48,10 +48,9 @@ from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMem
 from offloadrt.machine.memory.page_table import AccessFault, FaultStatistics, MemoryAccessFault, PageTable
 from offloadrt.machine.messages import MESSAGES
 from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
-from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd
+from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd, Topology
 from offloadrt.machine.profile.files import available, available_runtimes, load, load_runtime, of_packages
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry
-from offloadrt.machine.profile.topology import Topology
 from offloadrt.machine.queues import HardwareQueue, HardwareQueues, HsaQueue, HsaQueues, QueueStatistics
 from offloadrt.machine.share import FairShare, SharedPool
 from offloadrt.machine.stream import Stream

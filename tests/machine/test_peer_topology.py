@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.machine import ProfileError, load
-from offloadrt.machine.profile.topology import Topology, TopologyError, parse, parse_groups
+from offloadrt.machine.profile.entry import Topology, TopologyError, parse, parse_groups
 
 QUADS = ({0, 1, 2, 3}, {4, 5, 6, 7})
 LINKED = load("dgx1-v100").topology("nvlink.topology")

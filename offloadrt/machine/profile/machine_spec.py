@@ -17,9 +17,16 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 import attrs
 
 from offloadrt.kernels.memo import Memo
-from offloadrt.machine.profile.entry import EntryError, ProfileEntry, RangeEnd
-from offloadrt.machine.profile.topology import Groups, Topology, TopologyError, parse_groups
-from offloadrt.machine.profile.topology import parse as parse_topology
+from offloadrt.machine.profile.entry import (
+    EntryError,
+    Groups,
+    ProfileEntry,
+    RangeEnd,
+    Topology,
+    TopologyError,
+    parse_groups,
+    parse_topology,
+)
 
 T = TypeVar("T")
 
