@@ -23,6 +23,15 @@ from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, HostTime, Trace
 
+# ---------------------------------------------------------------------- MIG
+# MIG: a GPU as several instances, each with SMs, copy engines and a part of memory, cache and bandwidth of its own.
+#
+# A GPU has seven compute slices and eight memory slices. An instance is named by its compute slices and its memory,
+# as ``nvidia-smi mig -lgip`` names it: 1g.5gb on an A100 of 40 GB, 1g.10gb on one of 80 GB. It takes adjacent memory
+# slices from certain places on (NVIDIA Multi-Instance GPU User Guide, Supported MIG Profiles), so not every split
+# that would fit by its sums is possible. What instances have in common is the link to the host. Two simplifications:
+# an instance has a copy engine for each direction, where a 1g instance has one for both; and one compute instance
+# fills a GPU instance.
 COMPUTE_SLICES: Final = 7
 MEMORY_SLICES: Final = 8
 

@@ -32,6 +32,12 @@ from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import TIMED_OUT, Mailbox, Signal, Simulation
 
 
+# ---------------------------------------------------------------------- hardware queues
+# Hardware queues (CUDA's connections), which streams share.
+#
+# A queue dispatches the packets of its streams in the order of submission. A packet starts when the packet before it
+# in its stream has completed; until then it stays at the head and holds up everything behind it, also of other
+# streams.
 @attrs.frozen
 class QueueStatistics:
     """What a hardware queue did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
@@ -216,6 +222,16 @@ class HardwareQueues:
         return made if made < self._count else pool.streams.index(min(pool.streams))
 
 
+# ---------------------------------------------------------------------- queue slots
+# Which HSA queues the hardware looks at when a device has more of them than hardware queues.
+#
+# A slot, as the kernel driver calls it, is a hardware queue, which looks at one HSA queue at a time. This stands for
+# the scheduler of an oversubscribed run list, which runs in the firmware of an AMD GPU. The kernel driver warns of
+# such a list and lets the firmware go round it ("Runlist is getting oversubscribed", `pm_create_runlist_ib` of
+# Linux's amdkfd). The firmware is closed. Its policy here is that of AMD's own model of it, in gem5
+# (`src/dev/hsa/hw_scheduler.cc`, after Puthoor et al., Oversubscribed Command Queues in GPUs, GPGPU 2018): once in a
+# quantum the next queue without a slot, in the order of creation, takes the slot of the next queue that has nothing
+# in flight, whether either has packets or not. If all have, nothing changes until the quantum after.
 @attrs.frozen
 class SlotSpec:
     """How many HSA queues the hardware looks at, and how often it takes another one."""
@@ -358,6 +374,14 @@ class QueueSlots:
         return SlotStatistics(busy_s, self.sim.now - self._born - busy_s, self._ready.total_s, self._swaps)
 
 
+# ---------------------------------------------------------------------- HSA queues
+# HSA queues, which streams take in turns.
+#
+# A queue hands its kernels to the compute units in the order of submission, without waiting for the one before. Only
+# barriers wait: one whose dependency is not met stays at the head and holds up everything behind it, also of other
+# streams. LLVM chooses the queue of a stream each time it takes the stream from its pool
+# (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
+# packets of those that have one (``queue_slots.py``).
 class HsaQueue:
     """One queue.  Packets are handed on by whoever submits them; the queue's actor waits at barriers.
 

@@ -11,6 +11,8 @@ import attrs
 from offloadrt.sim import Actor, Mailbox, Simulation
 
 
+# ---------------------------------------------------------------------- levels
+# How many of something there are over virtual time, for the statistics of what contends.
 class LevelOverTime:
     """A number that rises and falls by one, and what became of it in time, up to now.
 

@@ -42,6 +42,11 @@ from offloadrt.sim import TIMED_OUT, Request, Simulation
 from offloadrt.trace import Event, Trace, events
 
 
+# ---------------------------------------------------------------------- priorities
+# Which of the kernels that wait for places on the SMs comes first: that of the stream with the greatest priority.
+#
+# As in CUDA, priorities matter to teams that wait. Nothing that runs is stopped, and a kernel that has begun and
+# lacks places gets those that become free before any other kernel.
 def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
     """Tell whether a kernel that has come later gets places before another."""
     return packet.stream.priority < other.stream.priority

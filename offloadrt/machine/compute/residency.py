@@ -25,6 +25,12 @@ _REGISTER, _DOUBLE = 4, 8
 """Bytes of a register and of a double."""
 
 
+# ---------------------------------------------------------------------- occupancy
+# The number of teams of a kernel that fit on a streaming multiprocessor (SM), from the limits of the hardware.
+#
+# The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers. A warp
+# gets a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of
+# ``warp_unit``, because an SM has several register files. Shared memory is left out: the kernels here declare none.
 class LaunchOutOfResources(Exception):
     """Not even one team of the launch fits on an SM (the real call fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)."""
 
@@ -75,6 +81,8 @@ class SMLimits:
         return teams
 
 
+# ---------------------------------------------------------------------- one kernel
+# A kernel that the compute units have begun and not ended.
 class ResidentKernel(msgspec.Struct, eq=False):
     """A kernel on the SMs, or stalled; times in virtual seconds."""
 
@@ -109,6 +117,15 @@ class ResidentKernel(msgspec.Struct, eq=False):
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
 
 
+# ---------------------------------------------------------------------- slots for teams
+# The places for teams on a device's SMs, which kernels that run at one time take in order.
+#
+# NVIDIA's block scheduler looks only at the kernel at the head of its queue, and goes on to the next one when each
+# team of that kernel has been given a place (Amert et al., GPU Scheduling on the NVIDIA TX2, RTSS 2017). It takes the
+# SM that has the most room, so that teams are spread over SMs before any gets a second one (Gilman et al.,
+# Demystifying the Placement Policies of the NVIDIA GPU Thread Block Scheduler, 2020). A kernel with more teams than
+# find places gives those that become free to its next teams, and keeps them until it ends: that its last teams leave
+# some places earlier is not emulated.
 _ROUNDING = 1e-9
 """Part of a team's place that may be missing: places are counted in SMs, of which a team takes a fraction."""
 
@@ -144,6 +161,11 @@ class TeamPlaces:
         return unplaced if unplaced is not None and self.take(unplaced) else None
 
 
+# ---------------------------------------------------------------------- a kernel alone
+# How long a kernel takes on a device alone: a roofline whose memory side is Little's law.
+#
+# What kernels take together is not here: ``compute_units.py`` divides the SMs among them. ``occupancy.py`` says how
+# many teams fit on an SM.
 @attrs.frozen
 class ComputeSpec:
     """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds.
@@ -308,6 +330,8 @@ class ComputeStatistics:
     sm_s: float
 
 
+# ---------------------------------------------------------------------- kernels together
+# The kernels that a device has begun and not ended: those that share its SMs, and those that wait for pages.
 class ResidentKernels:
     """The state of a device's compute units that their parts share.
 

@@ -26,6 +26,8 @@ from offloadrt.machine.servers import LevelOverTime
 from offloadrt.sim import TIMED_OUT, Mailbox, Simulation
 from offloadrt.trace import Trace, events
 
+# ---------------------------------------------------------------------- contexts
+# The contexts of processes on a device's compute units: the kernels of each that wait, and whether they may run.
 LaunchCosts = tuple[float, float, int, float]
 """The seconds that a launch takes alone, the SMs that it fills, its teams that fit on one, and its bytes of memory."""
 
@@ -133,6 +135,14 @@ class GpuContexts:
             kernels.limit(ticket, resident, resident.rate)
 
 
+# ---------------------------------------------------------------------- time slices
+# The scheduler of contexts: an actor that gives the compute units to one process after the other, in time slices.
+#
+# It stands for the runlist of a GPU's host interface. NVIDIA's driver puts a channel group for each context on it,
+# with a time slice (`kfifoChannelGroupGetDefaultTimeslice_GV100` of open-gpu-kernel-modules); the hardware goes
+# round. At the end of its slice a context is preempted if another one has work; then, or as soon as it has none
+# itself, the next one with work comes. A context that is the only one with work goes on. The hardware scheduler of an
+# AMD GPU does the same with as many processes at a time as it has address spaces (`process.concurrent`).
 @attrs.frozen
 class SliceSpec:
     """What switching contexts takes, in virtual seconds."""

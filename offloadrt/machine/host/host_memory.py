@@ -27,6 +27,8 @@ from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
 
 
+# ---------------------------------------------------------------------- arrays by their addresses
+# The program's arrays by their host addresses, for a device that follows pointers into host memory.
 class HostArrayLike(Protocol):
     """A named piece of host memory; ``bytes`` is None for a phantom."""
 
@@ -278,6 +280,12 @@ class HostMemory:
         return HostMemoryStatistics(busy_s, idle_s, self._copied.wait_s, self._copied.copies, self._copied.bytes)
 
 
+# ---------------------------------------------------------------------- worker threads
+# Algorithms that run in parallel on the host: worker threads that share its cores and its memory.
+#
+# An algorithm alone takes its roofline time on the workers that it can keep busy: the longer of its arithmetic and
+# its memory traffic. Algorithms of several threads divide whichever of the two they wait for (``share.py``); copies
+# within the host share the memory's bandwidth with them.
 @attrs.frozen
 class HostWorkersSpec:
     """What the host's cores can do in an algorithm.  Rates in flop/s and bytes/s, times in seconds."""

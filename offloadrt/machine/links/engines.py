@@ -32,6 +32,13 @@ from offloadrt.machine.stream import internal_channel
 from offloadrt.sim import Actor, Mailbox, Signal, Simulation
 from offloadrt.trace import Trace, events
 
+# ---------------------------------------------------------------------- copy engines
+# Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
+#
+# Those for copies to and from other devices share each link with whoever transfers over it. Streams leave packets,
+# which the engines' actors carry out (`CopyEngines.submit`), and so does the unified-memory driver when it goes on
+# meanwhile (`CopyEngines.send`). Where it waits, it carries a transfer out itself on an idle engine
+# (`CopyEngines.carry`): that is one actor less to switch to and back from, and the transfer is the same coroutine.
 _INTERNAL = internal_channel()
 """The channel of transfers that no stream has submitted."""
 
@@ -230,6 +237,10 @@ class CopyEngines:
         return EngineStatistics(self.spec.engines, busy_s, idle_s, wait_s, self._transfers, self.bytes)
 
 
+# ---------------------------------------------------------------------- DMA rings
+# DMA rings (SDMA queues): an actor that transfers one packet after the other, in the order of submission.
+#
+# A packet whose dependency is not met waits at the head of its ring, and holds up all that is behind it.
 @attrs.frozen
 class RingSpec:
     """What one ring can do.  Seconds and bytes/s."""
@@ -348,6 +359,10 @@ class DmaRing:
         return RingStatistics(busy_s, self._blocked.total_s, idle_s, wait_s, self._transfers, self._bytes)
 
 
+# ---------------------------------------------------------------------- remote ports
+# Accesses of kernels to host memory over the link: each takes its share of the bandwidth of its direction.
+#
+# Copies and migrations in that direction share the same bandwidth.
 class RemotePort:
     """One direction of a device's link, as kernels use it.
 
@@ -381,6 +396,13 @@ class RemotePort:
             self._compute.put(RemoteDone(message.kernel))
 
 
+# ---------------------------------------------------------------------- peer relays
+# Copies between devices without a direct way: through pinned memory of the host, or the memory of a third device.
+#
+# The driver cuts such a copy into pieces. Each piece is stored in a buffer there and then forwarded; while one piece
+# is forwarded the next one comes in, as long as a buffer is free. A piece takes two transfers on copy engines: device
+# to host and host to device, or one by the source and one by the neighbour over the two links. So a relayed copy
+# contends with all others by what it does, without a rule of its own.
 @attrs.frozen
 class RelaySpec:
     """What a copy through the host or a neighbour costs besides its transfers, and how it is cut."""

@@ -18,6 +18,12 @@ _UP, _DOWN = "d2h", "h2d"
 """Directions of a device's and of a switch's link, as copy engines name them: to the host, and from it."""
 
 
+# ---------------------------------------------------------------------- the tree of PCIe
+# The tree of PCIe: links of switches to the host, and the link between the sockets, which devices share.
+#
+# A copy between a device below a switch and the host passes the device's own link and the switch's. A copy between
+# two devices that reach one another over PCIe passes the links of both, those of their switches if these are two, and
+# the link between the sockets if they are at two. A switch's link to the host is as wide as that of a device.
 class PcieTree:
     """The shared links above the devices of one run."""
 
@@ -147,6 +153,12 @@ class Peers:
         return {link.name: link.statistics() for link in links if link.used}
 
 
+# ---------------------------------------------------------------------- sockets
+# Memory of the host at several sockets: where a range lies, and the links between the sockets.
+#
+# Memory lies at each device's own socket unless a program says otherwise (``mbind``). What a device transfers from or
+# to memory of another socket passes the link between the two as well, and so does what a thread stages for it:
+# staging memory is at the device's socket. All who use a direction of that link share its bandwidth.
 class SocketMemory:
     """The memory of all sockets, which all processes share."""
 

@@ -20,6 +20,11 @@ import numpy.typing as npt
 
 from offloadrt.machine.memory.address_map import AddressMap
 
+# ---------------------------------------------------------------------- bytes
+# Real bytes behind modelled addresses.
+#
+# NumPy arrays are made when somebody first looks at a range, so memory that only has a size costs nothing. They are
+# kept when a block is freed: as on a real machine, a new block holds the bytes that were left where it lies.
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -88,6 +93,11 @@ def _zeros(size: int) -> Bytes:
     return np.zeros(size, dtype=np.uint8) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8)
 
 
+# ---------------------------------------------------------------------- free ranges
+# Free ranges of an address space, for a best-fit allocator.
+#
+# Best fit, with the lowest address among equal ranges and with neighbours merged, is a choice: CUDA's driver does not
+# publish its policy. It decides which addresses blocks get and when a segment becomes empty, but no duration.
 class Holes:
     """A set of free ranges, called holes: ``take`` uses the smallest that fits, ``give`` merges with neighbours."""
 

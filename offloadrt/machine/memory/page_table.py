@@ -143,6 +143,8 @@ class PageTable:
         return held
 
 
+# ---------------------------------------------------------------------- page faults
+# Statistics of kernels' page faults on an APU, and the error when a kernel may not fault.
 @attrs.frozen
 class AccessFault:
     """A kernel reached a page that the GPU cannot translate and may not fault in (XNACK is off)."""

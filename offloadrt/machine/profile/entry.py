@@ -16,6 +16,13 @@ import msgspec
 
 from offloadrt.machine.profile import units
 
+# ---------------------------------------------------------------------- topologies
+# How the devices of a machine hang together: links between them, PCIe switches, sockets.
+#
+# In a profile each is a text. Links: ``"0-1 0-2:2"`` means one link between devices 0 and 1, two between 0 and 2, and
+# none between 1 and 2; ``"switch:18"`` that each device has 18 links to a switch that connects all of them. Groups:
+# ``"0,1 2,3"`` means that devices 0 and 1 are together, and so are 2 and 3. ``"none"`` means that there are none.
+# ``node.py`` checks the entries of one machine together.
 NO_LINKS = "none"
 _PAIR = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
 _SWITCH = re.compile(r"switch:(\d+)")

@@ -276,6 +276,8 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
         raise ProfileError(name, "", "cannot be read: it is no text (UTF-8)") from None
 
 
+# ---------------------------------------------------------------------- differences
+# What two machines differ in, entry by entry.
 @attrs.frozen
 class EntryDifference:
     """An entry that two machines have differently; None for a machine that does not have it."""

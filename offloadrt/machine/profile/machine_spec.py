@@ -243,6 +243,8 @@ def near_matches(key: str, known: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(close[:3])
 
 
+# ---------------------------------------------------------------------- the node
+# The entries that say how the devices of one machine hang together, read and checked as one.
 @attrs.frozen
 class NodeTopology:
     """The links, PCIe switches and sockets of a machine's devices."""
