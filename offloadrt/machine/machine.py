@@ -1,6 +1,6 @@
-"""A machine: the host's cores and memory, and its devices.
+"""A machine: the host's cores and memory, and its devices, whole or split into MIG instances.
 
-``Machine`` only builds the parts from a profile and holds them; each part is a module of its own.
+``Machine`` only builds the parts from a profile and holds them; each part has a module of its own.
 """
 
 from __future__ import annotations
@@ -120,8 +120,6 @@ def instance_spec(spec: MachineSpec, profile: InstanceProfile) -> MachineSpec:
 
 class Machine:
     """The emulated hardware of one run, built from a profile.
-
-    Wide because it is the list of a machine's parts, with what all of them need.
 
     ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
     has written.  ``peers`` holds the links between discrete devices; None on an APU.  ``processes`` share the machine,

@@ -1,4 +1,4 @@
-"""Streams, and the queues that dispatch their packets.
+"""The queues that dispatch the packets of streams: hardware queues, and on an APU HSA queues.
 
 A host thread submits a packet to a ``Stream`` (``stream.py``, open it first), which passes it on to its queue.  A queue
 is an actor: a ``HardwareQueue`` of a discrete device dispatches every packet to an engine or to the compute units, and
@@ -381,7 +381,7 @@ class QueueSlots:
 # barriers wait: one whose dependency is not met stays at the head and holds up everything behind it, also of other
 # streams. LLVM chooses the queue of a stream each time it takes the stream from its pool
 # (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
-# packets of those that have one (``queue_slots.py``).
+# packets of those that have one (`QueueSlots`).
 class HsaQueue:
     """One queue.  Packets are handed on by whoever submits them; the queue's actor waits at barriers.
 

@@ -1,4 +1,8 @@
-"""Actors of one kind behind one mailbox: each serves one message after the other; where allowed, more are spawned."""
+"""Actors of one kind behind one mailbox, and how many of something there are over time.
+
+Each server serves one message after the other; where allowed, more are spawned.  ``LevelOverTime`` makes the
+statistics of what contends.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Virtual time and actors on Trio. Knows nothing of GPUs and imports no other package of offloadrt.
 
-Open `simulation.py` first, then `actor.py`.
+Open `simulation.py` first, then `scheduler.py`.
 
 ======================  =============================================================================================
 ``Simulation``          the scheduler of virtual time: ``run spawn sleep now open_nursery attached move_on_after``

@@ -1,4 +1,8 @@
-"""What can go wrong in a run of the emulator, told in words of the run: who, what, when, held by whom."""
+"""What can go wrong in a run of the emulator, told in words of the run: who, what, when, held by whom.
+
+`no_duration` and `AsyncOnly` are for two mistakes that every primitive can meet: a time that is none, and `with` where
+`async with` is meant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A one-shot completion that many may wait for."""
+"""What actors tell one another: `Signal`, a completion for all who wait, and `Mailbox`, a queue of messages for one.
+
+A message is handed to the getter that has waited longest and does not pass through the queue, where an actor that runs
+could take it before. A `Mailbox.call` waits for the reply to its message.
+"""
 
 from __future__ import annotations
 

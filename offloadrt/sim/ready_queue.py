@@ -1,4 +1,8 @@
-"""The ready queue of a run whose strategy chooses who goes first."""
+"""Who goes on first among the actors that are ready at one instant.
+
+The ready queue is a plain deque under `Fifo`, so that a run without a strategy pays for none. `ChosenOrder` is what
+every other strategy chooses from. Both exist once more for a run that records who lets whom go on.
+"""
 
 from __future__ import annotations
 
@@ -246,6 +250,13 @@ def _since(entry: tuple[float, Actor]) -> float:
     return entry[0]
 
 
+# ---------------------------------------------------------------------- who lets whom go on
+# Who lets whom go on: what a run tells of every wait that somebody else ends.
+#
+# An actor goes on because a timer of its own is due, or because somebody else made it ready: released a lock to it,
+# set what it waited for, sent it a message, spawned it. The second kind is told here, before the actor goes on. So
+# the history of a run can be walked backwards from its end: `offloadrt.study.why`. A run that wants none of this has
+# a plain ready queue and pays nothing.
 class ToldQueue(deque[Any]):
     """The ready queue of a run that is observed."""
 

@@ -1,4 +1,15 @@
-"""A mutual-exclusion lock in virtual time."""
+"""What actors take in turns: `Lock`, `Semaphore`, `RWLock` and `Station`, all on the queue of `Resource`.
+
+Whoever waits parks (`Scheduler.park`), and whoever ends the wait appends the waiter to ``sim.ready``. Two rules hold
+for all of them. What is given up is handed over at once: the successor has it from that moment on, and not from its
+next step on, so that nobody can take it between. (Trio's `Lock` does the same, against a task that releases and takes a
+lock again in a loop. A lock with the hand-off ``barging`` breaks the rule on purpose, as most real mutexes do.) And
+what is free is taken by the call itself and not by its await: nobody runs between the two, and an operation that has
+not to wait needs no coroutine.
+
+Trio's `ParkingLot` is an object of its own, which a lock asks to park and unpark. Here the queue is a base class: the
+hot paths append to it and pop from it themselves, without a call.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Generator, Iterable
 from math import inf
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import attrs
 
@@ -16,6 +27,56 @@ from offloadrt.sim.errors import AsyncOnly
 from offloadrt.sim.scheduler import PASSED, Actor, Scheduler, uninterrupted
 
 Handoff = Literal["fifo", "barging"]
+
+
+class Resource:
+    """What actors take in turns: the queue of those who wait, in order of arrival, and its counters.
+
+    A subclass says when what is asked for is free, and what becomes of it. An actor that waits leaves what it asks for,
+    where there is a choice, in its field ``wants``: the queue holds actors alone, so that `forget` is the same for all.
+    """
+
+    takes_turns = True
+    """Whoever waits here waits for others to be through, and for no result of theirs."""
+
+    __slots__ = ("_contended", "_wait_s", "name", "sim", "waiters")
+
+    def __init__(self, sim: Scheduler, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self.waiters: deque[Actor] = deque()
+        self._contended = 0
+        self._wait_s = 0.0
+        sim.primitives.append(self)
+
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because it has been handed what it waited for."""
+        if actor not in self.waiters:
+            return False
+        self.waiters.remove(actor)
+        self._wait_s += self.sim.now - actor.waits_since
+        return True
+
+
+class Entered(Resource, AsyncOnly):
+    """A resource that ``async with`` acquires and releases."""
+
+    __slots__ = ()
+
+    def acquire(self) -> Awaitable[None]:
+        raise NotImplementedError
+
+    def release(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.acquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
 
 
 @attrs.frozen
@@ -43,7 +104,7 @@ class LockStatistics:
         )
 
 
-class Lock(AsyncOnly):
+class Lock(Entered):
     """``async with lock:``, or ``await lock.acquire()`` and ``lock.release()``.
 
     :param handoff: ``fifo`` gives a released lock to the longest waiter; ``barging`` frees it and wakes the longest
@@ -52,38 +113,24 @@ class Lock(AsyncOnly):
     ``owner`` is the actor that holds it. Errors: RuntimeError on acquiring a lock one holds or releasing another's.
     """
 
-    takes_turns = True
-    """Whoever waits here waits for others to be through, and for no result of theirs."""
-
     __slots__ = (
-        "_acquired", "_contended", "_held_since", "_hold_s", "_wait_s", "handoff", "name", "owner", "sim", "waiters",
+        "_acquired", "_held_since", "_hold_s", "handoff", "owner",
     )  # fmt: skip
 
     def __init__(self, sim: Scheduler, name: str, handoff: Handoff = "fifo") -> None:
         if handoff not in ("fifo", "barging"):
             raise ValueError(f"lock {name!r}: handoff is {handoff!r}; it can be 'fifo' or 'barging'")
-        self.sim = sim
-        self.name = name
+        super().__init__(sim, name)
         self.handoff: Handoff = handoff
         self.owner: Actor | None = None
-        self.waiters: deque[Actor] = deque()
-        self._acquired = self._contended = 0
-        self._wait_s = self._hold_s = self._held_since = 0.0
-        sim.primitives.append(self)
+        self._acquired = 0
+        self._hold_s = self._held_since = 0.0
 
     def holders(self) -> list[Actor]:
         return [] if self.owner is None else [self.owner]
 
     def held_by_me(self) -> bool:
         return self.owner is not None and self.owner is self.sim.current
-
-    def forget(self, actor: Actor) -> bool:
-        """Take a waiter off the queue; False if it is not there, because the lock has been handed to it."""
-        if actor not in self.waiters:
-            return False
-        self.waiters.remove(actor)
-        self._wait_s += self.sim.now - actor.waits_since
-        return True
 
     @uninterrupted
     def acquire(self) -> Awaitable[None]:
@@ -150,15 +197,6 @@ class Lock(AsyncOnly):
         else:
             self.owner = None
 
-    async def __aenter__(self) -> Lock:
-        await self.acquire()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.release()
-
     def statistics(self) -> LockStatistics:
         holding = self.sim.now - self._held_since if self.owner is not None else 0.0
         return LockStatistics(
@@ -182,35 +220,20 @@ class SemaphoreStatistics:
     tasks_waiting: int
 
 
-class Semaphore(AsyncOnly):
+class Semaphore(Entered):
     """``value`` units.
 
     ``acquire`` takes one, waiting in FIFO order, ``release`` gives one back; any actor may release.
     """
 
-    takes_turns = True
-    """Whoever waits here waits for others to be through, and for no result of theirs."""
-
-    __slots__ = ("_acquired", "_contended", "_wait_s", "name", "sim", "value", "waiters")
+    __slots__ = ("_acquired", "value")
 
     def __init__(self, sim: Scheduler, value: int, name: str) -> None:
         if value < 0:
             raise ValueError(f"semaphore {name!r}: {value} units; it cannot be negative")
-        self.sim = sim
-        self.name = name
+        super().__init__(sim, name)
         self.value = value
-        self.waiters: deque[Actor] = deque()
-        self._acquired = self._contended = 0
-        self._wait_s = 0.0
-        sim.primitives.append(self)
-
-    def forget(self, actor: Actor) -> bool:
-        """Take a waiter off the queue; False if it is not there, because it has been given a unit."""
-        if actor not in self.waiters:
-            return False
-        self.waiters.remove(actor)
-        self._wait_s += self.sim.now - actor.waits_since
-        return True
+        self._acquired = 0
 
     @uninterrupted
     def acquire(self) -> Awaitable[None]:
@@ -246,15 +269,6 @@ class Semaphore(AsyncOnly):
         else:
             self.value += 1
 
-    async def __aenter__(self) -> Semaphore:
-        await self.acquire()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.release()
-
     def statistics(self) -> SemaphoreStatistics:
         return SemaphoreStatistics(self._acquired, self._contended, self._wait_s, self.value, len(self.waiters))
 
@@ -283,45 +297,35 @@ class RWLockStatistics:
         )
 
 
-class RWLock:
+class RWLock(Resource):
     """Many readers or one writer, granted in order of arrival: a waiting writer holds up readers that come later.
 
     ``await acquire_read()``, ``await acquire_write()``, ``release()``; ``downgrade()`` turns a writer into a reader
     without letting another writer in. RuntimeError when the caller does not hold what it gives up.
     """
 
-    takes_turns = True
-    """Whoever waits here waits for others to be through, and for no result of theirs."""
-
     __slots__ = (
-        "_contended", "_read_acquired", "_read_hold_s", "_since", "_wait_s", "_write_acquired", "_write_hold_s", "name",
-        "readers", "sim", "waiters", "writer",
+        "_read_acquired", "_read_hold_s", "_since", "_write_acquired", "_write_hold_s", "readers", "writer",
     )  # fmt: skip
 
     def __init__(self, sim: Scheduler, name: str) -> None:
-        self.sim = sim
-        self.name = name
+        super().__init__(sim, name)
         self.readers: dict[Actor, float] = {}
         self.writer: Actor | None = None
-        self.waiters: deque[tuple[Actor, bool]] = deque()
         self._since = 0.0
-        self._read_acquired = self._write_acquired = self._contended = 0
-        self._wait_s = self._read_hold_s = self._write_hold_s = 0.0
-        sim.primitives.append(self)
+        self._read_acquired = self._write_acquired = 0
+        self._read_hold_s = self._write_hold_s = 0.0
 
     def holders(self) -> list[Actor]:
         return [self.writer] if self.writer is not None else list(self.readers)
 
     def forget(self, actor: Actor) -> bool:
         """Take a waiter off the queue; False if it is not there, because the lock has been handed to it."""
-        left = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
-        if len(left) == len(self.waiters):
-            return False
-        self.waiters = left
-        self._wait_s += self.sim.now - actor.waits_since
+        gone = super().forget(actor)
         # Behind a writer that gives up there may be readers, who can come in now.
-        self._grant()
-        return True
+        if gone:
+            self._grant()
+        return gone
 
     @uninterrupted
     def acquire_read(self) -> Awaitable[None]:
@@ -362,7 +366,8 @@ class RWLock:
         self._contended += 1
         if sim.observer is not None:
             sim.observer.lock_waited(self, me)
-        self.waiters.append((me, write))
+        me.wants = write
+        self.waiters.append(me)
         yield from sim.park(me, self)
         self._wait_s += sim.now - me.waits_since
         if sim.observer is not None:
@@ -381,9 +386,9 @@ class RWLock:
             self._read_acquired += 1
 
     def _grant(self) -> None:
-        while self.waiters and self._free_for(self.waiters[0][1]):
-            actor, write = self.waiters.popleft()
-            self._take(actor, write)
+        while self.waiters and self._free_for(self.waiters[0].wants):
+            actor = self.waiters.popleft()
+            self._take(actor, actor.wants)
             self.sim.ready.append(actor)
 
     @uninterrupted
@@ -444,41 +449,31 @@ class StationStatistics:
     tasks_waiting: int
 
 
-class Station:
+class Station(Resource):
     """``capacity`` servers and one FIFO queue. ``await station.serve(dt)`` waits for a server and stays ``dt``.
 
     A cancelled visit gives its server to the next in the queue at once.
     """
 
-    takes_turns = True
-    """Whoever waits here waits for others to be through, and for no result of theirs."""
-
     __slots__ = (
-        "_busy_s", "_free", "_since", "_wait_s", "_waited", "capacity", "name", "served", "sim", "waiters",
+        "_busy_s", "_free", "_since", "capacity", "served",
     )  # fmt: skip
 
     def __init__(self, sim: Scheduler, capacity: int, name: str) -> None:
         if capacity < 1:
             raise ValueError(f"station {name!r}: capacity is {capacity}; it needs at least one server")
-        self.sim = sim
-        self.name = name
+        super().__init__(sim, name)
         self.capacity = capacity
-        self.waiters: deque[tuple[Actor, float]] = deque()
         self.served = 0
         self._free = capacity
-        self._waited = 0
-        self._wait_s = self._busy_s = self._since = 0.0
-        sim.primitives.append(self)
+        self._busy_s = self._since = 0.0
 
     def forget(self, actor: Actor) -> bool:
         """Take a waiter off the queue; False if it is not there, because it is being served."""
-        left = deque(waiter for waiter in self.waiters if waiter[0] is not actor)
-        if len(left) == len(self.waiters):
-            return False
-        self.waiters = left
-        self._wait_s += self.sim.now - actor.waits_since
-        actor.value = self  # it leaves the queue, not a server
-        return True
+        gone = super().forget(actor)
+        if gone:
+            actor.value = self  # it leaves the queue, not a server
+        return gone
 
     @uninterrupted
     @types.coroutine
@@ -493,8 +488,9 @@ class Station:
             self._free -= 1
             visit: Any = sim.until_due(me, sim.now + dt)
         else:
-            self._waited += 1
-            self.waiters.append((me, dt))
+            self._contended += 1
+            me.wants = dt
+            self.waiters.append(me)
             visit = sim.park(me, self)
         # It tells a visit that is cut short what it has to give up: `forget` sets it when the actor leaves the queue,
         # else the actor leaves a server.
@@ -518,9 +514,9 @@ class Station:
         if self.waiters:
             sim = self.sim
             # Who leaves sets the successor's timer, so a visit is one suspension, whether it had to wait or not.
-            actor, dt = self.waiters.popleft()
+            actor = self.waiters.popleft()
             self._wait_s += sim.now - actor.waits_since
-            sim.set_timer(actor, sim.now + dt)
+            sim.set_timer(actor, sim.now + actor.wants)
         else:
             self._account()
             self._free += 1
@@ -529,7 +525,7 @@ class Station:
         self._account()
         return StationStatistics(
             served=self.served,
-            waited=self._waited,
+            waited=self._contended,
             wait_s=self._wait_s,
             busy_s=self._busy_s,
             in_service=self.capacity - self._free,

@@ -155,8 +155,7 @@ class Actor:
     Its other fields are the scheduler's, but for two that belong to the actor's owner: ``cause``, the number of the
     directive that the actor works for (0: none), and ``data``, where floors above keep what they know of a host thread.
 
-    Wide because the scheduler reads and writes these fields in every step: an object between would cost a look-up
-    each.
+    The scheduler reads and writes these fields in every step: an object between would cost a look-up each.
     """
 
     __slots__ = (
@@ -179,6 +178,7 @@ class Actor:
         "waits_first",
         "waits_for",
         "waits_since",
+        "wants",
     )  # fmt: skip
     is_actor = True
     """Tells actors from the other things that stand in the heap and the ready queue: alarms, expiries, fences."""
@@ -200,6 +200,8 @@ class Actor:
         self.waits_for: Any = None
         """What it is parked on, from `Simulation.park` until it is stepped again; None while it runs or sleeps."""
         self.waits_since = 0.0
+        self.wants: Any = None
+        """What it asks for of the `Resource` that it waits for, if there is a choice: seconds of service, to write."""
         self.waits_first = False
         """Its first step only begins to wait for a message: no strategy has to choose when (`ChosenOrder`)."""
         self.interruption: Callable[[], None] | None = None

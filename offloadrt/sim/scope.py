@@ -1,4 +1,9 @@
-"""Timeouts in virtual time, the same in both gears: ``sim.move_on_after(dt)`` and ``sim.fail_after(dt)``."""
+"""Scopes of an actor: timeouts in virtual time, sections in which any Trio API works, and nurseries of actors.
+
+All three are written over Trio's cancel scopes and nurseries, so that cancellation, clean-up and groups of errors are
+Trio's own. What they add is the order: a cancellation is delivered at an instant that the scheduler chooses, to actors
+in order of spawning, the same in both gears.
+"""
 
 from __future__ import annotations
 
@@ -170,6 +175,8 @@ class Alarm:
         raise self.expired
 
 
+# ---------------------------------------------------------------------- nurseries
+# A nursery whose children are actors.
 class Nursery(AsyncOnly):
     """``async with sim.open_nursery() as nursery``: leaving the body waits for all children.
 

@@ -1,4 +1,7 @@
-"""Watches what Trio does with the tasks of a run: anything it decides by itself could differ from run to run."""
+"""Watches what Trio does with the tasks of a run: anything that it decides by itself could differ from run to run.
+
+`TrioWatch` finds what must not happen; the `Watchdog` raises it, because the clock hook, where it is found, may not.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ from offloadrt.sim.errors import RealInputOutput, SimulationError, UncontrolledN
 from offloadrt.sim.scheduler import SELF, Scheduler, task_in_a_step
 
 
+# ---------------------------------------------------------------------- the watchdog
+# The watchdog: ends a run from within the clock hook, where no error may be raised.
 class Watchdog:
     """A task that waits for an error to raise. Its methods return what the clock hook is to return to Trio.
 

@@ -24,6 +24,8 @@ from offloadrt.trace.handovers import Annotation, Handovers
 from offloadrt.trace.statistics import LockWaits
 from offloadrt.trace.tracks import Canvas, CounterTracks, Lanes, Notes, ThreadTracks
 
+# ---------------------------------------------------------------------- notes
+# What the notes of a call and of a directive say: bytes, addresses, arrays, kernels, mapped variables.
 MOST_NAMES = 16
 """A directive with more mapped variables names these, and how many more there are."""
 
@@ -125,6 +127,8 @@ class CallNotes:
             call["array"] = array
 
 
+# ---------------------------------------------------------------------- annotations
+# Draws `Annotations` on the tracks of host threads: activities, hand-overs, and which thread made a deferred task.
 DOING = "doing"
 """How `ThreadTracks` knows an activity."""
 

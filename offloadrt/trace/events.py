@@ -1,8 +1,10 @@
-"""The vocabulary of the trace: everything that an emulated run can be seen to do.
+"""The vocabulary of the trace: what an event is, and everything that an emulated run can be seen to do.
 
-Common to all events (see `offloadrt.trace.events`): time_ps, actor, device, queue, cause. A begin and its end are two
-events. Sizes are bytes, counts are reference counts (-1: infinite, as of a global of `declare target`), addresses are
-emulated addresses.
+An event is a frozen record with five common fields, registered under its name (`event`). A class declares its own
+fields after the common ones; the order of the declaration is the order of the payload in
+`trace(kind, device, queue, cause, *payload)`. `sizes` names those of them (integers) that count in the trace hash. A
+begin and its end are two events. Sizes are bytes, counts are reference counts (-1: infinite, as of a global of `declare
+target`), addresses are emulated addresses.
 """
 
 from __future__ import annotations

@@ -17,6 +17,11 @@ from offloadrt.sim import Actor
 from offloadrt.sim.scheduler import SELF
 from offloadrt.trace.events import PS_PER_S
 
+# ---------------------------------------------------------------------- annotations
+# `Annotations`: what a picture of a run shows besides its events: waits for other threads, arguments of calls.
+#
+# They are recorded beside the events, each with the number of events before it, so that the two can be put in one
+# order and neither the trace hash nor any count knows of them. `offloadrt.trace.annotation_tracks` draws them.
 FIRST_TASK = 1 << 50
 """The number of the first deferred task's arrow; smaller ones are numbers of directives and of hand-overs."""
 

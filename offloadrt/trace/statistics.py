@@ -1,7 +1,7 @@
-"""Statistics computed from recorded events: per lock, per engine, per API call, and bytes by direction.
+"""What a run's time was spent on, as sums: always-on counters, and the same from recorded events.
 
-The components' own counters are always on and cheaper; these are for traces, where only the events are left, and as a
-check of the counters.
+`Calls` (API calls by name) and `HostTime` (where the time of host threads went) count in every run. `TraceStatistics`
+computes the use of locks, engines and kernels from events, where only a trace is left, and as a check of the counters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The compute units of a device: an actor that owns the resident kernels.
 
 A kernel occupies as many SMs as its teams fill.  Where ``gpu.placement`` is in_order, a kernel begins when a team of
-it finds a place (``team_places.py``).  Kernels that have begun and whose demands fit together run at full speed;
+it finds a place (`TeamPlaces`).  Kernels that have begun and whose demands fit together run at full speed;
 otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled by how much
 of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU

@@ -1,8 +1,6 @@
-"""The number of teams of a kernel that fit on a streaming multiprocessor (SM), from the limits of the hardware.
+"""Kernels on the SMs of a device: how many teams fit, how long a kernel takes alone, and which kernels are resident.
 
-The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers.  A warp gets
-a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of ``warp_unit``,
-because an SM has several register files.  Shared memory is left out: the kernels here declare none.
+What kernels take together is decided in ``compute_units.py``, which divides the SMs among them.
 """
 
 from __future__ import annotations
@@ -163,15 +161,9 @@ class TeamPlaces:
 
 # ---------------------------------------------------------------------- a kernel alone
 # How long a kernel takes on a device alone: a roofline whose memory side is Little's law.
-#
-# What kernels take together is not here: ``compute_units.py`` divides the SMs among them. ``occupancy.py`` says how
-# many teams fit on an SM.
 @attrs.frozen
 class ComputeSpec:
-    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds.
-
-    Wide because it has one field for each entry of the profile from which a kernel's time follows.
-    """
+    """What the compute units of a device can do.  Rates in flop/s and bytes/s, times in seconds."""
 
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]

@@ -1,8 +1,8 @@
-"""The memory of the host: modelled addresses for the program's arrays, and a bandwidth that all threads share.
+"""The memory of the host: addresses of the program's arrays, its bandwidth, and who uses it in parallel.
 
 Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in reports look
-familiar.  Which pages exist is in ``memory/page_table.py``; which arrays lie where, for devices, is in
-``host_contents.py``.
+familiar. Which pages exist is in ``memory/page_table.py``. `HostContents` says which array lies at which address, for
+devices that follow pointers; `HostWorkers` are the threads of parallel algorithms.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Copy engines: actors that transfer, one packet at a time each; the engines of one direction share its bandwidth.
+"""What moves bytes over links: copy engines, DMA rings, remote ports and peer relays.
 
-Those for copies to and from other devices share each link with whoever transfers over it.  Streams leave packets, which
-the engines' actors carry out (`CopyEngines.submit`), and so does the unified-memory driver when it goes on meanwhile
-(`CopyEngines.send`).  Where it waits, it carries a transfer out itself on an idle engine (`CopyEngines.carry`): that is
-one actor less to switch to and back from, and the transfer is the same coroutine.
+Each is an actor, or a group of them behind one mailbox (`Servers`), because transfers queue for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The links between the devices of a machine, and the way that a copy between two of them takes."""
+"""How the devices of a machine reach one another and the host's memory: peer links, the tree of PCIe, sockets.
+
+`Peers` says which way a copy between two devices takes; the entries of the profile are checked together by
+`node_topology`.
+"""
 
 from __future__ import annotations
 

@@ -216,8 +216,7 @@ class DeviceMemory:
 
     ``returns_empty``: a shared segment goes back with its last block.  ``fill`` is the value of each byte that nobody
     has written; default 0.  Each process has blocks of its own
-    (``of_process``), the capacity is that of all.  Wide because it has one method for each
-    question that the driver libraries and the unified-memory driver ask.
+    (``of_process``), the capacity is that of all.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""A page table: which pages of the host's address space a processor can translate.
+"""A page table: which pages of the host's address space a processor can translate, and what becomes of faults.
 
 An APU has two of them for one memory: the CPU's (pages that the operating system has given to the program) and the
 GPU's.  The table keeps ranges, not pages, so that gigabytes cost as much as one page.

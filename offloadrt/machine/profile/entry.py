@@ -1,7 +1,8 @@
 """One entry of a machine profile: a value or a range, its unit, and its source.
 
 ``parse`` checks an entry as it stands in a TOML file; ``ProfileEntry.overriding`` checks what a user sets instead.
-``machine_spec.py`` adds the names of file and key to what they complain about.
+``machine_spec.py`` adds the names of file and key to what they complain about.  Entries that say how devices hang
+together are texts with a format of their own (``Topology``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from offloadrt.machine.profile import units
 # In a profile each is a text. Links: ``"0-1 0-2:2"`` means one link between devices 0 and 1, two between 0 and 2, and
 # none between 1 and 2; ``"switch:18"`` that each device has 18 links to a switch that connects all of them. Groups:
 # ``"0,1 2,3"`` means that devices 0 and 1 are together, and so are 2 and 3. ``"none"`` means that there are none.
-# ``node.py`` checks the entries of one machine together.
+# `node_topology` checks the entries of one machine together.
 NO_LINKS = "none"
 _PAIR = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
 _SWITCH = re.compile(r"switch:(\d+)")
@@ -176,10 +177,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @attrs.frozen
 class ProfileEntry:
-    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts).
-
-    Wide because it has one field for each key of an entry in the file, and what error messages say of it.
-    """
+    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
 
     key: str
     value: Value

@@ -64,10 +64,7 @@ class UnknownEntry(ProfileError):
 
 @attrs.frozen
 class MachineSpec:
-    """A loaded profile: what a machine is and what every operation on it costs.  Numbers are SI floats.
-
-    Wide because every reader of the profile asks it for the entries, the parts or the sources that it needs.
-    """
+    """A loaded profile: what a machine is and what every operation on it costs.  Numbers are SI floats."""
 
     name: str
     title: str
