@@ -63,7 +63,7 @@ def run(
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
-    from offloadrt.trace import Handovers
+    from offloadrt.trace import CausalLog
 
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
@@ -75,16 +75,16 @@ def run(
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
     if figure is not None:
         check_type(figure)
-    handovers = None if perfetto is None else Handovers(history=False)
+    causal_log = None if perfetto is None else CausalLog(history=False)
     with run_progress(chosen.name) as (advanced, before_run):
         result = execute_repeatedly(
             chosen,
             given,
             options.given(hash=log is not None or perfetto is not None),
-            open_sinks(log=log, perfetto=perfetto, handovers=handovers),
+            open_sinks(log=log, perfetto=perfetto, causal_log=causal_log),
             advanced,
             before_run,
-            handovers,
+            causal_log,
         )
     warn([result], sampled=options.sample_phases)
     if figure is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import attrs
 
@@ -269,20 +269,6 @@ class SlotStatistics:
     """How often a queue took another one's slot."""
 
 
-class SlottedQueue(Protocol):
-    """What an HSA queue is to the scheduler."""
-
-    number: int
-    mapped: bool
-    """Whether it has a slot."""
-
-    def occupied(self, time: float) -> bool:
-        """Tell whether a packet of it was in flight at this time, which is not after now."""
-
-    def map(self) -> None:
-        """Go on: the queue has a slot again."""
-
-
 class QueueSlots:
     """Gives the slots of one device to its queues in turn."""
 
@@ -290,9 +276,9 @@ class QueueSlots:
         self.sim = sim
         self.spec = spec
         self.mailbox = Mailbox(sim, f"device {device} queue scheduler")
-        self._queues: list[SlottedQueue] = []
+        self._queues: list[HsaQueue] = []
         """All queues, in the order of creation, which is that of the run list."""
-        self._slots: list[SlottedQueue] = []
+        self._slots: list[HsaQueue] = []
         """Which queue each slot has."""
         self._next_queue = self._next_slot = 0
         self._oversubscribed: float | None = None
@@ -304,7 +290,7 @@ class QueueSlots:
         self._swaps = 0
         self._born = sim.now
 
-    def add(self, queue: SlottedQueue) -> None:
+    def add(self, queue: HsaQueue) -> None:
         """Give a new queue a slot if one is free; otherwise it waits for its turn."""
         self.catch_up()
         self._queues.append(queue)
@@ -316,7 +302,7 @@ class QueueSlots:
             if self._oversubscribed is None:
                 self._oversubscribed = self.sim.now
 
-    def want(self, queue: SlottedQueue) -> None:
+    def want(self, queue: HsaQueue) -> None:
         """Note that a queue without a slot has a packet that could start."""
         self._ready.rise()
         self.mailbox.put(QueueReady(queue.number))

@@ -119,10 +119,10 @@ class Observer(Protocol):
     def lock_released(self, lock: Any, actor: Actor) -> None: ...
 
 
-class HandoverObserver(Protocol):
+class ResumptionObserver(Protocol):
     """Called at the virtual time of what happened, before anybody else runs."""
 
-    def handed_over(self, sim: Scheduler, actor: Actor) -> None:
+    def resumed(self, sim: Scheduler, actor: Actor) -> None:
         """Note that the running actor lets ``actor`` go on, or has set the timer with which it does."""
 
     def joined(self, sim: Scheduler, actor: Actor, since: float) -> None:
@@ -349,15 +349,37 @@ class Scheduler:
     """
 
     __slots__ = (
-        "_order", "_paused", "_steps", "actors", "by_scheduler", "caretaker", "ending", "expected", "handovers", "heap",
-        "incidents", "last_advance", "newborn", "next_index", "now", "observer", "operations_left", "primitives",
-        "ready", "running", "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
+        "_order",
+        "_paused",
+        "_steps",
+        "actors",
+        "by_scheduler",
+        "caretaker",
+        "causal_log",
+        "ending",
+        "expected",
+        "heap",
+        "incidents",
+        "last_advance",
+        "newborn",
+        "next_index",
+        "now",
+        "observer",
+        "operations_left",
+        "primitives",
+        "ready",
+        "running",
+        "timer_due",
+        "timers_set",
+        "trio_has_work",
+        "turbo",
+        "violation",
     )  # fmt: skip
 
-    def __init__(self, turbo: bool, observer: Observer | None, handovers: HandoverObserver | None) -> None:
+    def __init__(self, turbo: bool, observer: Observer | None, causal_log: ResumptionObserver | None) -> None:
         self.turbo = turbo
         self.observer = observer
-        self.handovers = handovers
+        self.causal_log = causal_log
         self.now = 0.0
         self.heap: list[Timer] = []
         self.ready: Any = None
@@ -458,8 +480,8 @@ class Scheduler:
                 self.now = due
                 return True
         heappush(heap, (due, number, timer or actor))
-        if self.handovers is not None and self.running is not actor:
-            self.handovers.handed_over(self, actor)
+        if self.causal_log is not None and self.running is not actor:
+            self.causal_log.resumed(self, actor)
         return False
 
     @uninterrupted

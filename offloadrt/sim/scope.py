@@ -246,8 +246,8 @@ class Nursery(AsyncOnly):
         try:
             swallowed = bool(await self._manager.__aexit__(kind, error, traceback))
         finally:
-            if sim.handovers is not None:
-                sim.handovers.joined(sim, me, since)
+            if sim.causal_log is not None:
+                sim.causal_log.joined(sim, me, since)
             me.raw_section = outer
             if self._detached:
                 await me.detach()

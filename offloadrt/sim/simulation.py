@@ -26,7 +26,7 @@ import numpy as np
 import trio
 from trio.lowlevel import current_task, reschedule
 
-from offloadrt.sim import life, place, story
+from offloadrt.sim import life, source_line, story
 from offloadrt.sim.errors import ReturnToTrio, SimulationError
 from offloadrt.sim.life import Caretaker
 from offloadrt.sim.messages import Mailbox
@@ -35,9 +35,9 @@ from offloadrt.sim.scheduler import (
     GO,
     SLICE,
     Actor,
-    HandoverObserver,
     LateCancel,
     Observer,
+    ResumptionObserver,
     Scheduler,
     make_sleep,
     remove,
@@ -147,7 +147,7 @@ class Trampoline:
         if not isinstance(actor, Actor) or isinstance(message, _OUR_STEPS):
             raise
         coroutine: Any = actor.task.coro
-        error = story.detached_call(self._sim, actor, place.awaited(coroutine))
+        error = story.detached_call(self._sim, actor, source_line.awaited(coroutine))
         step = actor.task.context.run(coroutine.throw, error)
         if step is not None:
             self._end_slice(step)
@@ -163,7 +163,7 @@ class Simulation(Scheduler, trio.abc.Clock):
     :param gear: ``native`` or ``turbo``; both give the same order of events.
     :param strategy: who goes on first, and who is held back (``Fifo()``, ``Random(seed)``, …: `strategies/`).
     :param seed: of ``rng``, the run's only random generator.
-    :param observer: told of actors and locks; ``handovers``: of who lets whom go on.
+    :param observer: told of actors and locks; ``causal_log``: of who lets whom go on.
     :param slice: steps between two looks at Trio (turbo).
     :param livelock_limit: steps (and 1000 more for each actor) without time advancing after which a run is stopped.
 
@@ -181,18 +181,18 @@ class Simulation(Scheduler, trio.abc.Clock):
         strategy: Strategy | None = None,
         seed: int = 0,
         observer: Observer | None = None,
-        handovers: HandoverObserver | None = None,
+        causal_log: ResumptionObserver | None = None,
         slice: int = SLICE,
         livelock_limit: int = 1_000_000,
     ) -> None:
         if gear not in ("native", "turbo"):
             raise ValueError(f"gear is {gear!r}; it can be 'native' or 'turbo'")
-        super().__init__(gear == "turbo", observer, handovers)
+        super().__init__(gear == "turbo", observer, causal_log)
         self.gear: Gear = gear
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
         self.seed = seed
         self.rng = np.random.default_rng(seed)
-        self.ready = ready_queue(self, self.strategy, handovers)
+        self.ready = ready_queue(self, self.strategy, causal_log)
         self._order = self.ready if isinstance(self.ready, ChosenOrder) else None
         self.caretaker = Caretaker(self)
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)

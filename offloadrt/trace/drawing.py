@@ -6,7 +6,7 @@ group "device n"  hardware queues, copy engines, compute units, page faults, dra
 
 Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
 for a lock says who held it when it began. Calls and directives say with what (`call_notes.py`). What threads do for one
-another is drawn where hand-overs have been recorded (`annotation_tracks.py`).
+another is drawn where resumptions have been recorded (`AnnotationTracks`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from offloadrt.trace import events
+from offloadrt.trace.causal_log import Annotation, CausalLog
 from offloadrt.trace.events import NONE, Event, Row, decode, lock_family, plain_kernel
-from offloadrt.trace.handovers import Annotation, Handovers
 from offloadrt.trace.statistics import LockWaits
 from offloadrt.trace.tracks import Canvas, CounterTracks, Lanes, Notes, ThreadTracks
 
@@ -128,7 +128,7 @@ class CallNotes:
 
 
 # ---------------------------------------------------------------------- annotations
-# Draws `Annotations` on the tracks of host threads: activities, hand-overs, and which thread made a deferred task.
+# Draws `Annotations` on the tracks of host threads: activities, resumptions, and which thread made a deferred task.
 DOING = "doing"
 """How `ThreadTracks` knows an activity."""
 
@@ -218,11 +218,11 @@ _HOST_THREADS = ("main", "host thread", "hidden helper thread")
 class Drawing:
     """Draws rows, in order, on a canvas; `finish` ends what is still open.
 
-    Of the device table only the number of entries is drawn; its events are for the logs. handovers: what was recorded
+    Of the device table only the number of entries is drawn; its events are for the logs. causal_log: what was recorded
     beside the events of the same run; its annotations are taken as they are drawn.
     """
 
-    def __init__(self, canvas: Canvas, handovers: Handovers | None = None) -> None:
+    def __init__(self, canvas: Canvas, causal_log: CausalLog | None = None) -> None:
         self._canvas = canvas
         self._threads = ThreadTracks(canvas, HOST)
         self._lanes = Lanes(canvas)
@@ -238,9 +238,9 @@ class Drawing:
         self._given: dict[str, int] = {}
         """The arrow from the last release of each lock that somebody waited for."""
         self._calls = CallNotes()
-        self._places: Mapping[int, str] = {} if handovers is None else handovers.places
+        self._source_lines: Mapping[int, str] = {} if causal_log is None else causal_log.source_lines
         self._annotations = AnnotationTracks(
-            deque() if handovers is None else handovers.annotations.waiting,
+            deque() if causal_log is None else causal_log.annotations.waiting,
             self._threads,
             self._calls,
             lambda: next(self._arrows),
@@ -285,8 +285,8 @@ class Drawing:
             case events.DirectiveBegin():
                 self._directive(event)
             case events.DirectiveEnd():
-                place = self._places.get(event.directive)
-                notes: Notes = {**({"at": place} if place else {}), **self._calls.of_directive(event.directive)}
+                line = self._source_lines.get(event.directive)
+                notes: Notes = {**({"at": line} if line else {}), **self._calls.of_directive(event.directive)}
                 self._threads.end(actor, now, ("directive", event.directive), notes)
             case events.CallBegin():
                 self._annotations.enters(actor, event.device)

@@ -116,33 +116,33 @@ class ResidentKernel(msgspec.Struct, eq=False):
 
 
 # ---------------------------------------------------------------------- slots for teams
-# The places for teams on a device's SMs, which kernels that run at one time take in order.
+# The slots for teams on a device's SMs, which kernels that run at one time take in order.
 #
 # NVIDIA's block scheduler looks only at the kernel at the head of its queue, and goes on to the next one when each
-# team of that kernel has been given a place (Amert et al., GPU Scheduling on the NVIDIA TX2, RTSS 2017). It takes the
+# team of that kernel has been given a slot (Amert et al., GPU Scheduling on the NVIDIA TX2, RTSS 2017). It takes the
 # SM that has the most room, so that teams are spread over SMs before any gets a second one (Gilman et al.,
 # Demystifying the Placement Policies of the NVIDIA GPU Thread Block Scheduler, 2020). A kernel with more teams than
 # find places gives those that become free to its next teams, and keeps them until it ends: that its last teams leave
-# some places earlier is not emulated.
+# some slots earlier is not emulated.
 _ROUNDING = 1e-9
-"""Part of a team's place that may be missing: places are counted in SMs, of which a team takes a fraction."""
+"""Part of a team's slot that may be missing: slots are counted in SMs, of which a team takes a fraction."""
 
 
 @attrs.define
-class TeamPlaces:
-    """The places of all SMs together, in SMs: how they lie on single SMs is not looked at."""
+class TeamSlots:
+    """The slots of all SMs together, in SMs: how they lie on single SMs is not looked at."""
 
     free: float
     """What is left."""
     unplaced: ResidentKernel | None = None
-    """The kernel that has begun and has a part of its places only."""
+    """The kernel that has begun and has a part of its slots only."""
 
     def has_room(self, teams_per_sm: int) -> bool:
         """Tell whether the first team of the next kernel finds a place, of which an SM has so many."""
         return self.unplaced is None and self.free * teams_per_sm >= 1.0 - _ROUNDING
 
     def take(self, kernel: ResidentKernel) -> bool:
-        """Give a kernel the places that it lacks, as far as there are any; returns whether it got one."""
+        """Give a kernel the slots that it lacks, as far as there are any; returns whether it got one."""
         lacking = kernel.teams - kernel.placed
         teams = min(lacking, math.floor(self.free * kernel.teams_per_sm + _ROUNDING))
         kernel.placed += teams
@@ -151,7 +151,7 @@ class TeamPlaces:
         return teams > 0
 
     def give_back(self, kernel: ResidentKernel) -> ResidentKernel | None:
-        """Take back the places of a kernel that has ended; returns the kernel that got some of them, if one did."""
+        """Take back the slots of a kernel that has ended; returns the kernel that got some of them, if one did."""
         self.free += kernel.placed / kernel.teams_per_sm
         if self.unplaced is kernel:
             self.unplaced = None
@@ -185,9 +185,9 @@ class ComputeSpec:
     save_restore: Annotated[float, "driver.halt_save_restore"]
     uncontended: Annotated[bool, "compute.uncontended"]
 
-    def places(self) -> TeamPlaces | None:
-        """Return empty places for teams, if kernels wait for places (``gpu.placement``)."""
-        return TeamPlaces(float(self.sms)) if self.placement == "in_order" and not self.uncontended else None
+    def slots(self) -> TeamSlots | None:
+        """Return empty slots for teams, if kernels wait for them (``gpu.placement``)."""
+        return TeamSlots(float(self.sms)) if self.placement == "in_order" and not self.uncontended else None
 
     def part(self, sms: int) -> ComputeSpec:
         """Return the same compute units with so many of their SMs, which may use all of the memory's bandwidth."""

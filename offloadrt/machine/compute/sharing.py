@@ -19,7 +19,7 @@ import attrs
 
 from offloadrt.kernels import Launch
 from offloadrt.kernels.memo import Memo
-from offloadrt.machine.compute.residency import ComputeSpec, ResidentKernels, TeamPlaces
+from offloadrt.machine.compute.residency import ComputeSpec, ResidentKernels, TeamSlots
 from offloadrt.machine.messages import ContextHasWork, KernelPacket, RunContexts
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.machine.servers import LevelOverTime
@@ -39,10 +39,10 @@ class GpuContext:
     process: int
     spec: ComputeSpec
     """The compute units as its kernels find them: with fewer SMs for a client of MPS that may use a part only."""
-    places: TeamPlaces | None
-    """The places for teams that its kernels wait for; None: those that run together share the SMs, however many.
+    slots: TeamSlots | None
+    """The slots for teams that its kernels wait for; None: those that run together share the SMs, however many.
 
-    Contexts that run at one time have the same ones, those that take turns have places of their own.
+    Contexts that run at one time have the same ones, those that take turns have slots of their own.
     """
     running: bool = True
     """Whether its kernels run: False while it waits for a time slice."""
@@ -76,8 +76,8 @@ class GpuContext:
         return known[1]
 
     def has_place(self, launch: Launch) -> bool:
-        """Tell whether the first team of its next kernel finds a place."""
-        return self.places is None or self.places.has_room(self.costs(launch)[2])
+        """Tell whether the first team of its next kernel finds a slot."""
+        return self.slots is None or self.slots.has_room(self.costs(launch)[2])
 
 
 class GpuContexts:
@@ -284,14 +284,14 @@ def shared_contexts(
         return GpuContexts(_mps_clients(spec, compute, processes)), None
     slots = spec.count("process.concurrent") if how == "concurrent" else 1
     if slots >= processes or spec.flag("process.time_slices.uncontended"):
-        # Where contexts would take turns, each finds all places free.
-        places = [compute.places()] * processes if how == "concurrent" else [compute.places() for _ in range(processes)]
-        return GpuContexts([GpuContext(number, compute, places[number]) for number in range(processes)]), None
+        # Where contexts would take turns, each finds all slots free.
+        slots_of = [compute.slots()] * processes if how == "concurrent" else [compute.slots() for _ in range(processes)]
+        return GpuContexts([GpuContext(number, compute, slots_of[number]) for number in range(processes)]), None
     slices = spec.read(SliceSpec)
     if not slices.length > 0.0:
         raise ProfileError(spec.path, "process.time_slice", "is no time: contexts would switch for ever")
     slicer = TimeSlicer(sim, device, slices, slots, processes, trace)
-    contexts = [GpuContext(number, compute, compute.places()) for number in range(processes)]
+    contexts = [GpuContext(number, compute, compute.slots()) for number in range(processes)]
     return GpuContexts(contexts, slicer.mailbox), slicer
 
 
@@ -310,7 +310,7 @@ def _mps_clients(spec: MachineSpec, compute: ComputeSpec, processes: int) -> lis
             spec.path, "mps.active_thread_percentage", f"is {100.0 * part:g}, and no part of 100 percent"
         )
     if part == 1.0:
-        places = compute.places()
-        return [GpuContext(number, compute, places) for number in range(processes)]
+        team_slots = compute.slots()
+        return [GpuContext(number, compute, team_slots) for number in range(processes)]
     own = compute.part(math.ceil(compute.sms * part))
-    return [GpuContext(number, own, own.places()) for number in range(processes)]
+    return [GpuContext(number, own, own.slots()) for number in range(processes)]

@@ -27,7 +27,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure
-from offloadrt.trace import Handovers
+from offloadrt.trace import CausalLog
 
 R = TypeVar("R")
 Progress = Callable[[int, int], object]
@@ -62,7 +62,7 @@ def execute(
     hash: bool | None = None,
     record: bool = False,
     sinks: Sequence[Any] = (),
-    handovers: Handovers | None = None,
+    causal_log: CausalLog | None = None,
     faults: Sequence[str] = (),
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None,
@@ -100,7 +100,7 @@ def execute(
         hash=hash,
         record=record,
         sinks=sinks,
-        handovers=handovers,
+        causal_log=causal_log,
         faults=faults,
         on_progress=on_progress,
         sample_phases=sample_phases,
@@ -259,7 +259,7 @@ def execute_repeatedly(
     sinks: Sequence[Any] = (),
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None,
-    handovers: Handovers | None = None,
+    causal_log: CausalLog | None = None,
 ) -> Result:
     """Run as often as `options.repeat` says, with seeds counting up from `options.seed`, and return the median run.
 
@@ -274,7 +274,7 @@ def execute_repeatedly(
             given,
             seed=options.seed + number,
             sinks=sinks if number == 0 else (),
-            handovers=handovers if number == 0 else None,
+            causal_log=causal_log if number == 0 else None,
             on_progress=on_progress,
             before_run=before_run,
             **once,

@@ -32,7 +32,7 @@ from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.study.running.windows import MeasuredPart, Windows
-from offloadrt.trace import Calls, Handovers, Trace
+from offloadrt.trace import Calls, CausalLog, Trace
 
 if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
     from offloadrt.models.openacc import OpenACC
@@ -89,7 +89,7 @@ class Run:
     `environment` has the program's environment variables, by name: those that `runtime.environment` knows.
     `configuration`, `allocator` and `table_policy` name what the program gets whatever its options say. `record`,
     `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
-    object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
+    object of one's own. What is recorded is hashed too, unless `hash` is False. `causal_log` records who lets whom go
     on. `faults` are injected, each as `--faults` takes it (`machine/injection.py`). `on_progress` is called with
     (done, total) as a long program advances. With `sample_phases`, a few instances of repeated phases stand for all.
     Raises UserError for a gear, strategy, fault, machine or runtime that does not exist.
@@ -121,7 +121,7 @@ class Run:
         record: bool = False,
         hash: bool | None = None,
         sinks: Sequence[Any] = (),
-        handovers: Handovers | None = None,
+        causal_log: CausalLog | None = None,
         faults: Sequence[str] = (),
         on_progress: Callable[[int, int], object] | None = None,
         sample_phases: bool = False,
@@ -133,11 +133,11 @@ class Run:
         if gear not in GEARS:
             raise UserError(f"--gear {gear}: it can be native or turbo")
         self.seed = seed
-        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed, handovers=handovers)
+        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed, causal_log=causal_log)
         self.trace: Trace | None = None
-        if record or hash or sinks or handovers is not None:
+        if record or hash or sinks or causal_log is not None:
             hashed = record if hash is None else hash
-            self.trace = Trace(self.sim, record=record, hash=hashed, sinks=list(sinks), handovers=handovers)
+            self.trace = Trace(self.sim, record=record, hash=hashed, sinks=list(sinks), causal_log=causal_log)
             self.sim.observer = self.trace
         self._built: Built | None = None
         self._spec = profiles.load(machine, overrides, range_end, runtime)

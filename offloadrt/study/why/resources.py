@@ -132,7 +132,7 @@ def _holders(history: History, pieces: Sequence[tuple[Window, Doing]]) -> tuple[
             "" if call is None else call.api,
             "" if call is None else plain(call.array),
             history.directives.get(doing.directive, ""),
-            history.places.get(doing.directive, ""),
+            history.source_lines.get(doing.directive, ""),
         )
         sums[key] = sums.get(key, 0) + end - begin
         total += end - begin

@@ -1,4 +1,4 @@
-"""`Handovers`: who let whom go on, and where in the source each directive stands.
+"""`CausalLog`: who let whom go on, and where in the source each directive stands.
 
 Recorded beside the events and not among them: they are no part of the trace hash, nor of what a run counts, so a run
 that records them is the run that does not.
@@ -23,7 +23,7 @@ from offloadrt.trace.events import PS_PER_S
 # They are recorded beside the events, each with the number of events before it, so that the two can be put in one
 # order and neither the trace hash nor any count knows of them. `offloadrt.trace.annotation_tracks` draws them.
 FIRST_TASK = 1 << 50
-"""The number of the first deferred task's arrow; smaller ones are numbers of directives and of hand-overs."""
+"""The number of the first deferred task's arrow; smaller ones are numbers of directives and of resumptions."""
 
 Arguments = Mapping[str, int | str]
 """Arguments of a call by name, as {"bytes": 4096}."""
@@ -104,7 +104,7 @@ class Annotations:
 
 
 NOBODY = -1
-"""The giver of a hand-over that no actor made: a timeout of Trio's, or the beginning of the run."""
+"""The giver of a resumption that no actor made: a timeout of Trio's, or the beginning of the run."""
 
 _PACKAGE = Path(__file__).parents[1]
 _FLOORS = ("cli", "study", "recording", "models", "runtime", "driver", "machine", "sim", "trace")
@@ -112,7 +112,7 @@ _WITHIN = tuple(f"{_PACKAGE / floor}/" for floor in _FLOORS)
 """Where the emulator's own code is; a directive stands in the first frame outside of it."""
 
 
-class Handover(NamedTuple):
+class Resumption(NamedTuple):
     """An actor was let go on by another one."""
 
     position: int
@@ -128,28 +128,28 @@ class Handover(NamedTuple):
     """Whether it had waited for its turn (a lock, a server), and for no result of the giver's."""
 
 
-WIDTH = len(Handover._fields)
+WIDTH = len(Resumption._fields)
 
 
-class Handovers:
+class CausalLog:
     """The observer of a simulation; `position` gives the number of events so far (`Trace.count`).
 
-    history: keep every hand-over, for `rows`; without it only `annotations` are kept, which is what a picture shows.
+    history: keep every resumption, for `rows`; without it only `annotations` are kept, which is what a picture shows.
     """
 
     def __init__(self, history: bool = True) -> None:
         self.annotations = Annotations()
         self._history = history
         self.position: Callable[[], int] = int
-        self.places: dict[int, str] = {}
+        self.source_lines: dict[int, str] = {}
         """Where in the source each directive stands, as "patch.cpp:41", by its number."""
         self.arrivals: dict[int, tuple[int, int]] = {}
-        """When each kernel reached the compute units, in picoseconds, and how many hand-overs there had been."""
+        """When each kernel reached the compute units, in picoseconds, and how many resumptions there had been."""
         self._rows: list[Any] = []
-        """The fields of one hand-over after another, times in seconds: no tuple is made that lasts."""
+        """The fields of one resumption after another, times in seconds: no tuple is made that lasts."""
         self._ended = NOBODY
 
-    def handed_over(self, sim: Any, actor: Actor) -> None:
+    def resumed(self, sim: Any, actor: Actor) -> None:
         """Note that the running actor lets `actor` go on, or has set the timer with which it does."""
         target = actor.waits_for
         giver = sim.running or SELF.get(None)
@@ -203,22 +203,22 @@ class Handovers:
         """Note that a kernel has reached the compute units."""
         self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
 
-    def place(self, directive: int, actor: Actor) -> None:
+    def locate(self, directive: int, actor: Actor) -> None:
         """Note where the directive stands that the running actor begins."""
-        place = actor.data.get("place")
-        if place is None:
+        line = actor.data.get("place")
+        if line is None:
             frame = sys._getframe(2)
             while (short := _name_outside(frame.f_code.co_filename)) is None and frame.f_back is not None:
                 frame = frame.f_back
-            place = "" if short is None else f"{short}:{frame.f_lineno}"
-        self.places[directive] = place
+            line = "" if short is None else f"{short}:{frame.f_lineno}"
+        self.source_lines[directive] = line
 
     @property
-    def rows(self) -> list[Handover]:
-        """Return every hand-over, in order."""
+    def rows(self) -> list[Resumption]:
+        """Return every resumption, in order."""
         fields = iter(self._rows)
         return [
-            Handover(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)
+            Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)
             for position, time, by, to, target, since, turn in zip(*[fields] * WIDTH, strict=True)
         ]
 
