@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import types
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Generator, Iterable
 from math import inf
@@ -58,16 +59,16 @@ class Resource:
         return True
 
 
-class Entered(Resource, AsyncOnly):
+class Entered(Resource, AsyncOnly, ABC):
     """A resource that ``async with`` acquires and releases."""
 
     __slots__ = ()
 
-    def acquire(self) -> Awaitable[None]:
-        raise NotImplementedError
+    @abstractmethod
+    def acquire(self) -> Awaitable[None]: ...
 
-    def release(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def release(self) -> None: ...
 
     async def __aenter__(self) -> Self:
         await self.acquire()

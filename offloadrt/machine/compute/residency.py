@@ -122,7 +122,7 @@ class ResidentKernel(msgspec.Struct, eq=False):
 # team of that kernel has been given a slot (Amert et al., GPU Scheduling on the NVIDIA TX2, RTSS 2017). It takes the
 # SM that has the most room, so that teams are spread over SMs before any gets a second one (Gilman et al.,
 # Demystifying the Placement Policies of the NVIDIA GPU Thread Block Scheduler, 2020). A kernel with more teams than
-# find places gives those that become free to its next teams, and keeps them until it ends: that its last teams leave
+# find slots gives those that become free to its next teams, and keeps them until it ends: that its last teams leave
 # some slots earlier is not emulated.
 _ROUNDING = 1e-9
 """Part of a team's slot that may be missing: slots are counted in SMs, of which a team takes a fraction."""
