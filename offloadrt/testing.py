@@ -127,7 +127,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
 
     It is alex-a100 in gear native, unless the mark says otherwise.
     """
-    from offloadrt.machine.injection.fault import EVERYWHERE
+    from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
     from offloadrt.study.running.execution import ClockedRun

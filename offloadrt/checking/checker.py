@@ -23,7 +23,7 @@ from offloadrt.runtime import program_events as ev
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.program_events import HOST, DataCopied, MemoryUse, ProgramEvent
 from offloadrt.sim import Simulation
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _LIBRARY = sysconfig.get_path("stdlib")

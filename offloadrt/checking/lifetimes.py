@@ -29,7 +29,7 @@ from offloadrt.runtime.program_events import (
     MappedFreed,
     MapStrayed,
 )
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 
 @attrs.define(eq=False)

@@ -19,7 +19,7 @@ from offloadrt.checking.accesses import Cell, Intervals, Memories, WatchedBlock
 from offloadrt.checking.mistakes import Story, Waste, WasteKind
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.program_events import HOST, MemoryUse
-from offloadrt.trace.event import COMMON, PS_PER_S, Row
+from offloadrt.trace.events import COMMON, PS_PER_S, Row
 
 _CALLS: Final = {"Allocate": "alloc", "Free": "free"}
 

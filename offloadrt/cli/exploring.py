@@ -73,7 +73,7 @@ def explore(
         Of the runs' random generator, and of the first schedule.
     """
     from offloadrt.cli.exploring_records import ExplorationRecord
-    from offloadrt.machine.injection.fault import EVERYWHERE
+    from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.exploring.explore import explore as search

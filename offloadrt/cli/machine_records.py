@@ -8,7 +8,7 @@ import attrs
 
 from offloadrt.calibration.calibration import CalibratedEntry, Calibration
 from offloadrt.machine import MachineSpec, ProfileEntry
-from offloadrt.machine.profile.difference import EntryDifference, differences
+from offloadrt.machine.profile.files import EntryDifference, differences
 from offloadrt.study.running import profiles
 
 

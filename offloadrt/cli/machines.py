@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from offloadrt.cli.render import range_of, shown, table_of
-from offloadrt.machine.profile.difference import differences
+from offloadrt.machine.profile.files import differences
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

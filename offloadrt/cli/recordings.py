@@ -12,7 +12,7 @@ from offloadrt.cli.render import table_of
 from offloadrt.recording.format import Recording, RecordingError, RecordingFile, summary
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import seconds, size
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 _ENDED = {"exit": "", "stopped": "stopped by --stop-after", "cut": "cut off: the program crashed or was killed"}
 _MOST_KERNELS = 3

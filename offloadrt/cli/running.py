@@ -62,7 +62,7 @@ def run(
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
-    from offloadrt.trace import Handovers
+    from offloadrt.trace import CausalLog
 
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
@@ -74,14 +74,14 @@ def run(
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
     if figure is not None:
         check_type(figure)
-    handovers = None if perfetto is None else Handovers(history=False)
+    causal_log = None if perfetto is None else CausalLog(history=False)
     with run_progress(chosen.name) as (advanced, before_run):
         result = execute(
             chosen,
             given,
             spec=attrs.evolve(single(spec), hash=bool(spec.hash or log or perfetto)),
-            sinks=open_sinks(log=log, perfetto=perfetto, handovers=handovers),
-            handovers=handovers,
+            sinks=open_sinks(log=log, perfetto=perfetto, causal_log=causal_log),
+            causal_log=causal_log,
             on_progress=advanced,
             before_run=before_run,
         )

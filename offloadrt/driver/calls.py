@@ -66,8 +66,8 @@ class DriverCall(msgspec.Struct, eq=False):
     def takes(self, **arguments: int | str) -> None:
         """Tell a picture of the run what the call was given: `bytes`, and the `address` on the device."""
         trace = self.accounts.trace
-        if trace is not None and trace.handovers is not None:
-            trace.handovers.called_with(self.accounts.sim.current, arguments)
+        if trace is not None and trace.causal_log is not None:
+            trace.causal_log.called_with(self.accounts.sim.current, arguments)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

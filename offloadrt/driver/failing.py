@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from offloadrt.driver.errors import OUT_OF_RESOURCES, DeviceLost, DriverError, OutOfDeviceMemory
-from offloadrt.machine.injection.injector import DeviceFailure, Injector
+from offloadrt.machine.injection import DeviceFailure, Injector
 
 _CODES: Final[Mapping[str, Mapping[str, str]]] = {
     "cuda": {

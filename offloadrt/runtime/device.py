@@ -109,7 +109,7 @@ class OffloadDevice:
         self.observer: ProgramObserver | None = None
         self.driver = driver
         _check_support(machine, configuration)
-        self.uses_system_memory = not machine.devices[number].apu and _in_place(configuration)
+        self.uses_system_memory = not machine.devices[number].shares_memory and _in_place(configuration)
         """Whether kernels of a discrete device use the program's arrays in place, as the C library gives them."""
         self.objects: ObjectTable | None = None
         """Objects of the program and where they are placed, under a configuration that does it."""

@@ -82,7 +82,7 @@ def test_teams_that_follow_one_another_share_the_tracks_of_their_threads() -> No
     path = Path(__file__).parents[2] / "bench" / "programs" / "lulesh-s30.rec"
     run = observe(find_scenario(str(path)), {}, RunSpec())
     window = (0, run.windows[-1][1])
-    threads = threads_of(timeline_of(run.rows, run.path, window, run.handovers).tracks)
+    threads = threads_of(timeline_of(run.rows, run.path, window, run.causal_log).tracks)
     assert [track.name for track in threads] == ["host thread 0", "host thread 1"]
     assert own_times(threads[0], window)["target data begin"] > 0
     assert sum(own_times(threads[0], window).values()) == window[1]

@@ -8,8 +8,7 @@ from typing import Annotated
 import attrs
 
 from offloadrt.machine import Machine
-from offloadrt.machine.level import LevelOverTime
-from offloadrt.machine.servers import Servers, numbered_from_the_second
+from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal
 
 

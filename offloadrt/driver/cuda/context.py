@@ -23,7 +23,7 @@ from offloadrt.driver.cuda.implicit_order import ImplicitOrder
 from offloadrt.driver.cuda.process_lock import ProcessLock
 from offloadrt.driver.cuda.waiting import Waiting
 from offloadrt.driver.errors import DriverError
-from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine import DiscreteGpu, Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, PeerPacket, WaitPacket
 from offloadrt.sim import Signal
@@ -55,7 +55,7 @@ class Context:
     of what all share.
     """
 
-    def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
+    def __init__(self, machine: Machine, device: DiscreteGpu, costs: DriverCosts) -> None:
         self.machine = machine
         self.sim = machine.sim
         self.device = device

@@ -4,7 +4,7 @@ Copy engines reach page-locked (pinned) memory themselves; pageable memory is st
 locked for the copy, as HIP's library does (``page_locking.py``). On a device that uses the page table of the host they
 reach that, too (``ats.copies``).  When both ends have bytes, these really move, at the
 copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a stream;
-``machine/queues/hardware_queue.py`` takes it from there.
+``machine/queues.py`` takes it from there.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from offloadrt.driver.errors import INVALID, DriverError
 from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.links.link import Link, Shared
-from offloadrt.machine.links.sockets import passing
-from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine.links.peers import passing
+from offloadrt.machine.memory.device_memory import Bytes
 from offloadrt.machine.messages import CopyPacket, Move
 from offloadrt.sim import Signal
 

@@ -32,7 +32,7 @@ from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DriverError
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
-from offloadrt.machine import Device, Machine, Statistics, Stream
+from offloadrt.machine import DiscreteGpu, Machine, Statistics, Stream
 from offloadrt.machine.host_lock import HostLock
 from offloadrt.sim import LockStatistics
 
@@ -55,7 +55,7 @@ class Driver:
     ``beside`` is the driver of another process on the same device, with which it shares the kernel module.
     """
 
-    def __init__(self, machine: Machine, device: Device, beside: Driver | None = None) -> None:
+    def __init__(self, machine: Machine, device: DiscreteGpu, beside: Driver | None = None) -> None:
         self.machine = machine
         self.device = device
         self.costs = machine.spec.read(DriverCosts)
@@ -129,7 +129,7 @@ class Driver:
     @classmethod
     def of(cls, machine: Machine, number: int = 0, beside: Driver | None = None) -> Driver:
         """Return the driver of a machine's device ``number``."""
-        return cls(machine, machine.devices[number], beside)
+        return cls(machine, machine.gpu(number), beside)
 
     @property
     def streams(self) -> Sequence[Stream]:

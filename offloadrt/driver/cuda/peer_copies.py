@@ -1,7 +1,7 @@
 """Copies between devices, and the peer access that they need to use a link.
 
 As in CUDA, a copy uses the link of two devices only when the context that makes it has enabled access to the other
-one; without that, or without a link, the driver stages it (``machine/links/peer_relay.py``).
+one; without that, or without a link, the driver stages it (``machine/links/engines.py``).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from offloadrt.machine import Stream
-from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine.memory.device_memory import Bytes
 from offloadrt.machine.messages import Move
 from offloadrt.sim import Signal
 

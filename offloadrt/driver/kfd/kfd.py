@@ -19,10 +19,9 @@ import attrs
 from offloadrt.driver.kfd.costs import KfdCosts
 from offloadrt.driver.kfd.mmap_lock import MmapLock
 from offloadrt.driver.kfd.page_fault_handler import AddressSpace, PageFaultHandler
-from offloadrt.machine import Block, Device, Machine, ProfileError
+from offloadrt.machine import Apu, Block, Device, Machine, ProfileError
 from offloadrt.sim import Lock
-from offloadrt.sim.lock import LockStatistics
-from offloadrt.sim.rwlock import RWLockStatistics
+from offloadrt.sim.resources import LockStatistics, RWLockStatistics
 from offloadrt.trace import events
 
 
@@ -68,7 +67,7 @@ class Kfd:
     """
 
     def __init__(self, machine: Machine, device: Device, beside: Kfd | None = None) -> None:
-        if device.faults is None:
+        if not isinstance(device, Apu):
             raise ProfileError(machine.spec.path, "machine.apu", "is false, so that kfd has nothing to drive")
         self.machine = machine
         self.device = device

@@ -10,7 +10,7 @@ before 6.4.
 from __future__ import annotations
 
 from offloadrt.sim import RWLock, Simulation
-from offloadrt.sim.rwlock import RWLockStatistics
+from offloadrt.sim.resources import RWLockStatistics
 
 
 class MmapLock:

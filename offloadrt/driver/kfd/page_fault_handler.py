@@ -14,7 +14,7 @@ import attrs
 
 from offloadrt.driver.kfd.costs import KfdCosts
 from offloadrt.driver.kfd.mmap_lock import MmapLock
-from offloadrt.machine import Device, Machine
+from offloadrt.machine import Apu, Machine
 from offloadrt.machine.compute.kernel_faults import KernelFaults
 from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.messages import FaultServed, PageFault
@@ -38,7 +38,7 @@ class PageFaultHandler:
     def __init__(
         self,
         machine: Machine,
-        device: Device,
+        device: Apu,
         faults: KernelFaults,
         costs: KfdCosts,
         *,

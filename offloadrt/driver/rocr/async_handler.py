@@ -13,8 +13,7 @@ import attrs
 import msgspec
 
 from offloadrt.driver.kfd.kfd import Kfd
-from offloadrt.machine.level import LevelOverTime
-from offloadrt.machine.servers import Servers, numbered_from_the_second
+from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal
 
 

@@ -7,16 +7,14 @@ from offloadrt.driver.rocr.blit import blit
 from offloadrt.driver.rocr.costs import RocrCosts
 from offloadrt.driver.rocr.hsa_signal import HsaSignal
 from offloadrt.driver.rocr.locks import RocrLocks
-from offloadrt.machine import Device, Machine, Stream
+from offloadrt.machine import Apu, Machine, Stream
 from offloadrt.machine.messages import BlitCopy, DmaPacket, KernelPacket, Move
 
 
 class DmaCalls:
     """The copies of one device's library.  Threads that submit to one DMA ring take turns by the ring's lock."""
 
-    def __init__(
-        self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks
-    ) -> None:
+    def __init__(self, machine: Machine, device: Apu, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks) -> None:
         self._machine = machine
         self._device = device
         self._costs = costs

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from offloadrt.sim import Actor, Signal, Simulation
-from offloadrt.sim.signal import NOBODY
+from offloadrt.sim.messages import NOBODY
 
 
 class HsaSignal(Signal):

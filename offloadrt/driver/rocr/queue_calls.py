@@ -14,7 +14,7 @@ from offloadrt.driver.rocr.locks import RocrLocks
 from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.kernels import Launch
 from offloadrt.kernels.memo import Memo
-from offloadrt.machine import Device, LaunchOutOfResources, Machine, Stream
+from offloadrt.machine import Apu, LaunchOutOfResources, Machine, Stream
 from offloadrt.machine.host_lock import HostLock
 from offloadrt.machine.messages import BarrierPacket, KernelPacket, Move
 from offloadrt.trace import events
@@ -23,9 +23,7 @@ from offloadrt.trace import events
 class QueueCalls:
     """The HSA queues of one device, as host threads use them."""
 
-    def __init__(
-        self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks
-    ) -> None:
+    def __init__(self, machine: Machine, device: Apu, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks) -> None:
         self._machine = machine
         self._device = device
         self._costs = costs

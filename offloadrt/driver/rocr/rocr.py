@@ -33,8 +33,8 @@ class Rocr:
     def __init__(self, machine: Machine, device: Device, beside: Rocr | None = None) -> None:
         self.machine = machine
         self.sim = machine.sim
-        self.device = device
         self.kfd: Kfd = Kfd(machine, device, None if beside is None else beside.kfd)
+        self.device = apu = self.kfd.device
         self.costs = costs = machine.spec.read(RocrCosts)
         self.handler = AsyncHandler(self.kfd)
         self._started = False
@@ -59,13 +59,13 @@ class Rocr:
         self.signal_async_handler = signals.signal_async_handler
         self.signal_wait_scacquire = signals.signal_wait_scacquire
 
-        self._queues = queues = QueueCalls(machine, device, costs, calls, locks)
+        self._queues = queues = QueueCalls(machine, apu, costs, calls, locks)
         self.take_queue = queues.take_queue
         self.queue_create = queues.queue_create
         self.dispatch = queues.dispatch
         self.barrier = queues.barrier
 
-        self._copies = copies = DmaCalls(machine, device, costs, calls, locks)
+        self._copies = copies = DmaCalls(machine, apu, costs, calls, locks)
         self.memory_async_copy = copies.memory_async_copy
         self.memory_async_copy_by_kernel = copies.memory_async_copy_by_kernel
 

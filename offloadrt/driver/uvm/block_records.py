@@ -14,7 +14,7 @@ from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
 from offloadrt.driver.uvm.va_space import SpaceMember, VaSpace
-from offloadrt.machine import Device, Machine
+from offloadrt.machine import DiscreteGpu, Machine
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
@@ -29,7 +29,7 @@ class BlockRecords:
     Wide because it has one method for each thing that changes in a block besides its bytes.
     """
 
-    def __init__(self, machine: Machine, device: Device, kernels: ManagedKernels, space: VaSpace) -> None:
+    def __init__(self, machine: Machine, device: DiscreteGpu, kernels: ManagedKernels, space: VaSpace) -> None:
         self.machine = machine
         self.sim = machine.sim
         self.device = device

@@ -28,11 +28,10 @@ from offloadrt.driver.uvm.costs import BatchCosts
 from offloadrt.driver.uvm.fault_batch import FaultBatches
 from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.driver.uvm.replay import REPLAY_POLICIES, ReplayChannel
-from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import how_many
 from offloadrt.machine.messages import ManagedFault, ReplayFaults
-from offloadrt.machine.servers import Servers, numbered_from_the_second
+from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
 from offloadrt.sim import Signal
 
 

@@ -20,7 +20,7 @@ from offloadrt.driver.uvm.gpu_faults import GpuFaults
 from offloadrt.driver.uvm.host_faults import HostFaults
 from offloadrt.driver.uvm.migration_worker import MigrationWorker
 from offloadrt.driver.uvm.va_space import VaSpace
-from offloadrt.machine import Device, Machine, ProfileError
+from offloadrt.machine import Device, DiscreteGpu, Machine, ProfileError
 from offloadrt.machine.managed.access_counters import AccessCounters, CounterSpec
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.pages import ManagedPages
@@ -54,7 +54,7 @@ class Uvm:
 
     def __init__(self, machine: Machine, device: Device, space: VaSpace | None = None) -> None:
         spec = machine.spec
-        if device.apu:
+        if not isinstance(device, DiscreteGpu):
             raise ProfileError(spec.path, "machine.apu", "is true, so that there is nothing to migrate")
         prefetches = Mailbox(machine.sim, f"device {device.index} migration worker")
         kernels = device.manage(prefetches)

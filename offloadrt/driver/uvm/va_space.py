@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Protocol
 import attrs
 
 from offloadrt.driver.uvm.locks import UvmLocks
-from offloadrt.machine import Device, Machine
+from offloadrt.machine import DiscreteGpu, Machine
 from offloadrt.machine.links.link import Link
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.pages import ManagedPages
@@ -38,7 +38,7 @@ class PeerCosts:
 class SpaceMember(Protocol):
     """What the space, and other devices, ask of a device's records (``BlockRecords``)."""
 
-    device: Device
+    device: DiscreteGpu
     pages: ManagedPages
 
     def remove(self, begin: int, nbytes: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
 from offloadrt.machine.machine import Machine
 from offloadrt.sim import PASSED, Actor, LockStatistics, Mailbox
-from offloadrt.sim.actor import uninterrupted
+from offloadrt.sim.scheduler import uninterrupted
 
 
 class HostLock:

@@ -5,7 +5,7 @@ All kernels share it.  A message stands for the entries that one kernel left at 
 
 from __future__ import annotations
 
-from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection import Injector
 from offloadrt.machine.messages import ManagedFault
 from offloadrt.sim import Mailbox, Simulation
 

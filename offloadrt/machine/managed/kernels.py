@@ -16,9 +16,8 @@ from typing import Annotated
 import attrs
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.compute.resident_kernel import ResidentKernel
-from offloadrt.machine.compute.resident_kernels import ResidentKernels
-from offloadrt.machine.links.remote_port import RemotePort
+from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
+from offloadrt.machine.links.engines import RemotePort
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
 from offloadrt.machine.managed.access_counters import AccessCounters
 from offloadrt.machine.managed.fault_buffer import FaultBuffer

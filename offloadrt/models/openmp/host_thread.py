@@ -292,12 +292,12 @@ class HostThread(ProgramThread):
         where = program.device(device, name)
         await where.work(program.costs.task)
 
-        handovers = None if program.trace is None else program.trace.handovers
-        made = None if handovers is None else handovers.task_made(self.sim.current, f"{name} nowait")
+        causal_log = None if program.trace is None else program.trace.causal_log
+        made = None if causal_log is None else causal_log.task_made(self.sim.current, f"{name} nowait")
 
         def run() -> Awaitable[object]:
-            if handovers is not None and made is not None:
-                handovers.task_run(self.sim.current, made)
+            if causal_log is not None and made is not None:
+                causal_log.task_run(self.sim.current, made)
             return in_directive(program, f"{name} nowait", where.number, work)
 
         return self.helpers.submit(self.tasks, name, run, depends)

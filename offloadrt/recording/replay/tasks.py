@@ -552,12 +552,12 @@ class TaskWalk:
         if on_helpers:
             await openmp.devices[0].work(openmp.costs.task)
 
-        handovers = None if openmp.trace is None else openmp.trace.handovers
-        arrow = None if handovers is None or not on_helpers else handovers.task_made(self._sim.current, "target nowait")
+        log = None if openmp.trace is None else openmp.trace.causal_log
+        arrow = None if log is None or not on_helpers else log.task_made(self._sim.current, "target nowait")
 
         async def body() -> None:
-            if handovers is not None and arrow is not None:
-                handovers.task_run(self._sim.current, arrow)
+            if log is not None and arrow is not None:
+                log.task_run(self._sim.current, arrow)
             t = openmp.host_thread(number=0) if on_helpers else running.t
             await self._walk(_Running(t, running.team), task)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine.memory.device_memory import Bytes
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.launch.kernel_arguments import Pointees

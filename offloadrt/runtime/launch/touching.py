@@ -18,7 +18,7 @@ from offloadrt.kernels import Launch
 from offloadrt.kernels.memory_streams import AccessStream
 from offloadrt.kernels.ranges import merged
 from offloadrt.machine import AccessFault, MemoryAccessFault
-from offloadrt.machine.host.host_contents import HostContents
+from offloadrt.machine.host.host_memory import HostContents
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray

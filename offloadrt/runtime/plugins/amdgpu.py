@@ -13,7 +13,7 @@ from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Sche
 from offloadrt.driver.errors import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine
-from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine.memory.device_memory import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
 from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes, PluginBlock
@@ -62,7 +62,7 @@ class AmdgpuPlugin:
         self._image_blocks = spec.count("runtime.image_allocations") - 1
         """Blocks of the host's pool that loading the program has still to allocate."""
         self._image_copies = spec.count("runtime.image_copies")
-        self._synchronous = machine.devices[number].hsa_queues.open_stream()
+        self._synchronous = machine.apu(number).hsa_queues.open_stream()
         """The stream of copies that go through none of the plugin's own."""
         self._image_queue = _ImageQueue()
         self._image_block: int | None = None

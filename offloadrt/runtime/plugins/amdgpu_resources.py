@@ -22,7 +22,7 @@ class AmdgpuResources:
         spec = machine.spec
         self._rocr = rocr
         self._host_time = machine.host_time
-        self._queues = machine.devices[number].hsa_queues
+        self._queues = machine.apu(number).hsa_queues
         self._stream_lock = Lock(machine.sim, machine.named("stream pool", number))
         self._idle: list[AmdgpuStream] = []
         self._streams = 0

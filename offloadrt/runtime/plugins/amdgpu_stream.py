@@ -16,7 +16,7 @@ import numpy as np
 from offloadrt.driver import HsaSignal, Rocr, RunHandler, Touching
 from offloadrt.kernels import Launch
 from offloadrt.machine import Stream
-from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine.memory.device_memory import Bytes
 from offloadrt.runtime.host_array import HostSpan
 
 DeviceBytes = Callable[[], Bytes]

@@ -9,9 +9,7 @@ import attrs
 
 from offloadrt.driver import CALLS, Driver, Rocr, open_driver
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.machine.injection.fault import EVERYWHERE, FORMS, BadFault
-from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.injection.plan import FaultPlan
+from offloadrt.machine.injection import EVERYWHERE, FORMS, BadFault, FaultPlan, Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import OffloadProgram

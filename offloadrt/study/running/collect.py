@@ -21,7 +21,7 @@ from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import Calls
-from offloadrt.trace.host_time import OTHER
+from offloadrt.trace.statistics import OTHER
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:

@@ -20,8 +20,8 @@ import trio.abc
 
 from offloadrt.driver.errors import DriverError
 from offloadrt.kernels.errors import SourceRefused
-from offloadrt.machine.compute.page_fault import MemoryAccessFault
-from offloadrt.machine.injection.fault import ThreadDied
+from offloadrt.machine.injection import ThreadDied
+from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import ScenarioRefused, UserError
@@ -35,7 +35,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure, script_line
 from offloadrt.study.spec import POLICIES, RunSpec
-from offloadrt.trace import Handovers
+from offloadrt.trace import CausalLog
 
 R = TypeVar("R")
 Progress = Callable[[int, int], object]
@@ -57,7 +57,7 @@ def execute(
     *,
     spec: RunSpec | None = None,
     sinks: Sequence[Any] = (),
-    handovers: Handovers | None = None,
+    causal_log: CausalLog | None = None,
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None,
     **fields: Any,
@@ -66,7 +66,7 @@ def execute(
 
     Texts among the parameters are read as on the command line; the rest take their defaults. A parameter of the name of
     one of the spec's policies has the policy's value where there is one. With `repeat`, there are runs with seeds
-    counting up, and the median run is returned; `sinks` and `handovers` are those of the first. `on_progress` is called
+    counting up, and the median run is returned; `sinks` and `causal_log` are those of the first. `on_progress` is called
     with (done, total) as often as the program tells how far it is, `before_run` with each run before it begins.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
@@ -79,7 +79,7 @@ def execute(
             given or {},
             attrs.evolve(spec, seed=spec.seed + number, repeat=1),
             sinks if number == 0 else (),
-            handovers if number == 0 else None,
+            causal_log if number == 0 else None,
             on_progress,
             before_run,
         )
@@ -92,14 +92,14 @@ def _execute_once(
     given: Mapping[str, Any],
     spec: RunSpec,
     sinks: Sequence[Any],
-    handovers: Handovers | None,
+    causal_log: CausalLog | None,
     on_progress: Progress | None,
     before_run: Callable[[Run], object] | None,
 ) -> Result:
     parameters = with_policies(scenario.bind(given), spec)
     spec = _on_its_machine(scenario, spec)
     doubtful = far_off(str(spec.machine), spec.runtime, spec.overrides)
-    run = run_of(scenario, parameters, spec, sinks=sinks, handovers=handovers, on_progress=on_progress)
+    run = run_of(scenario, parameters, spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     if before_run is not None:
         before_run(run)
     with inputs_at(spec.inputs) as taken:
@@ -163,12 +163,12 @@ def run_of(
     spec: RunSpec,
     *,
     sinks: Sequence[Any] = (),
-    handovers: Handovers | None = None,
+    causal_log: CausalLog | None = None,
     on_progress: Progress | None = None,
 ) -> Run:
     """Make the run of a scenario, on its own machine and runtime unless the spec has others. Raises UserError."""
     spec = _on_its_machine(scenario, spec)
-    run = Run(spec, sinks=sinks, handovers=handovers, on_progress=on_progress)
+    run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
     return run
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy
-from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection import Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
@@ -32,7 +32,7 @@ from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.study.running.windows import MeasuredPart, Windows
 from offloadrt.study.spec import RunSpec
-from offloadrt.trace import Calls, Handovers, Trace
+from offloadrt.trace import Calls, CausalLog, Trace
 
 if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
     from offloadrt.models.openacc import OpenACC
@@ -84,8 +84,8 @@ class Run:
     """One run of an offloading program on one emulated machine.
 
     `spec` says how it is made; its fields can also be given by name: `Run(machine="mi300a", seed=1)`. Without a machine
-    it is alex-a100. `hash`, `record`, `sinks` and `handovers` ask for a trace; without any there is none (`run.trace`
-    is None). What is recorded is hashed too, unless the field `hash` is False. `handovers` records who lets whom go on.
+    it is alex-a100. `hash`, `record`, `sinks` and `causal_log` ask for a trace; without any there is none (`run.trace`
+    is None). What is recorded is hashed too, unless the field `hash` is False. `causal_log` records who resumes whom.
     `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy, fault,
     machine or runtime that does not exist, TypeError for a field that there is not.
 
@@ -104,18 +104,18 @@ class Run:
         spec: RunSpec | None = None,
         *,
         sinks: Sequence[Any] = (),
-        handovers: Handovers | None = None,
+        causal_log: CausalLog | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         **fields: Any,
     ) -> None:
         spec = RunSpec.of(spec, fields)
         self.seed = spec.seed
         strategy = strategy_of(spec.strategy, spec.seed)
-        self.sim = Simulation(gear=spec.gear, strategy=strategy, seed=spec.seed, handovers=handovers)
+        self.sim = Simulation(gear=spec.gear, strategy=strategy, seed=spec.seed, causal_log=causal_log)
         self.trace: Trace | None = None
-        if spec.record or spec.hash or sinks or handovers is not None:
+        if spec.record or spec.hash or sinks or causal_log is not None:
             hashed = spec.record if spec.hash is None else spec.hash
-            self.trace = Trace(self.sim, record=spec.record, hash=hashed, sinks=list(sinks), handovers=handovers)
+            self.trace = Trace(self.sim, record=spec.record, hash=hashed, sinks=list(sinks), causal_log=causal_log)
             self.sim.observer = self.trace
         self._built: Built | None = None
         self._spec = profiles.load(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import attrs
 
 from offloadrt.driver.errors import DriverError
-from offloadrt.machine.compute.page_fault import MemoryAccessFault
+from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.recording.format.container import RunSummary
 from offloadrt.recording.replay import Outcome, check_configuration, replay

@@ -12,7 +12,7 @@ import attrs
 
 from offloadrt.study.running.run import Run
 from offloadrt.trace import Event, events
-from offloadrt.trace.event import decode
+from offloadrt.trace.events import decode
 
 Facts: TypeAlias = dict[str, int | float | bool | str | None]
 """What a probe measured."""

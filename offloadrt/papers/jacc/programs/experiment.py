@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.machine import load
-from offloadrt.machine.compute.compute_spec import ComputeSpec
+from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.models import openacc as acc
 from offloadrt.models.host.launch import launch_of
 from offloadrt.models.openacc import Effects

@@ -1,7 +1,7 @@
 """Streams: sequences of commands that host threads submit.
 
 A stream knows its commands only by their completions (``StreamCommand``), so that the packets in ``messages.py`` can
-name their stream.  The queues that dispatch them are in ``hardware_queue.py`` and, on an APU, ``hsa_queue.py``.
+name their stream.  The queues that dispatch them are in ``queues.py``.
 """
 
 from __future__ import annotations

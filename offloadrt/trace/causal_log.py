@@ -1,4 +1,4 @@
-"""`Handovers`: who let whom go on, and where in the source each directive stands.
+"""`CausalLog`: who let whom go on, and where in the source each directive stands.
 
 Recorded beside the events and not among them: they are no part of the trace hash, nor of what a run counts, so a run
 that records them is the run that does not.
@@ -7,18 +7,104 @@ that records them is the run that does not.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from offloadrt.sim import Actor
-from offloadrt.sim.actor import SELF
-from offloadrt.trace.annotations import Annotations, Arguments
-from offloadrt.trace.event import PS_PER_S
+from offloadrt.sim.scheduler import SELF
+from offloadrt.trace.events import PS_PER_S
+
+# ---------------------------------------------------------------------- annotations
+# `Annotations`: what a picture of a run shows besides its events: waits for other threads, arguments of calls.
+#
+# They are recorded beside the events, each with the number of events before it, so that the two can be put in one
+# order and neither the trace hash nor any count knows of them. `offloadrt.trace.annotation_tracks` draws them.
+FIRST_TASK = 1 << 50
+"""The number of the first deferred task's arrow; smaller ones are numbers of directives and of resumptions."""
+
+Arguments = Mapping[str, int | str]
+"""Arguments of a call by name, as {"bytes": 4096}."""
+
+
+class Annotation(NamedTuple):
+    """Something that happened and is no event."""
+
+    position: int
+    """How many events the trace had before it."""
+    time_ps: int
+    actor: int
+    what: str
+    """"begin" and "end" of an activity; "gave": the actor let `other` go on; "made" and "run" of a deferred task;
+    "arguments" of the call that the actor is in."""
+    name: str
+    """The activity, or the task."""
+    other: int = 0
+    """The actor that was let go on, or the number of the task's arrow."""
+    arguments: Arguments | None = None
+
+
+class Annotations:
+    """Collects annotations in order; whoever draws them takes them from `waiting`, the oldest first."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Annotation] = deque()
+        self.doing: dict[int, list[str]] = {}
+        """The activities that each thread is in, the innermost last."""
+        self._tasks = FIRST_TASK
+
+    def begin(self, position: int, now: float, actor: int, activity: str) -> None:
+        """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical", "compute"."""
+        self.doing.setdefault(actor, []).append(activity)
+        self._add(position, now, actor, "begin", activity)
+
+    def end(self, position: int, now: float, actor: int) -> None:
+        """Note that the innermost activity of a thread is over."""
+        activities = self.doing[actor]
+        activity = activities.pop()
+        if not activities:
+            del self.doing[actor]
+        begun = (position, round(now * PS_PER_S), actor, "begin", activity)
+        if self.waiting and self.waiting[-1][:5] == begun:
+            self.waiting.pop()  # it had nothing to wait for, and let nobody go on
+        else:
+            self._add(position, now, actor, "end", activity)
+
+    def gave(self, position: int, now: float, giver: int, taker: int) -> None:
+        """Note that an actor let another one go on, which is in an activity."""
+        self._add(position, now, giver, "gave", self.doing[taker][-1], taker)
+
+    def made(self, position: int, now: float, actor: int, name: str) -> int:
+        """Note that a thread made a deferred task; return the number of its arrow."""
+        self._tasks += 1
+        self._add(position, now, actor, "made", name, self._tasks)
+        return self._tasks
+
+    def run(self, position: int, now: float, actor: int, task: int) -> None:
+        """Note that the next directive of a thread is that task."""
+        self._add(position, now, actor, "run", "", task)
+
+    def call(self, position: int, now: float, actor: int, arguments: Arguments) -> None:
+        """Note the arguments of the call that a thread is in."""
+        self._add(position, now, actor, "arguments", "", 0, arguments)
+
+    def _add(
+        self,
+        position: int,
+        now: float,
+        actor: int,
+        what: str,
+        name: str,
+        other: int = 0,
+        arguments: Arguments | None = None,
+    ) -> None:
+        self.waiting.append(Annotation(position, round(now * PS_PER_S), actor, what, name, other, arguments))
+
 
 NOBODY = -1
-"""The giver of a hand-over that no actor made: a timeout of Trio's, or the beginning of the run."""
+"""The giver of a resumption that no actor made: a timeout of Trio's, or the beginning of the run."""
 
 _PACKAGE = Path(__file__).parents[1]
 _FLOORS = ("cli", "study", "recording", "models", "runtime", "driver", "machine", "sim", "trace")
@@ -26,7 +112,7 @@ _WITHIN = tuple(f"{_PACKAGE / floor}/" for floor in _FLOORS)
 """Where the emulator's own code is; a directive stands in the first frame outside of it."""
 
 
-class Handover(NamedTuple):
+class Resumption(NamedTuple):
     """An actor was let go on by another one."""
 
     position: int
@@ -42,28 +128,28 @@ class Handover(NamedTuple):
     """Whether it had waited for its turn (a lock, a server), and for no result of the giver's."""
 
 
-WIDTH = len(Handover._fields)
+WIDTH = len(Resumption._fields)
 
 
-class Handovers:
+class CausalLog:
     """The observer of a simulation; `position` gives the number of events so far (`Trace.count`).
 
-    history: keep every hand-over, for `rows`; without it only `annotations` are kept, which is what a picture shows.
+    history: keep every resumption, for `rows`; without it only `annotations` are kept, which is what a picture shows.
     """
 
     def __init__(self, history: bool = True) -> None:
         self.annotations = Annotations()
         self._history = history
         self.position: Callable[[], int] = int
-        self.places: dict[int, str] = {}
+        self.source_lines: dict[int, str] = {}
         """Where in the source each directive stands, as "patch.cpp:41", by its number."""
         self.arrivals: dict[int, tuple[int, int]] = {}
-        """When each kernel reached the compute units, in picoseconds, and how many hand-overs there had been."""
+        """When each kernel reached the compute units, in picoseconds, and how many resumptions there had been."""
         self._rows: list[Any] = []
-        """The fields of one hand-over after another, times in seconds: no tuple is made that lasts."""
+        """The fields of one resumption after another, times in seconds: no tuple is made that lasts."""
         self._ended = NOBODY
 
-    def handed_over(self, sim: Any, actor: Actor) -> None:
+    def resumed(self, sim: Any, actor: Actor) -> None:
         """Note that the running actor lets `actor` go on, or has set the timer with which it does."""
         target = actor.waits_for
         giver = sim.running or SELF.get(None)
@@ -117,22 +203,22 @@ class Handovers:
         """Note that a kernel has reached the compute units."""
         self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
 
-    def place(self, directive: int, actor: Actor) -> None:
+    def locate(self, directive: int, actor: Actor) -> None:
         """Note where the directive stands that the running actor begins."""
-        place = actor.data.get("place")
-        if place is None:
+        line = actor.data.get("place")
+        if line is None:
             frame = sys._getframe(2)
             while (short := _name_outside(frame.f_code.co_filename)) is None and frame.f_back is not None:
                 frame = frame.f_back
-            place = "" if short is None else f"{short}:{frame.f_lineno}"
-        self.places[directive] = place
+            line = "" if short is None else f"{short}:{frame.f_lineno}"
+        self.source_lines[directive] = line
 
     @property
-    def rows(self) -> list[Handover]:
-        """Return every hand-over, in order."""
+    def rows(self) -> list[Resumption]:
+        """Return every resumption, in order."""
         fields = iter(self._rows)
         return [
-            Handover(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)
+            Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)
             for position, time, by, to, target, since, turn in zip(*[fields] * WIDTH, strict=True)
         ]
 

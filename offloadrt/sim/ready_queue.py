@@ -1,4 +1,8 @@
-"""The ready queue of a run whose strategy chooses who goes first."""
+"""Who goes on first among the actors that are ready at one instant.
+
+The ready queue is a plain deque under `Fifo`, so that a run without a strategy pays for none. `ChosenOrder` is what
+every other strategy chooses from. Both exist once more for a run that records who lets whom go on.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,9 @@ from heapq import heapify, heappop
 from math import inf, isfinite, nextafter
 from typing import Any
 
-from offloadrt.sim.actor import Actor, Scheduler
 from offloadrt.sim.errors import BadChoice
-from offloadrt.sim.strategies.strategy import Strategy
-from offloadrt.sim.timers import Timer
+from offloadrt.sim.scheduler import Actor, ResumptionObserver, Scheduler, Timer
+from offloadrt.sim.strategies import Fifo, Strategy
 
 
 class ChosenOrder:
@@ -245,3 +248,45 @@ def _order(timer: Timer) -> tuple[float, int]:
 
 def _since(entry: tuple[float, Actor]) -> float:
     return entry[0]
+
+
+# ---------------------------------------------------------------------- who lets whom go on
+# Who lets whom go on: what a run tells of every wait that somebody else ends.
+#
+# An actor goes on because a timer of its own is due, or because somebody else made it ready: released a lock to it,
+# set what it waited for, sent it a message, spawned it. The second kind is told here, before the actor goes on. So
+# the history of a run can be walked backwards from its end: `offloadrt.study.why`. A run that wants none of this has
+# a plain ready queue and pays nothing.
+class LoggedQueue(deque[Any]):
+    """The ready queue of a run that is observed."""
+
+    __slots__ = ("_observer", "_sim")
+
+    def __init__(self, sim: Scheduler, observer: ResumptionObserver) -> None:
+        super().__init__()
+        self._sim = sim
+        self._observer = observer
+
+    def append(self, item: Any) -> None:
+        super().append(item)  # first, so that an observer's error ends the run and not the actor's chance to go on
+        self._observer.resumed(self._sim, item)  # an actor: without a strategy a timeout never waits for its target
+
+
+class LoggedOrder(ChosenOrder):
+    """The same for a strategy that chooses."""
+
+    def __init__(self, sim: Scheduler, strategy: Strategy, observer: ResumptionObserver) -> None:
+        super().__init__(sim, strategy)
+        self._observer = observer
+
+    def append(self, item: Any) -> None:
+        super().append(item)
+        if item.is_actor:
+            self._observer.resumed(self.sim, item)
+
+
+def ready_queue(sim: Scheduler, strategy: Strategy, observer: ResumptionObserver | None) -> Any:
+    """Return who goes on at one instant, in order: a deque, or what a strategy chooses from."""
+    if observer is not None:
+        return LoggedQueue(sim, observer) if isinstance(strategy, Fifo) else LoggedOrder(sim, strategy, observer)
+    return deque() if isinstance(strategy, Fifo) else ChosenOrder(sim, strategy)

@@ -1,4 +1,4 @@
-"""Hand-overs: a run tells of every wait that somebody else ends, who ended it and when."""
+"""Resumptions: a run tells of every wait that somebody else ends, who ended it and when."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from offloadrt.sim.strategies import Hold, Random, Schedule
 
 @attrs.define
 class Heard:
-    """Notes every hand-over as (time, who lets go on, who goes on), and every join."""
+    """Notes every resumption as (time, who lets go on, who goes on), and every join."""
 
     handed: list = attrs.field(factory=list)
     joins: list = attrs.field(factory=list)
 
-    def handed_over(self, sim, actor):
+    def resumed(self, sim, actor):
         if sim.now:  # before, the run itself starts its actors
             self.handed.append((sim.now, (sim.running or sim.current).name, actor.name))
 
@@ -27,7 +27,7 @@ class Heard:
 @pytest.mark.parametrize("strategy", [None, Random(1)], ids=["fifo", "random"])
 def test_a_lock_and_a_signal_tell_who_let_whom_go_on(strategy):
     heard = Heard()
-    sim = Simulation(gear="turbo", handovers=heard, **({} if strategy is None else {"strategy": strategy}))
+    sim = Simulation(gear="turbo", causal_log=heard, **({} if strategy is None else {"strategy": strategy}))
     lock, done = Lock(sim, "lock"), Signal(sim, "done")
 
     async def holder():
@@ -58,19 +58,19 @@ def test_a_lock_and_a_signal_tell_who_let_whom_go_on(strategy):
 
 def test_an_error_of_the_observer_ends_the_run(gear):
     class Broken(Heard):
-        def handed_over(self, sim, actor):
+        def resumed(self, sim, actor):
             raise ValueError("of the observer")
 
     async def main():
         pass
 
     with pytest.raises(ValueError, match="of the observer"):
-        Simulation(gear=gear, handovers=Broken()).run(main)
+        Simulation(gear=gear, causal_log=Broken()).run(main)
 
 
 def test_who_leaves_a_station_lets_the_next_one_go_on():
     heard = Heard()
-    sim = Simulation(gear="turbo", handovers=heard)
+    sim = Simulation(gear="turbo", causal_log=heard)
     engine = Station(sim, 1, "engine")
 
     async def main():
@@ -82,10 +82,10 @@ def test_who_leaves_a_station_lets_the_next_one_go_on():
     assert (2.0, "first", "second") in heard.handed and sim.now == 4.0
 
 
-def test_a_timeout_that_waits_for_its_actor_is_no_hand_over():
+def test_a_timeout_that_waits_for_its_actor_is_no_resumption():
     """Under a strategy it is put off when its actor is on its way already."""
     heard = Heard()
-    sim, lock, log = Simulation(gear="turbo", handovers=heard, strategy=Schedule((Hold(2, 2, 4.0),))), None, []
+    sim, lock, log = Simulation(gear="turbo", causal_log=heard, strategy=Schedule((Hold(2, 2, 4.0),))), None, []
     lock = Lock(sim, "lock")
 
     async def holder():
