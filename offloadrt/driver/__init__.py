@@ -17,32 +17,20 @@ are in ``README.md``.  To follow one call from top to bottom, open ``cuda/driver
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from offloadrt.driver.cuda import call_names as of_cuda
-from offloadrt.driver.cuda.built_graph import BuiltGraph
-from offloadrt.driver.cuda.call_names import call_name
-from offloadrt.driver.cuda.capture import CapturedGraph, CaptureMode
-from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.copies import Copies, HostRange
-from offloadrt.driver.cuda.costs import DriverCosts
+from offloadrt.driver.call_names import CALLS, call_name
+from offloadrt.driver.calls import NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching
+from offloadrt.driver.cuda.context import Context, DriverCosts, Schedule
+from offloadrt.driver.cuda.copies import Copies, HostRange, PeerCopies
 from offloadrt.driver.cuda.driver import Driver, DriverStatistics
-from offloadrt.driver.cuda.event import StreamEvent, TimedEvent
-from offloadrt.driver.cuda.graph_calls import GraphExec
+from offloadrt.driver.cuda.graphs import GraphExec
 from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
-from offloadrt.driver.cuda.peer_copies import PeerCopies
-from offloadrt.driver.cuda.pinning import PinnedRanges
+from offloadrt.driver.cuda.order import BuiltGraph, CapturedGraph, CaptureMode, StreamEvent, TimedEvent
+from offloadrt.driver.cuda.process import PinnedRanges
 from offloadrt.driver.cuda.staging import Staging
-from offloadrt.driver.cuda.waiting import Schedule
-from offloadrt.driver.errors import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.driver.halting import Halting
-from offloadrt.driver.kfd.kfd import Kfd, KfdStatistics
-from offloadrt.driver.rocr import call_names as of_rocr
-from offloadrt.driver.rocr.async_handler import AsyncHandler, RunHandler
-from offloadrt.driver.rocr.blit import blit
-from offloadrt.driver.rocr.hsa_signal import HsaSignal
-from offloadrt.driver.rocr.rocr import Rocr
-from offloadrt.driver.touching import NOTHING, Touching
+from offloadrt.driver.kfd import Kfd, KfdStatistics
+from offloadrt.driver.rocr import AsyncHandler, HsaSignal, Rocr, RunHandler, blit
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
@@ -91,9 +79,6 @@ __all__ = [
     "open_driver",
     "share_process",
 ]
-
-CALLS: Final = of_cuda.CALLS | of_rocr.CALLS
-"""The names of all calls of all driver libraries, as faults name them."""
 
 
 def open_driver(machine: Machine, number: int = 0, beside: Driver | Rocr | None = None) -> Driver | Rocr:

@@ -1,10 +1,12 @@
-"""Copies from and to a device: the way that each takes, and how its bytes move.
+"""The calls of CUDA's driver library that copy, from and to the host, within a device and between devices.
 
 Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``), or its pages are
-locked for the copy, as HIP's library does (``page_locking.py``). On a device that uses the page table of the host they
-reach that, too (``ats.copies``).  When both ends have bytes, these really move, at the
-copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a stream;
-``machine/queues/hardware_queue.py`` takes it from there.
+locked for the copy, as HIP's library does.  On a device that uses the page table of the host they reach that, too
+(``ats.copies``).  When both ends have bytes, these really move, at the copy's completion in virtual time.  A transfer
+ends up as a ``CopyPacket`` in a stream; ``machine/queues/hardware_queue.py`` takes it from there.
+
+As in CUDA, a copy uses the link of two devices only when the context that makes it has enabled access to the other
+one; without that, or without a link, the driver stages it (``machine/links/peer_relay.py``).
 """
 
 from __future__ import annotations
@@ -12,19 +14,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
-from offloadrt.driver.cuda.capture import UNSUPPORTED
+from offloadrt.driver.calls import INVALID, DriverError
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.context_staging import ContextStaging, holding
-from offloadrt.driver.cuda.page_locking import PageLocking
-from offloadrt.driver.cuda.pinning import PinnedRanges
-from offloadrt.driver.cuda.staging import DeviceBytes, Staging, Steps
-from offloadrt.driver.errors import INVALID, DriverError
-from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
+from offloadrt.driver.cuda.order import UNSUPPORTED
+from offloadrt.driver.cuda.process import PageLocking, PinnedRanges
+from offloadrt.driver.cuda.staging import ContextStaging, DeviceBytes, Staging, Steps, holding
+from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Peers, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.links.link import Link, Shared
 from offloadrt.machine.links.sockets import passing
 from offloadrt.machine.memory.backing import Bytes
-from offloadrt.machine.messages import CopyPacket, Move
+from offloadrt.machine.messages import CopyPacket, Move, PeerPacket
 from offloadrt.sim import Signal
 
 _PAGEABLE = "its host memory is pageable, whose staging is not emulated in graphs"
@@ -293,3 +293,173 @@ def _moving(
     if direction == "h2d":
         return moving(lambda: here, lambda _, size: there(offset, size), nbytes)
     return moving(lambda: there(offset, nbytes), lambda _, size: here[:size], nbytes)
+
+
+class PeerCopies:
+    """The copies of one device's context to and from other devices."""
+
+    def __init__(self, context: Context, copies: Copies) -> None:
+        self._context = context
+        self._copies = copies
+        self._sim = context.sim
+        self._number = context.device.index
+        self._machine = context.machine
+        self._devices = context.machine.devices
+        self._next_number = context.machine.next_number
+        self._names = [f"device {device.index}" for device in context.machine.devices]
+        self._enabled: set[int] = set()
+
+    def can_access(self, api: str, peer: int) -> bool:
+        """Return whether the device has a link to another.
+
+        Raises DriverError for a device that does not exist.
+        """
+        return self._check(api, peer).can_access(self._number, peer)
+
+    def enable(self, api: str, peer: int) -> None:
+        """Use the link to another device from now on.
+
+        Raises DriverError when there is none, and when access is enabled already.
+        """
+        if peer == self._number or not self.can_access(api, peer):
+            raise DriverError(api, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", f"device {self._number} has no link to {peer}")
+        if peer in self._enabled:
+            reason = f"device {self._number} has access to {peer}"
+            raise DriverError(api, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", reason)
+        self._enabled.add(peer)
+
+    def copy(
+        self,
+        api: str,
+        dst_device: int,
+        dst: int,
+        src_device: int,
+        src: int,
+        nbytes: int,
+        stream: Stream,
+        cause: int,
+    ) -> Awaitable[object]:
+        """Submit a copy between two devices, one of which is this one; return what the call has to await.
+
+        Raises DriverError for a device that does not exist, for a stream of neither, and for a range in no block.
+        """
+        if dst_device == src_device == self._number:
+            return self._copies.within(api, dst, src, nbytes, stream, cause)
+        self._check(api, dst_device)
+        peers = self._check(api, src_device)
+        if self._number not in (dst_device, src_device):
+            reason = f"a copy from device {src_device} to {dst_device} in a stream of device {self._number}"
+            raise DriverError(api, INVALID, reason)
+        target = self._copies.device_bytes(api, dst, nbytes, self._devices[dst_device].memory)
+        source = self._copies.device_bytes(api, src, nbytes, self._devices[src_device].memory)
+        move = None
+        if source is not None and target is not None:
+            move = moving(lambda: source(0, nbytes), target, nbytes)
+        peer = src_device if dst_device == self._number else dst_device
+        route = peers.route(src_device, dst_device, peer in self._enabled)
+        packet: CopyPacket | PeerPacket
+        if route.link is None:
+            done = Signal(self._sim, f"copy of {nbytes} bytes from device {src_device} to {dst_device}")
+            packet = PeerPacket(stream, cause, src_device, dst_device, route.via, nbytes, move, done)
+        else:
+            number = self._next_number()
+            done = Signal(self._sim, f"copy {number} (p2p)")
+            packet = CopyPacket(number, stream, cause, "p2p", nbytes, self._names[dst_device], move, done, route.link)
+        return self._context.submit(packet, self._context.costs.copy_submit)
+
+    def _check(self, api: str, device: int) -> Peers:
+        """Return the machine's peers, after a check that ``device`` is one of them.
+
+        Raises DriverError.
+        """
+        peers, count = self._machine.peers, len(self._devices)
+        if peers is None or not 0 <= device < count:
+            reason = f"no device {device}; the program has devices 0 to {count - 1}"
+            raise DriverError(api, "CUDA_ERROR_INVALID_DEVICE", reason)
+        return peers
+
+
+class CopyCalls:
+    """The copies of one context."""
+
+    def __init__(self, context: Context, copies: Copies) -> None:
+        self._context = context
+        self._copies = copies
+        self._peers = PeerCopies(context, copies)
+
+    async def memcpy_htod_async(
+        self, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
+    ) -> None:
+        """Copy from the host to the device (cuMemcpyHtoDAsync).
+
+        Pinned memory is read when the copy completes, pageable memory before the call returns.
+
+        Raises DriverError when the device's range lies in no block.
+        """
+        with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
+            await self._copies.to_device(call.api, dst, src, nbytes, stream, call.cause, pinned)
+
+    async def memcpy_dtoh_async(
+        self, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
+    ) -> None:
+        """Copy from the device to the host (cuMemcpyDtoHAsync).
+
+        Pinned memory is written when the copy completes, pageable memory before the call returns.
+
+        Raises DriverError when the device's range lies in no block.
+        """
+        with self._context.call("cuMemcpyDtoHAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=src)
+            await self._copies.to_host(call.api, dst, src, nbytes, stream, call.cause, pinned)
+
+    async def memcpy_dtod_async(
+        self, dst: int, src: int, nbytes: int, stream: Stream, cause: int | None = None
+    ) -> None:
+        """Copy within the device (cuMemcpyDtoDAsync).
+
+        Raises DriverError when a range lies in no block.
+        """
+        with self._context.call("cuMemcpyDtoDAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
+            await self._copies.within(call.api, dst, src, nbytes, stream, call.cause)
+
+    async def memcpy_peer_async(
+        self,
+        stream: Stream,
+        cause: int | None,
+        dst_device: int,
+        dst_address: int,
+        src_device: int,
+        src_address: int,
+        nbytes: int,
+    ) -> None:
+        """Copy between two devices in a stream of one of them, whose copy engine does it (cuMemcpyPeerAsync).
+
+        The copy goes over their link when this context has enabled access to the other device; otherwise through the
+        host or, without a link, as ``p2p.without_link`` says.
+
+        Raises DriverError for a device that does not exist, for a stream of neither, and when a range lies in no block.
+        """
+        with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst_address, to_device=dst_device)
+            await self._peers.copy(
+                call.api, dst_device, dst_address, src_device, src_address, nbytes, stream, call.cause
+            )
+
+    async def device_can_access_peer(self, peer: int, cause: int | None = None) -> bool:
+        """Return whether this device has a link to another (cuDeviceCanAccessPeer).
+
+        Raises DriverError for a device that does not exist.
+        """
+        with self._context.call("cuDeviceCanAccessPeer", None, cause) as call:
+            return self._peers.can_access(call.api, peer)
+
+    async def ctx_enable_peer_access(self, peer: int, cause: int | None = None) -> None:
+        """Let copies between this device and another use their link from now on (cuCtxEnablePeerAccess).
+
+        Raises DriverError when they have none, and when access is enabled already.
+        """
+        with self._context.call("cuCtxEnablePeerAccess", None, cause) as call:
+            await self._context.locked_work(self._context.costs.enable_peer_access)
+            self._peers.enable(call.api, peer)

@@ -12,29 +12,47 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.driver.calls import DriverCall
-from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.copies import Copies
-from offloadrt.driver.cuda.copy_calls import CopyCalls
-from offloadrt.driver.cuda.costs import DriverCosts
-from offloadrt.driver.cuda.event_calls import EventCalls
-from offloadrt.driver.cuda.graph_calls import GraphCalls
-from offloadrt.driver.cuda.kernel_calls import KernelCalls
-from offloadrt.driver.cuda.kernel_driver import KernelDriver
-from offloadrt.driver.cuda.managed_calls import ManagedCalls
-from offloadrt.driver.cuda.memory_calls import MemoryCalls
-from offloadrt.driver.cuda.pinning_calls import PinningCalls
-from offloadrt.driver.cuda.pool_calls import MemPoolCalls
-from offloadrt.driver.cuda.process_lock import ProcessLock
-from offloadrt.driver.cuda.start_calls import StartCalls
-from offloadrt.driver.cuda.stream_calls import StreamCalls
-from offloadrt.driver.cuda.waiting import Schedule
-from offloadrt.driver.errors import DriverError
+from offloadrt.driver.calls import DriverCall, DriverError
+from offloadrt.driver.cuda.context import Context, DriverCosts, Schedule
+from offloadrt.driver.cuda.copies import Copies, CopyCalls
+from offloadrt.driver.cuda.graphs import GraphCalls
+from offloadrt.driver.cuda.kernels import KernelCalls
+from offloadrt.driver.cuda.memory import ManagedCalls, MemoryCalls, MemPoolCalls, PinningCalls
+from offloadrt.driver.cuda.process import KernelDriver, ProcessLock
+from offloadrt.driver.cuda.streams import EventCalls, StreamCalls
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
 from offloadrt.machine import Device, Machine, Statistics, Stream
 from offloadrt.machine.host_lock import HostLock
 from offloadrt.sim import LockStatistics
+
+
+class StartCalls:
+    """The start of one device's library."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._costs = context.costs
+
+    async def init(self) -> None:
+        """Initialize the driver in the process (cuInit), which looks at every GPU that the program sees."""
+        with self._context.call("cuInit", None, None):
+            await self._context.work(self._costs.init + len(self._context.machine.devices) * self._costs.init_device)
+
+    async def device_primary_ctx_retain(self) -> None:
+        """Create the device's primary context (cuDevicePrimaryCtxRetain)."""
+        with self._context.call("cuDevicePrimaryCtxRetain", None, None):
+            await self._context.locked_work(self._costs.create_context)
+
+    async def module_load_data(self) -> None:
+        """Load the program's module into the context (cuModuleLoadData), without its kernels if loading is lazy."""
+        with self._context.call("cuModuleLoadData", None, None):
+            await self._context.locked_work(self._costs.load_module)
+
+    async def module_get_function(self) -> None:
+        """Find a kernel in the module (cuModuleGetFunction), which loads it if loading is lazy."""
+        with self._context.call("cuModuleGetFunction", None, None):
+            await self._context.locked_work(self._costs.load_kernel)
 
 
 @attrs.frozen

@@ -23,8 +23,7 @@ names in reports. Kernels are those of `offloadrt.kernels`.
 
 from offloadrt.driver import BuiltGraph, CapturedGraph, GraphExec, MemPool, TimedEvent
 from offloadrt.machine import DeviceArray
-from offloadrt.models.cuda.calling_thread import STREAM_LEGACY, STREAM_PER_THREAD
-from offloadrt.models.cuda.host_thread import HostThread
+from offloadrt.models.cuda.host_thread import STREAM_LEGACY, STREAM_PER_THREAD, HostThread
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.cuda.program import CUDA
 

@@ -7,8 +7,7 @@ from typing import Any
 import attrs
 
 from offloadrt.driver import Driver
-from offloadrt.driver.calls import DriverCall
-from offloadrt.driver.errors import INVALID
+from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress
 from offloadrt.machine.memory.device_memory import BASE_ADDRESS, DEVICE_STRIDE
 from offloadrt.runtime.host_array import HostArray
@@ -82,3 +81,27 @@ class Allocations:
         except InvalidDeviceAddress:
             return "lies in no allocated block of the device"
         return None
+
+
+class MappedMemory:
+    """The ranges of pinned memory that kernels have used, by address, with the devices that have them."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[int, tuple[int, list[Driver]]] = {}
+
+    def use(self, driver: Driver, array: HostArray) -> None:
+        """Let a device's kernels reach an array of pinned memory; do nothing for a managed one."""
+        if array.managed or not array.nbytes:
+            return
+        _, drivers = self._ranges.setdefault(array.address, (array.nbytes, []))
+        if driver not in drivers:
+            uvm = driver.manage()
+            uvm.add(array.address, array.nbytes, populated=True, name=array.name)
+            uvm.keep_on_host(array.address, array.nbytes)
+            drivers.append(driver)
+
+    def end(self, address: int) -> None:
+        """Take the range that begins at an address away from all devices, as it is unpinned."""
+        nbytes, drivers = self._ranges.pop(address, (0, []))
+        for driver in drivers:
+            driver.manage().remove(address, nbytes)

@@ -8,10 +8,8 @@ from typing import TypeVar
 
 from offloadrt.driver import Driver, DriverError
 from offloadrt.machine import Machine
-from offloadrt.models.cuda.allocations import Allocations
-from offloadrt.models.cuda.calling_thread import PrimaryContext, ProgramState
-from offloadrt.models.cuda.host_thread import HostThread
-from offloadrt.models.cuda.mapped_memory import MappedMemory
+from offloadrt.models.cuda.allocations import Allocations, MappedMemory
+from offloadrt.models.cuda.host_thread import HostThread, PrimaryContext, ProgramState
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena

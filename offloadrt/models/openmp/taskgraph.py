@@ -1,7 +1,7 @@
 """OpenMP 6.0's taskgraph: a region of deferred target tasks that is recorded once and replayed at a lower cost.
 
 The first time that a thread comes to the region it runs as written, while its tasks are noted (the taskgraph record).
-At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/built_graph.py``):
+At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/order.py``):
 dependences become edges.  A replay launches that graph: no task is made, no helper woken, no dependence resolved and
 nothing looked up.  LLVM 22 replays tasks of the host so, and launches target tasks one by one; that a replay becomes a
 graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.

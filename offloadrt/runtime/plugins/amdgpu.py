@@ -6,20 +6,254 @@ directive's stream and are synchronous: the host memory is locked, copied from o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Schedule, Touching, Uvm
-from offloadrt.driver.errors import INVALID_ARGUMENT
+import numpy as np
+
+from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, RunHandler, Schedule, Touching, Uvm
+from offloadrt.driver.calls import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
-from offloadrt.machine import InvalidDeviceAddress, Machine
+from offloadrt.machine import InvalidDeviceAddress, Machine, Stream
 from offloadrt.machine.memory.backing import Bytes
 from offloadrt.runtime.host_array import HostSpan
-from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
-from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes, PluginBlock
-from offloadrt.runtime.plugins.grid import GridDefaults
-from offloadrt.runtime.plugins.plugin import QueueLike
-from offloadrt.sim import LockStatistics, Signal
+from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.plugins.plugin import GridDefaults, QueueLike
+from offloadrt.sim import Lock, LockStatistics, Signal
+
+DeviceBytes = Callable[[], Bytes]
+"""Gives the bytes of a range of the device."""
+Move = Callable[[], None]
+
+
+class PluginBlock(NamedTuple):
+    """A block of the host's pool that the device reaches; `pool` is the memory manager that it comes from."""
+
+    pool: str
+    nbytes: int
+
+
+class AmdgpuStream:
+    """Operations of one directive at a time. `signals`, `blocks`: what it holds of the plugin's."""
+
+    __slots__ = ("_host_copy", "_rocr", "_sim", "blocks", "signals", "stream")
+
+    def __init__(self, rocr: Rocr, stream: Stream) -> None:
+        self._rocr = rocr
+        self._sim = rocr.sim
+        self._host_copy = rocr.machine.host_memory.copy
+        self.stream = stream
+        self.signals = 0
+        self.blocks: list[PluginBlock] = []
+
+    @property
+    def unfinished(self) -> HsaSignal | None:
+        """Return the last signal, if it is not set."""
+        last = self.stream.last
+        return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
+
+    async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
+        """`pushMemoryCopyH2DAsync`."""
+        nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
+        upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
+        if depends is None:
+            if upload is not None:
+                upload.stage()
+            await self._host_copy(nbytes)
+        else:
+            staged = HsaSignal(self._sim, "staging", self)
+            stage = None if upload is None else upload.stage
+            await rocr.signal_async_handler(depends, RunHandler(nbytes, stage, staged))
+            self.stream.note(staged)
+            depends = staged
+        move = None if upload is None else upload.arrive
+        done = HsaSignal(self._sim, "copy to the device", self)
+        await rocr.memory_async_copy(self.stream, cause, "h2d", nbytes, move, done, depends)
+
+    async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
+        """`pushMemoryCopyD2HAsync`."""
+        nbytes, rocr = target.nbytes, self._rocr
+        download = None if target.bytes is None or source is None else _Download(target.bytes, source)
+        there = HsaSignal(self._sim, "copy from the device", self)
+        fetch = None if download is None else download.fetch
+        await rocr.memory_async_copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
+        done = HsaSignal(self._sim, "copy out of the staging memory", self)
+        finish = None if download is None else download.arrive
+        await rocr.signal_async_handler(there, RunHandler(nbytes, finish, done, target.address))
+        self.stream.note(done)
+
+    async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
+        """`pushMemoryCopyD2DAsync`."""
+        done = HsaSignal(self._sim, "copy within the device", self)
+        await self._rocr.memory_async_copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
+
+    def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
+        """`pushKernelLaunch`."""
+        done = HsaSignal(self._sim, launch.kernel.name, self)
+        return self._rocr.dispatch(self.stream, cause, launch, run, done, touching)
+
+    async def wait_for(self, cause: int, event: HsaSignal) -> None:
+        """Let what is pushed from now on start after the event, too (`waitEvent`)."""
+        if not event.is_set and event.stream is not self:
+            await self._rocr.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
+
+
+class _Upload:
+    """Bytes on their way to the device."""
+
+    __slots__ = ("_source", "_staged", "_target")
+
+    def __init__(self, source: Bytes, target: DeviceBytes) -> None:
+        self._source = source
+        self._target = target
+        self._staged: Bytes | None = None
+
+    def stage(self) -> None:
+        self._staged = self._source.copy()
+
+    def arrive(self) -> None:
+        assert self._staged is not None
+        self._target()[:] = self._staged
+
+
+class _Download:
+    """Bytes on their way from the device."""
+
+    __slots__ = ("_source", "_staged", "_target")
+
+    def __init__(self, target: Bytes, source: DeviceBytes) -> None:
+        self._source = source
+        self._target = target
+        self._staged: Bytes | None = None
+
+    def fetch(self) -> None:
+        self._staged = np.array(self._source())
+
+    def arrive(self) -> None:
+        if self._staged is not None:  # as it is when a fault has broken the device
+            self._target[:] = self._staged
+
+
+class AmdgpuResources:
+    """Streams come from a pool that grows; each time that one is taken it takes an HSA queue. So do signals."""
+
+    def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
+        spec = machine.spec
+        self._rocr = rocr
+        self._host_time = machine.host_time
+        self._queues = machine.devices[number].hsa_queues
+        self._stream_lock = Lock(machine.sim, machine.named("stream pool", number))
+        self._idle: list[AmdgpuStream] = []
+        self._streams = 0
+        self._signal_lock = Lock(machine.sim, machine.named("signal pool", number))
+        self._free_signals = self._signals = spec.count("signal.initial")
+        self._allocated = 0
+        """Blocks of the host's pool that the plugin has."""
+        self._free_blocks: defaultdict[PluginBlock, int] = defaultdict(int)
+
+    def locks(self) -> dict[str, LockStatistics]:
+        return {lock.name: lock.statistics() for lock in (self._stream_lock, self._signal_lock)}
+
+    def in_use(self) -> dict[str, int]:
+        """Return how many streams, HSA queues and signals are not in their pools."""
+        return {
+            "streams": self._streams - len(self._idle),
+            "HSA queues": sum(self._queues.streams_of),
+            "signals": self._signals - self._free_signals,
+        }
+
+    async def allocate(self, nbytes: int) -> None:
+        """Allocate a block of the host's pool that the plugin keeps to its end."""
+        await self._rocr.host_pool_allocate(nbytes)
+        self._allocated += 1
+
+    async def take_block(self, stream: AmdgpuStream, block: PluginBlock) -> None:
+        """Give a stream a block of the host's pool until what is in the stream now has been waited for.
+
+        LLVM takes the arguments of kernels and staging memory from two `MemoryManagerTy`s, which hand a free block out
+        again for a request of exactly its size, and otherwise allocate (`ArgsMemoryManager`, `PinnedMemoryManager`).
+        Their threshold is 1 GiB, so that all requests are pooled. The search itself is free here: it is part of
+        `runtime.kernel_args` and `dma.submit`.
+        """
+        if self._free_blocks[block]:
+            self._free_blocks[block] -= 1
+        else:
+            await self.allocate(block.nbytes)
+        stream.blocks.append(block)
+
+    def _give_back_blocks(self, stream: AmdgpuStream, done: int) -> None:
+        for block in stream.blocks[:done]:
+            self._free_blocks[block] += 1
+        del stream.blocks[:done]
+
+    async def free_blocks(self) -> None:
+        """Free the plugin's own memory."""
+        while self._allocated:
+            await self._rocr.host_pool_free()
+            self._allocated -= 1
+        self._free_blocks.clear()
+
+    async def ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
+        """Give the queue a stream if it has none, and that many signals for what comes next in it."""
+        stream: AmdgpuStream | None = queue.stream
+        if stream is None:
+            stream = queue.stream = await self._take_stream()
+        while self._free_signals < signals:
+            await self._grow_signals(signals)
+        self._free_signals -= signals  # nothing has been awaited since they were found
+        stream.signals += signals
+        return stream
+
+    async def _take_stream(self) -> AmdgpuStream:
+        await take(self._stream_lock, self._host_time)
+        try:
+            if self._idle:
+                stream = self._idle.pop()
+            else:
+                stream = AmdgpuStream(self._rocr, self._queues.open_stream())
+                self._streams += 1
+            self._queues.take(stream.stream)
+        finally:
+            self._stream_lock.release()
+        return stream
+
+    async def _grow_signals(self, wanted: int) -> None:
+        """Let the pool of signals grow to twice those in use (`GenericDeviceResourceManagerTy::getResourcesImpl`).
+
+        It does so under its mutex: whoever waits for that looks again whether signals are still missing.
+        """
+        await take(self._signal_lock, self._host_time)
+        try:
+            if self._free_signals >= wanted:
+                return
+            used = self._signals - self._free_signals
+            more = max(2 * used, used + wanted) - self._signals
+            for _ in range(more):
+                await self._rocr.signal_create()
+            self._signals += more
+            self._free_signals += more
+        finally:
+            self._signal_lock.release()
+
+    def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
+        """Take back what a stream that its queue keeps needs no more; somebody else may have waited, too."""
+        signals = min(signals, stream.signals)
+        self._free_signals += signals
+        stream.signals -= signals
+        self._give_back_blocks(stream, blocks)
+
+    async def give_back(self, queue: QueueLike, stream: AmdgpuStream) -> None:
+        """Take back a queue's stream, in which everything has completed, with its signals, blocks and HSA queue."""
+        await take(self._stream_lock, self._host_time)
+        queue.stream = None
+        self._free_signals += stream.signals
+        stream.signals = 0
+        self._give_back_blocks(stream, len(stream.blocks))
+        self._queues.give_back(stream.stream)
+        self._idle.append(stream)
+        self._stream_lock.release()
+
 
 _THREADS: Final = 256
 """Threads of a team that are left open (``GV_Default_WG_Size`` of ``AMDGPUGridValues``)."""

@@ -12,14 +12,13 @@ from typing import Any, Final
 import attrs
 
 from offloadrt.driver import NOTHING, Advice, Driver, DriverError, Schedule, Touching, Uvm
-from offloadrt.driver.cuda.kernel_calls import Computed
-from offloadrt.driver.errors import INVALID
+from offloadrt.driver.calls import INVALID
+from offloadrt.driver.cuda.kernels import Computed
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugins.grid import GridDefaults
-from offloadrt.runtime.plugins.plugin import QueueLike
+from offloadrt.runtime.plugins.plugin import GridDefaults, QueueLike
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from offloadrt.driver.errors import DriverError
+from offloadrt.driver.calls import DriverError
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.machine.compute.page_fault import MemoryAccessFault
 from offloadrt.machine.injection.fault import ThreadDied

@@ -14,13 +14,16 @@ from typing import Annotated, get_args
 import attrs
 import msgspec
 
-from offloadrt.driver.calls import DriverCall
-from offloadrt.driver.cuda.built_graph import BuiltGraph
-from offloadrt.driver.cuda.capture import (
+from offloadrt.driver.calls import INVALID, NOTHING, DriverCall, DriverError, Touching
+from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.copies import Copies, HostRange
+from offloadrt.driver.cuda.kernels import DeviceArguments, KernelCalls
+from offloadrt.driver.cuda.order import (
     UNJOINED,
     UNMATCHED,
     UNSUPPORTED,
     WRONG_THREAD,
+    BuiltGraph,
     Capture,
     CapturedGraph,
     CaptureMode,
@@ -28,12 +31,7 @@ from offloadrt.driver.cuda.capture import (
     HostNode,
     NodeWork,
 )
-from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.copies import Copies, HostRange
-from offloadrt.driver.cuda.kernel_calls import DeviceArguments, KernelCalls
-from offloadrt.driver.cuda.stream_calls import StreamCalls
-from offloadrt.driver.errors import INVALID, DriverError
-from offloadrt.driver.touching import NOTHING, Touching
+from offloadrt.driver.cuda.streams import StreamCalls
 from offloadrt.kernels import Launch
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, WaitPacket

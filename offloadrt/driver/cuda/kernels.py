@@ -7,10 +7,9 @@ from typing import Any
 
 import attrs
 
+from offloadrt.driver.calls import NOTHING, DriverError, Touching
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies
-from offloadrt.driver.errors import DriverError
-from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import DeviceArray, LaunchOutOfResources, Stream
 from offloadrt.machine.messages import KernelPacket, Move
