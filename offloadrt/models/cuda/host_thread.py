@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 import attrs
 import numpy as np
@@ -16,7 +16,6 @@ from offloadrt.driver import (
     BuiltGraph,
     CapturedGraph,
     CaptureMode,
-    Driver,
     GraphExec,
     MemPool,
     PoolAttributes,
@@ -28,135 +27,15 @@ from offloadrt.driver.calls import INVALID
 from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, HostBuffer, Stream
-from offloadrt.models.cuda.allocations import Allocations, MappedMemory, device_of
-from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext, device_of
 from offloadrt.models.host.section import Section, array_of, extent
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
 from offloadrt.runtime.launch.managed_accesses import accesses_of
-from offloadrt.runtime.plugins.plugin import DevicePlugin
-
-DefaultStream = Literal["cudaStreamLegacy", "cudaStreamPerThread"]
-STREAM_LEGACY: Final = "cudaStreamLegacy"
-"""Stands for the legacy default stream of the current device, wherever a call takes a stream."""
-STREAM_PER_THREAD: Final = "cudaStreamPerThread"
-"""Stands for the calling thread's own default stream on the current device."""
-
-
-@attrs.define(eq=False)
-class PrimaryContext:
-    """What CUDA's runtime library makes on a device at its first call there."""
-
-    number: int
-    driver: Driver
-    plugin: DevicePlugin
-    default_stream: Stream
-    """The legacy default stream."""
-    per_thread: dict[int, Stream] = attrs.field(factory=dict)
-    """The default streams of threads that have one, by number of the thread."""
-
-
-@attrs.define(eq=False)
-class ProgramState:
-    """What the threads of a CUDA program share besides the machine."""
-
-    allocations: Allocations
-    mapped: MappedMemory
-    own_default_streams: bool
-    """Whether a call without a stream means the thread's own (nvcc --default-stream per-thread)."""
-    devices: dict[Stream, int] = attrs.field(factory=dict)
-    """The device of each stream that is not destroyed."""
-
-
-class CallingThread(ProgramThread):
-    """The part of a thread that all groups of calls need. context: returns a device's context, made at its first use.
-
-    state: what the program's threads share.
-    """
-
-    def __init__(
-        self,
-        program: OffloadProgram[Any],
-        context: Callable[[int], Awaitable[PrimaryContext]],
-        state: ProgramState,
-        *place: Any,
-    ) -> None:
-        super().__init__(program, *place)
-        self._context_of = context
-        self._state = state
-        self._device = 0
-
-    # devices
-
-    async def set_device(self, device: int) -> None:
-        """Let this thread's calls concern another device (cudaSetDevice). Raises DriverError for one that is none.
-
-        As since CUDA 12, the device's context is made here if it does not exist.
-        """
-        if not is_integer(device) or not 0 <= device < self.program.num_devices:
-            driver = (await self._context()).driver
-            why = f"{device!r} is no device: the program has {self.program.num_devices}"
-            raise driver.refusal(driver.call("cudaSetDevice"), "CUDA_ERROR_INVALID_DEVICE", why)
-        self._device = int(device)
-        await self._context()
-
-    def get_device(self) -> int:
-        """Return the current device of this thread (cudaGetDevice)."""
-        return self._device
-
-    def get_device_count(self) -> int:
-        """Return how many devices the program has (cudaGetDeviceCount)."""
-        return self.program.num_devices
-
-    # for the groups of calls
-
-    def _context(self) -> Awaitable[PrimaryContext]:
-        """Return the context of the current device."""
-        return self._context_of(self._device)
-
-    async def _stream(
-        self, context: PrimaryContext, stream: Stream | DefaultStream | None, call: str, *, anywhere: bool = False
-    ) -> Stream:
-        """Return the stream that an argument of a call means.
-
-        anywhere: the call takes streams of other devices, too. Raises DriverError for a stream that is destroyed, and
-        for one of another device otherwise.
-        """
-        if stream is None:
-            stream = STREAM_PER_THREAD if self._state.own_default_streams else STREAM_LEGACY
-        if stream == STREAM_LEGACY:
-            return context.default_stream
-        if stream == STREAM_PER_THREAD:
-            if (own := context.per_thread.get(self.number)) is None:
-                own = context.per_thread[self.number] = await context.driver.stream_create(order="blocking")
-                self._state.devices[own] = context.number
-            return own
-        if not isinstance(stream, Stream):
-            raise TypeError(f"{call}: stream is {stream!r}, which is none")
-        device = self._state.devices.get(stream)
-        if device == context.number or (anywhere and device is not None):
-            return stream
-        why = "was destroyed" if device is None else f"belongs to device {device}"
-        driver = context.driver
-        raise driver.refusal(driver.call(call), "CUDA_ERROR_INVALID_HANDLE", f"stream {stream.index} {why}")
-
-    async def _at_stream(self, stream: Stream | DefaultStream | None, call: str) -> tuple[Driver, Stream]:
-        """Return a stream of any device, with that device's driver library."""
-        context = await self._context()
-        chosen = await self._stream(context, stream, call, anywhere=True)
-        number = self._state.devices.get(chosen, context.number)
-        return (await self._context_of(number)).driver, chosen
-
-
-def check_host_function(call: str, function: Callable[[], object] | None, seconds: float) -> None:
-    """Raise TypeError for a coroutine function, ValueError for a time that is negative or not finite."""
-    if inspect.iscoroutinefunction(function) or not (function is None or callable(function)):
-        raise TypeError(f"{call}: {function!r} is no plain function; a host function makes no calls")
-    if not isinstance(seconds, int | float) or not 0.0 <= seconds < math.inf:
-        raise ValueError(f"{call}: seconds is {seconds!r}, but must be finite and not negative")
-
 
 Shape = int | tuple[int, int]
+HostMemory = Literal["pageable", "pinned"]
+CopyPlace = HostArray | Section | DeviceArray
+"""An end of a copy: memory of the host, or of a device."""
 
 
 @attrs.frozen(eq=False)
@@ -171,53 +50,49 @@ class PreparedLaunch:
     """Its arguments, and what each is to it."""
 
 
-class LaunchRoutines(CallingThread):
-    """The part of a thread that launches and graphs need."""
+class HostThread(CallingThread):
+    """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix.
 
-    def _prepared(
+    A call without a stream means the default one, as the program's options say. On AMD's GPUs the calls are HIP's
+    (hipMallocAsync, hipGraph and so on).
+
+    A graph that a program builds itself has nodes by number, in order; ``after`` names those that a node waits for.
+    Events that are recorded in a capture become edges. What a capture forbids is refused with CUDA's error and
+    invalidates it, which `stream_end_capture` then says, too. Graphs within graphs, memory nodes, pageable memory and
+    streams of several devices in one graph are not emulated, and are refused.
+    """
+
+    async def launch(
         self,
-        call: str,
-        context: PrimaryContext,
         kernel: Kernel,
-        arguments: Sequence[Any],
+        *arguments: Any,
         grid: Shape,
         block: Shape,
-        iterations: int | None,
-        library: bool,
-    ) -> PreparedLaunch:
-        """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
-        (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
-        launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
-        if library:
-            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, loads_in_flight=None))
-        tile = Tile(width, height, columns) if isinstance(block, tuple) else None
-        launch = attrs.evolve(launch, strided=True, tile=tile)
-        if self.program.phantom:
-            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
-        uses = [
-            (f"argument {number} of kernel {launch.kernel.name!r}", argument)
-            for number, argument in enumerate(arguments, 1)
-        ]
-        for what, argument in uses:
-            self._state.allocations.check_use(context.driver, context.driver.call(call), what, argument)
-        in_place = [argument for argument in arguments if isinstance(argument, HostArray)]
-        for array in in_place:
-            self._state.mapped.use(context.driver, array)
-        touching = accesses_of(0, launch, (), tuple(arguments), in_place, [True] * len(in_place))
-        values = [argument.values if isinstance(argument, HostArray) else argument for argument in arguments]
-        return PreparedLaunch(launch, values, touching, uses)
+        iterations: int | None = None,
+        stream: Stream | DefaultStream | None = None,
+        library: bool = False,
+    ) -> None:
+        """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
+        Its arguments are managed arrays, arrays of pinned memory, which it uses in place, device arrays and numbers.
+        A loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid
+        and a block of two dimensions are (x, y): the threads of a row have iterations in a row. library: the kernel
+        stands for code of a library, which keeps its operands in shared memory and loads ahead, so that its source
+        does not say how many loads are in flight.
+        Raises DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
+        """
+        context = await self._context()
+        prepared = self._prepared("cuLaunchKernel", context, kernel, arguments, grid, block, iterations, library)
+        chosen = await self._stream(context, stream, "cuLaunchKernel")
+        await context.plugin.find_kernel(prepared.launch.kernel.name)
+        if (capture := context.driver.graphs.capture_of(chosen)) is not None:
+            capture.uses.extend(prepared.uses)
+        await context.driver.launch_kernel(prepared.launch, prepared.values, chosen, touching=prepared.touching)
 
-HostMemory = Literal["pageable", "pinned"]
-CopyPlace = HostArray | Section | DeviceArray
-"""An end of a copy: memory of the host, or of a device."""
+    async def leave_team(self) -> None:
+        """Do nothing: what the thread left in streams goes on."""
 
-
-class MemoryRoutines(CallingThread):
-    """Memory, and copies between memories.
-
-    Wide because it is the list of CUDA's calls for memory.
-    """
+    # memory
 
     async def malloc_managed(
         self,
@@ -404,64 +279,7 @@ class MemoryRoutines(CallingThread):
         await driver.memcpy_dtoh_async(buffer, source.address, nbytes, chosen, pinned=memory == "pinned")
         await driver.stream_synchronize(chosen)
 
-    # inside
-
-    def _made(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> HostArray:
-        """Return an array that has no address yet."""
-        lengths, element = shape_of(name, shape), element_of(name, dtype)
-        values = None if self.program.phantom else make_values(name, lengths, element, fill)
-        return HostArray(name, 0, lengths, element, values=values)
-
-    def _copy(
-        self, context: PrimaryContext, destination: CopyPlace, source: CopyPlace, stream: Stream, call: str
-    ) -> Awaitable[None]:
-        """Submit the copy that leads from one place to another, whatever they are."""
-        driver = context.driver
-        (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
-        if nbytes > room:
-            why = f"the source has {nbytes} bytes, its destination {room}"
-            raise driver.refusal(driver.call(call), INVALID, why)
-        between = isinstance(source, DeviceArray) and isinstance(destination, DeviceArray)
-        capture = driver.graphs.capture_of(stream)
-        for what, place in {"its source": source, "its destination": destination}.items():
-            if capture is not None:
-                capture.uses.append((f"the {what[4:]} of a copy", place))
-            if isinstance(place, DeviceArray):
-                self._state.allocations.check_use(driver, driver.call(call), what, place, anywhere=between)
-            else:
-                self.program.devices[context.number].check_alive(array_of(place), call)
-        if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
-            devices = device_of(to), device_of(begin)
-            if devices == (context.number, context.number):
-                return driver.memcpy_dtod_async(to, begin, nbytes, stream)
-            return driver.memcpy_peer_async(stream, None, devices[0], to, devices[1], begin, nbytes)
-        if isinstance(source, DeviceArray):
-            return driver.memcpy_dtoh_async(_span(destination, to, nbytes), begin, nbytes, stream)
-        if isinstance(destination, DeviceArray):
-            return driver.memcpy_htod_async(to, _span(source, begin, nbytes), nbytes, stream)
-        return self._copy_on_host(_span(destination, to, nbytes), _span(source, begin, nbytes))
-
-    async def _copy_on_host(self, destination: HostSpan, source: HostSpan) -> None:
-        """Copy within the host, by the calling thread."""
-        await self.program.machine.host_memory.copy(source.nbytes)
-        if destination.bytes is not None and source.bytes is not None:
-            destination.bytes[:] = source.bytes
-
-
-def _range(place: CopyPlace, call: str) -> tuple[int, int]:
-    """Return the address and the bytes of an end of a copy."""
-    if isinstance(place, Section) and not place.is_contiguous:
-        raise ValueError(f"{call}: {place} is in pieces, and a copy moves one range of bytes")
-    return (place.address, place.nbytes) if isinstance(place, DeviceArray) else extent(place, call)
-
-
-def _span(place: CopyPlace, address: int, nbytes: int) -> HostSpan:
-    assert not isinstance(place, DeviceArray)
-    return array_of(place).span(address, nbytes)
-
-
-class PoolRoutines(CallingThread):
-    """Allocations and frees in the order of a stream. On AMD's GPUs they are hipMallocAsync and so on."""
+    # stream-ordered memory, and the pools that it comes from
 
     async def malloc_async(
         self,
@@ -546,15 +364,7 @@ class PoolRoutines(CallingThread):
         """Let another device reach the memory of a pool (cudaMemPoolSetAccess), which each growth then pays for."""
         await (await self._context()).driver.pools.pool_set_access(pool, device)
 
-
-CREATE, DESTROY = "cuStreamCreate", "cuStreamDestroy"
-
-
-class StreamRoutines(CallingThread):
-    """Streams and events. A call without a stream means the default one, as the program's options say.
-
-    Wide because it is the list of CUDA's calls for streams and events.
-    """
+    # streams
 
     async def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> Stream:
         """Make a stream on the current device (cudaStreamCreateWithPriority).
@@ -580,9 +390,11 @@ class StreamRoutines(CallingThread):
 
         Raises DriverError for the default stream, and for one that is destroyed already.
         """
-        driver, chosen = await self._at_stream(stream, DESTROY)
+        driver, chosen = await self._at_stream(stream, "cuStreamDestroy")
         if chosen not in self._state.devices:
-            raise driver.refusal(driver.call(DESTROY), "CUDA_ERROR_INVALID_HANDLE", "it is the default stream")
+            raise driver.refusal(
+                driver.call("cuStreamDestroy"), "CUDA_ERROR_INVALID_HANDLE", "it is the default stream"
+            )
         await driver.stream_destroy(chosen)
         del self._state.devices[chosen]
 
@@ -676,16 +488,7 @@ class StreamRoutines(CallingThread):
         events = (await self._context_of(begin.device)).driver.events
         return 1e3 * await events.event_elapsed_time(begin, end)
 
-
-class GraphRoutines(LaunchRoutines):
-    """Stream capture, and graphs of kernels, copies, memsets and functions of the host. On AMD's GPUs: hipGraph.
-
-    A graph that a program builds itself has nodes by number, in order; ``after`` names those that a node waits for.
-
-    Events that are recorded in a capture become edges. What a capture forbids is refused with CUDA's error and
-    invalidates it, which `stream_end_capture` then says, too. Graphs within graphs, memory nodes, pageable memory and
-    streams of several devices in one graph are not emulated, and are refused.
-    """
+    # graphs: captured from streams or built node by node, and launched
 
     async def stream_begin_capture(self, stream: Stream | DefaultStream, *, mode: CaptureMode = "global") -> None:
         """Have a stream capture what is put into it, instead of carrying it out (cudaStreamBeginCapture).
@@ -798,7 +601,7 @@ class GraphRoutines(LaunchRoutines):
     async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
         """Make an executable graph (cudaGraphInstantiate), of which there may be several.
 
-        Of a graph that a program builds it has the nodes of now.
+        A graph that a program builds itself may grow afterwards; the executable graph keeps its nodes of now.
         """
         return await (await self._context_of(graph.device)).driver.graphs.graph_instantiate(graph)
 
@@ -822,36 +625,98 @@ class GraphRoutines(LaunchRoutines):
         """Destroy an executable graph (cudaGraphExecDestroy); what was launched still completes."""
         await (await self._context_of(executable.graph.device)).driver.graphs.graph_exec_destroy(executable)
 
+    # for several groups of calls
 
-class HostThread(MemoryRoutines, PoolRoutines, StreamRoutines, GraphRoutines):
-    """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix."""
-
-    async def launch(
+    def _prepared(
         self,
+        call: str,
+        context: PrimaryContext,
         kernel: Kernel,
-        *arguments: Any,
-        grid: int | tuple[int, int],
-        block: int | tuple[int, int],
-        iterations: int | None = None,
-        stream: Stream | DefaultStream | None = None,
-        library: bool = False,
-    ) -> None:
-        """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
+        arguments: Sequence[Any],
+        grid: Shape,
+        block: Shape,
+        iterations: int | None,
+        library: bool,
+    ) -> PreparedLaunch:
+        """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
+        (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
+        launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
+        if library:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, loads_in_flight=None))
+        tile = Tile(width, height, columns) if isinstance(block, tuple) else None
+        launch = attrs.evolve(launch, strided=True, tile=tile)
+        if self.program.phantom:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
+        uses = [
+            (f"argument {number} of kernel {launch.kernel.name!r}", argument)
+            for number, argument in enumerate(arguments, 1)
+        ]
+        for what, argument in uses:
+            self._state.allocations.check_use(context.driver, context.driver.call(call), what, argument)
+        in_place = [argument for argument in arguments if isinstance(argument, HostArray)]
+        for array in in_place:
+            self._state.mapped.use(context.driver, array)
+        touching = accesses_of(0, launch, (), tuple(arguments), in_place, [True] * len(in_place))
+        values = [argument.values if isinstance(argument, HostArray) else argument for argument in arguments]
+        return PreparedLaunch(launch, values, touching, uses)
 
-        Its arguments are managed arrays, arrays of pinned memory, which it uses in place, device arrays and numbers.
-        A loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid
-        and a block of two dimensions are (x, y): the threads of a row have iterations in a row. library: the kernel
-        stands for code of a library, which keeps its operands in shared memory and loads ahead, so that its source
-        does not say how many loads are in flight.
-        Raises DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
-        """
-        context = await self._context()
-        prepared = self._prepared("cuLaunchKernel", context, kernel, arguments, grid, block, iterations, library)
-        chosen = await self._stream(context, stream, "cuLaunchKernel")
-        await context.plugin.find_kernel(prepared.launch.kernel.name)
-        if (capture := context.driver.graphs.capture_of(chosen)) is not None:
-            capture.uses.extend(prepared.uses)
-        await context.driver.launch_kernel(prepared.launch, prepared.values, chosen, touching=prepared.touching)
+    def _made(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> HostArray:
+        """Return an array that has no address yet."""
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        values = None if self.program.phantom else make_values(name, lengths, element, fill)
+        return HostArray(name, 0, lengths, element, values=values)
 
-    async def leave_team(self) -> None:
-        """Do nothing: what the thread left in streams goes on."""
+    def _copy(
+        self, context: PrimaryContext, destination: CopyPlace, source: CopyPlace, stream: Stream, call: str
+    ) -> Awaitable[None]:
+        """Submit the copy that leads from one place to another, whatever they are."""
+        driver = context.driver
+        (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
+        if nbytes > room:
+            why = f"the source has {nbytes} bytes, its destination {room}"
+            raise driver.refusal(driver.call(call), INVALID, why)
+        between = isinstance(source, DeviceArray) and isinstance(destination, DeviceArray)
+        capture = driver.graphs.capture_of(stream)
+        for what, place in {"its source": source, "its destination": destination}.items():
+            if capture is not None:
+                capture.uses.append((f"the {what[4:]} of a copy", place))
+            if isinstance(place, DeviceArray):
+                self._state.allocations.check_use(driver, driver.call(call), what, place, anywhere=between)
+            else:
+                self.program.devices[context.number].check_alive(array_of(place), call)
+        if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
+            devices = device_of(to), device_of(begin)
+            if devices == (context.number, context.number):
+                return driver.memcpy_dtod_async(to, begin, nbytes, stream)
+            return driver.memcpy_peer_async(stream, None, devices[0], to, devices[1], begin, nbytes)
+        if isinstance(source, DeviceArray):
+            return driver.memcpy_dtoh_async(_span(destination, to, nbytes), begin, nbytes, stream)
+        if isinstance(destination, DeviceArray):
+            return driver.memcpy_htod_async(to, _span(source, begin, nbytes), nbytes, stream)
+        return self._copy_on_host(_span(destination, to, nbytes), _span(source, begin, nbytes))
+
+    async def _copy_on_host(self, destination: HostSpan, source: HostSpan) -> None:
+        """Copy within the host, by the calling thread."""
+        await self.program.machine.host_memory.copy(source.nbytes)
+        if destination.bytes is not None and source.bytes is not None:
+            destination.bytes[:] = source.bytes
+
+
+def check_host_function(call: str, function: Callable[[], object] | None, seconds: float) -> None:
+    """Raise TypeError for a coroutine function, ValueError for a time that is negative or not finite."""
+    if inspect.iscoroutinefunction(function) or not (function is None or callable(function)):
+        raise TypeError(f"{call}: {function!r} is no plain function; a host function makes no calls")
+    if not isinstance(seconds, int | float) or not 0.0 <= seconds < math.inf:
+        raise ValueError(f"{call}: seconds is {seconds!r}, but must be finite and not negative")
+
+
+def _range(place: CopyPlace, call: str) -> tuple[int, int]:
+    """Return the address and the bytes of an end of a copy."""
+    if isinstance(place, Section) and not place.is_contiguous:
+        raise ValueError(f"{call}: {place} is in pieces, and a copy moves one range of bytes")
+    return (place.address, place.nbytes) if isinstance(place, DeviceArray) else extent(place, call)
+
+
+def _span(place: CopyPlace, address: int, nbytes: int) -> HostSpan:
+    assert not isinstance(place, DeviceArray)
+    return array_of(place).span(address, nbytes)

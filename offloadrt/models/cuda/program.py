@@ -4,20 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import ClassVar, Literal, TypeVar, get_args
+
+import attrs
 
 from offloadrt.driver import Driver, DriverError
 from offloadrt.machine import Machine
-from offloadrt.models.cuda.allocations import Allocations, MappedMemory
-from offloadrt.models.cuda.host_thread import HostThread, PrimaryContext, ProgramState
-from offloadrt.models.cuda.options import CUDAOptions
+from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
+from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.options import has_devices
+from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.lock_wait import take
 from offloadrt.trace import Trace
+
+DefaultStreams = Literal["legacy", "per-thread"]
+
+
+@attrs.frozen(kw_only=True)
+class CUDAOptions(ProgramOptions):
+    """The options of a CUDA program. Fixed once the machine is built."""
+
+    model: ClassVar[str] = "cuda"
+
+    default_stream: DefaultStreams = "legacy"
+    """What a call without a stream means: the device's legacy default stream, or one of the calling thread's own.
+
+    As nvcc's option of that name.
+    """
+
+    def check(self) -> None:
+        """Raise ValueError for a value that an option cannot have."""
+        super().check()
+        if self.default_stream not in get_args(DefaultStreams):
+            choices = " or ".join(get_args(DefaultStreams))
+            raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
+
 
 R = TypeVar("R")
 

@@ -1,0 +1,224 @@
+"""A host thread that calls CUDA's runtime library: its current device, and the streams that its calls mean."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal
+
+import attrs
+
+from offloadrt.driver import Driver
+from offloadrt.driver.calls import INVALID, DriverCall
+from offloadrt.kernels.integers import is_integer
+from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Stream
+from offloadrt.machine.memory.device_memory import BASE_ADDRESS, DEVICE_STRIDE
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.program import OffloadProgram
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.plugins.plugin import DevicePlugin
+from offloadrt.sim import Simulation
+
+ILLEGAL_ADDRESS = "CUDA_ERROR_ILLEGAL_ADDRESS"
+
+
+def device_of(address: int) -> int:
+    """Return the number of the device in whose memory an address lies."""
+    return (address - BASE_ADDRESS) // DEVICE_STRIDE
+
+
+@attrs.frozen
+class Freed:
+    """Who freed a block, by which call and when."""
+
+    call: str
+    thread: str
+    time: float
+
+    def __str__(self) -> str:
+        return f"was freed by {self.call} ({self.thread} at {self.time:.9f} s)"
+
+
+class Allocations:
+    """The blocks of device memory that a program has freed, and those that it frees in the order of a stream."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._freed: dict[int, Freed] = {}
+
+    def made(self, address: int) -> None:
+        """Record that device or managed memory begins at an address from now on."""
+        self._freed.pop(address, None)
+
+    def freed(self, call: str, address: int) -> None:
+        """Record that the block at an address is no longer the program's."""
+        self._freed[address] = Freed(call, self._sim.current.name, self._sim.now)
+
+    def check_free(self, driver: Driver, call: DriverCall, address: int) -> None:
+        """Raise DriverError for a block that is freed already, or is another device's."""
+        if (story := self._freed.get(address)) is not None:
+            raise driver.refusal(call, INVALID, f"{address:#x} {story}")
+        if address >= BASE_ADDRESS and device_of(address) != driver.device.index:
+            why = f"{address:#x} is memory of device {device_of(address)}, and the current device is another"
+            raise driver.refusal(call, INVALID, why)
+
+    def check_use(self, driver: Driver, call: DriverCall, what: str, argument: Any, *, anywhere: bool = False) -> None:
+        """Raise DriverError for device memory that is freed, foreign or another device's, and for pageable memory.
+
+        anywhere: memory of other devices is allowed.
+        """
+        if isinstance(argument, HostArray):
+            if argument.freed:
+                raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, was freed")
+            if not argument.managed and not driver.is_pinned(argument.address, argument.nbytes):
+                why = "is pageable memory of the host: a kernel has managed, pinned or device memory here"
+                raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, {why}")
+        elif isinstance(argument, DeviceArray) and (error := self._misuse(driver, argument, anywhere)) is not None:
+            raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, {argument.address:#x}, {error}")
+
+    def _misuse(self, driver: Driver, array: DeviceArray, anywhere: bool) -> str | None:
+        if (story := self._freed.get(array.address)) is not None:
+            return str(story)
+        device, devices = device_of(array.address), driver.machine.devices
+        if device != driver.device.index and not (anywhere and 0 <= device < len(devices)):
+            return f"is memory of device {device}" if 0 <= device < len(devices) else "is no memory of a device"
+        try:
+            devices[device].memory.block_of(array.address)
+        except InvalidDeviceAddress:
+            return "lies in no allocated block of the device"
+        return None
+
+
+class MappedMemory:
+    """The ranges of pinned memory that kernels have used, by address, with the devices that have them."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[int, tuple[int, list[Driver]]] = {}
+
+    def use(self, driver: Driver, array: HostArray) -> None:
+        """Let a device's kernels reach an array of pinned memory; do nothing for a managed one."""
+        if array.managed or not array.nbytes:
+            return
+        _, drivers = self._ranges.setdefault(array.address, (array.nbytes, []))
+        if driver not in drivers:
+            uvm = driver.manage()
+            uvm.add(array.address, array.nbytes, populated=True, name=array.name)
+            uvm.keep_on_host(array.address, array.nbytes)
+            drivers.append(driver)
+
+    def end(self, address: int) -> None:
+        """Take the range that begins at an address away from all devices, as it is unpinned."""
+        nbytes, drivers = self._ranges.pop(address, (0, []))
+        for driver in drivers:
+            driver.manage().remove(address, nbytes)
+
+
+DefaultStream = Literal["cudaStreamLegacy", "cudaStreamPerThread"]
+STREAM_LEGACY: Final = "cudaStreamLegacy"
+"""Stands for the legacy default stream of the current device, wherever a call takes a stream."""
+STREAM_PER_THREAD: Final = "cudaStreamPerThread"
+"""Stands for the calling thread's own default stream on the current device."""
+
+
+@attrs.define(eq=False)
+class PrimaryContext:
+    """What CUDA's runtime library makes on a device at its first call there."""
+
+    number: int
+    driver: Driver
+    plugin: DevicePlugin
+    default_stream: Stream
+    """The legacy default stream."""
+    per_thread: dict[int, Stream] = attrs.field(factory=dict)
+    """The default streams of threads that have one, by number of the thread."""
+
+
+@attrs.define(eq=False)
+class ProgramState:
+    """What the threads of a CUDA program share besides the machine."""
+
+    allocations: Allocations
+    mapped: MappedMemory
+    own_default_streams: bool
+    """Whether a call without a stream means the thread's own (nvcc --default-stream per-thread)."""
+    devices: dict[Stream, int] = attrs.field(factory=dict)
+    """The device of each stream that is not destroyed."""
+
+
+class CallingThread(ProgramThread):
+    """The part of a thread that all groups of calls need. context: returns a device's context, made at its first use.
+
+    state: what the program's threads share.
+    """
+
+    def __init__(
+        self,
+        program: OffloadProgram[Any],
+        context: Callable[[int], Awaitable[PrimaryContext]],
+        state: ProgramState,
+        *place: Any,
+    ) -> None:
+        super().__init__(program, *place)
+        self._context_of = context
+        self._state = state
+        self._device = 0
+
+    # devices
+
+    async def set_device(self, device: int) -> None:
+        """Let this thread's calls concern another device (cudaSetDevice). Raises DriverError for one that is none.
+
+        As since CUDA 12, the device's context is made here if it does not exist.
+        """
+        if not is_integer(device) or not 0 <= device < self.program.num_devices:
+            driver = (await self._context()).driver
+            why = f"{device!r} is no device: the program has {self.program.num_devices}"
+            raise driver.refusal(driver.call("cudaSetDevice"), "CUDA_ERROR_INVALID_DEVICE", why)
+        self._device = int(device)
+        await self._context()
+
+    def get_device(self) -> int:
+        """Return the current device of this thread (cudaGetDevice)."""
+        return self._device
+
+    def get_device_count(self) -> int:
+        """Return how many devices the program has (cudaGetDeviceCount)."""
+        return self.program.num_devices
+
+    # for the groups of calls
+
+    def _context(self) -> Awaitable[PrimaryContext]:
+        """Return the context of the current device."""
+        return self._context_of(self._device)
+
+    async def _stream(
+        self, context: PrimaryContext, stream: Stream | DefaultStream | None, call: str, *, anywhere: bool = False
+    ) -> Stream:
+        """Return the stream that an argument of a call means.
+
+        anywhere: the call takes streams of other devices, too. Raises DriverError for a stream that is destroyed, and
+        for one of another device otherwise.
+        """
+        if stream is None:
+            stream = STREAM_PER_THREAD if self._state.own_default_streams else STREAM_LEGACY
+        if stream == STREAM_LEGACY:
+            return context.default_stream
+        if stream == STREAM_PER_THREAD:
+            if (own := context.per_thread.get(self.number)) is None:
+                own = context.per_thread[self.number] = await context.driver.stream_create(order="blocking")
+                self._state.devices[own] = context.number
+            return own
+        if not isinstance(stream, Stream):
+            raise TypeError(f"{call}: stream is {stream!r}, which is none")
+        device = self._state.devices.get(stream)
+        if device == context.number or (anywhere and device is not None):
+            return stream
+        why = "was destroyed" if device is None else f"belongs to device {device}"
+        driver = context.driver
+        raise driver.refusal(driver.call(call), "CUDA_ERROR_INVALID_HANDLE", f"stream {stream.index} {why}")
+
+    async def _at_stream(self, stream: Stream | DefaultStream | None, call: str) -> tuple[Driver, Stream]:
+        """Return a stream of any device, with that device's driver library."""
+        context = await self._context()
+        chosen = await self._stream(context, stream, call, anywhere=True)
+        number = self._state.devices.get(chosen, context.number)
+        return (await self._context_of(number)).driver, chosen
