@@ -1,8 +1,12 @@
-"""The kernel driver of an APU (amdkfd): memory of the pool, prefaults, and page faults of kernels.
+"""The kernel driver of an APU (amdkfd): memory of the pool, page tables and prefaults.
 
-Open ``kfd.py`` first: its calls run in the host thread that makes them.  One actor, ``PageFaultHandler``, receives
-``PageFault`` from the compute units and answers with ``FaultServed``; it is one worker for all kernels, as amdkfd's is.
-Both change page tables under the ``MmapLock``.
+Its calls run in the calling host thread.  Three locks order them, and each process has its own.  Who sets attributes
+of a range of host memory (a prefault does) takes the *mmap lock* of the process (`MmapLock`) for writing, and
+for reading while it maps pages; first touches by the host and services of kernels' faults hold it for reading.  The
+*svms lock* keeps services and the setting of attributes apart all the while.  Allocations and frees that need the
+kernel, and the setting of attributes, hold the driver's *process lock*.  Memory of the pool never faults: the GPU's
+page table is filled in bulk when it is allocated.  The faults of kernels are served by an
+actor, `PageFaultHandler`, for all processes in turn.
 """
 
 from __future__ import annotations
@@ -238,7 +242,7 @@ class Kfd:
 
     ``beside``: the driver as another process on the device calls it, with which it shares the page-fault handler.
     None of its coroutines counts as a call of the API: the library that calls them does the counting.
-    Wide because it is the one list of the kernel driver's services and of the locks that they take.
+
     """
 
     def __init__(self, machine: Machine, device: Device, beside: Kfd | None = None) -> None:

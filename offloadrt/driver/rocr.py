@@ -1,16 +1,17 @@
-"""ROCr, the driver library of an APU's device.
+"""ROCr, the driver library of an APU's device: the calls of the HSA runtime, made by host threads.
 
-Open ``rocr.py`` first: ``Rocr`` lists all calls.  Their groups are ``signal_calls.py``, ``queue_calls.py``,
-``dma_calls.py`` and ``pool_calls.py``.  The calls run in the host thread that makes them.  One actor belongs to the
-library, the thread for asynchronous handlers (``async_handler.py``): it receives ``RunHandler`` when a signal is set,
-and runs one handler after the other, as ROCr's does.
+``Rocr`` lists all calls by topic.  Every call runs in the calling thread, costs what the profile says (`RocrCosts`),
+and is counted under its name in rocprof, without the prefix ``hsa_`` or ``hsa_amd_``.  What goes down to the kernel
+driver takes the kernel driver's locks (``kfd.py``); copies and packets take those of their ring or queue.  One actor
+belongs to the library, the thread for asynchronous handlers (`AsyncHandler`): it receives ``RunHandler`` when a signal
+is set, and runs one handler after the other, as ROCr's does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import attrs
 import msgspec
@@ -25,6 +26,8 @@ from offloadrt.driver.calls import (
     Touching,
 )
 from offloadrt.driver.kfd import Kfd
+from offloadrt.driver.uvm.fault_batch import FaultBatch
+from offloadrt.driver.uvm.uvm import Advice, Uvm
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Device, InvalidDeviceAddress, LaunchOutOfResources, Machine, OutOfSegments, Stream
@@ -41,8 +44,7 @@ from offloadrt.trace import events
 class RocrCosts:
     """Seconds of host time of each call, and the size at which copies change their way.
 
-    What the kernel driver does in a call comes on top (``KfdCosts``).  Wide because it has one field for each entry of
-    the profile that the library reads.
+    What the kernel driver does in a call comes on top (``KfdCosts``).
     """
 
     init: Annotated[float, "init.library"]
@@ -73,13 +75,40 @@ class RocrCosts:
     """What a thread that had to wait for a lock of a ring or a queue pays when it has been woken, with the lock."""
 
 
-class RocrStartCalls:
+class RocrContext:
+    """What all calls of the library on one device share.
+
+    There is no lock that all calls take, as CUDA's context lock is: a copy takes the lock of its DMA ring, a packet
+    that of its HSA queue.
+    """
+
+    def __init__(self, machine: Machine, device: Device) -> None:
+        self.machine = machine
+        self.device = device
+        self.costs = machine.spec.read(RocrCosts)
+        self.calls = CallAccounts(machine, device, {})
+
+    def make_lock(self, name: str, uncontended: str) -> HostLock:
+        """Make the lock of a ring or a queue; a thread that had to wait for it needs ``handover`` to wake up."""
+        spec, index = self.machine.spec, self.device.index
+        return HostLock(
+            self.machine,
+            self.machine.named(f"{name} of device {index}" if index else name),
+            lock_policy(spec.text("driver.handoff")),
+            self.costs.handover,
+            category="driver",
+            wait_category="driver lock",
+            uncontended=spec.flag(uncontended),
+        )
+
+
+class RocrLoading:
     """The start of one device's library."""
 
-    def __init__(self, machine: Machine, costs: RocrCosts, calls: CallAccounts) -> None:
-        self._machine = machine
-        self._costs = costs
-        self._calls = calls
+    def __init__(self, context: RocrContext) -> None:
+        self._machine = context.machine
+        self._costs = context.costs
+        self._calls = context.calls
 
     async def init(self) -> None:
         """Initialize the library in the process (hsa_init), which looks at every GPU that the program sees."""
@@ -87,39 +116,10 @@ class RocrStartCalls:
             seconds = self._costs.init + len(self._machine.devices) * self._costs.init_device
             await self._machine.work(seconds, "driver")
 
-    async def executable_load_agent_code_object(self) -> None:
+    async def load_code_object(self) -> None:
         """Load the program's code object with all its kernels (hsa_executable_load_agent_code_object)."""
         with self._calls.call("executable_load_agent_code_object"):
             await self._machine.work(self._costs.load_module, "driver")
-
-
-class RocrLocks:
-    """Makes the locks of one device; a thread that had to wait for one needs ``handover`` to wake up."""
-
-    def __init__(self, machine: Machine, device: Device, handover: float) -> None:
-        self._machine = machine
-        self._handover = handover
-        self._suffix = f" of device {device.index}" if device.index else ""
-
-    def of_ring(self, number: int) -> HostLock:
-        """Make the lock of a DMA ring."""
-        return self._make(f"dma ring {number} lock", "ring_lock.uncontended")
-
-    def of_queue(self, number: int) -> HostLock:
-        """Make the lock of an HSA queue."""
-        return self._make(f"hsa queue {number} lock", "queue_lock.uncontended")
-
-    def _make(self, name: str, uncontended: str) -> HostLock:
-        spec = self._machine.spec
-        return HostLock(
-            self._machine,
-            self._machine.named(name + self._suffix),
-            lock_policy(spec.text("driver.handoff")),
-            self._handover,
-            category="driver",
-            wait_category="driver lock",
-            uncontended=spec.flag(uncontended),
-        )
 
 
 class HsaSignal(Signal):
@@ -153,22 +153,23 @@ def blit(nbytes: int) -> Launch:
     return BLIT.launch(max(1, -(-nbytes // (_THREADS * _BYTES_PER_THREAD))), iterations=nbytes)
 
 
-class DmaCalls:
+class RocrCopies:
     """The copies of one device's library.  Threads that submit to one DMA ring take turns by the ring's lock."""
 
-    def __init__(
-        self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks
-    ) -> None:
-        self._machine = machine
-        self._device = device
-        self._costs = costs
-        self._calls = calls
-        self.locks = {ring.number: locks.of_ring(ring.number) for ring in device.rings}
+    def __init__(self, context: RocrContext) -> None:
+        self._machine = context.machine
+        self._device = context.device
+        self._costs = context.costs
+        self._calls = context.calls
+        self.locks = {
+            ring.number: context.make_lock(f"dma ring {ring.number} lock", "ring_lock.uncontended")
+            for ring in context.device.rings
+        }
         """The locks of the rings, by the ring's number."""
         self._created: set[int] = set()
         """The rings whose queue exists: the first copy through a ring creates it."""
 
-    async def memory_async_copy(
+    async def copy(
         self,
         stream: Stream,
         cause: int,
@@ -185,7 +186,7 @@ class DmaCalls:
         depends on a signal goes through a ring whatever its size, as barriers before blits are not emulated.
         """
         if depends is None and nbytes >= self._costs.blit_from:
-            await self.memory_async_copy_by_kernel(stream, cause, direction, nbytes, move, done)
+            await self.copy_by_kernel(stream, cause, direction, nbytes, move, done)
             return
         queue = stream.queue.number
         with self._calls.call("memory_async_copy", queue) as call:
@@ -205,7 +206,7 @@ class DmaCalls:
             finally:
                 lock.release()
 
-    async def memory_async_copy_by_kernel(
+    async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
         """Copy by a kernel of the library's own, which does not go through the stream's queue."""
@@ -276,10 +277,6 @@ class AsyncHandler:
         self._spec = machine.spec.read(HandlerSpec)
         names, grow = numbered_from_the_second(self.name, "thread"), self._spec.uncontended
         self._servers: Servers[RunHandler] = Servers(machine.sim, self.mailbox, self._run, names, grow=grow)
-        self.start = self._servers.start
-        """Spawn the thread."""
-        self.submit = self._servers.submit
-        """Leave a handler whose signal is set."""
         self._busy = LevelOverTime(machine.sim)
         self._handlers = 0
         self._born = machine.sim.now
@@ -288,6 +285,14 @@ class AsyncHandler:
     def name(self) -> str:
         """Return the actor's name, as "device 0 async handler"."""
         return self.mailbox.name
+
+    def start(self) -> None:
+        """Spawn the thread."""
+        self._servers.start()
+
+    def submit(self, handler: RunHandler) -> None:
+        """Leave a handler whose signal is set."""
+        self._servers.submit(handler)
 
     async def _run(self) -> None:
         """Run one handler after the other, for ever (the actor)."""
@@ -322,31 +327,29 @@ class AsyncHandler:
         return HandlerStatistics(busy_s, idle_s, self._servers.queued.total_s, self._handlers)
 
 
-class SignalCalls:
+class RocrSignals:
     """The signals of one device's library; ``handler`` is the thread that runs asynchronous handlers."""
 
-    def __init__(
-        self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, handler: AsyncHandler
-    ) -> None:
-        self._machine = machine
-        self._device = device
-        self._costs = costs
-        self._calls = calls
+    def __init__(self, context: RocrContext, handler: AsyncHandler) -> None:
+        self._machine = context.machine
+        self._device = context.device
+        self._costs = context.costs
+        self._calls = context.calls
         self._handler = handler
-        self._work = machine.work
+        self._work = context.machine.work
 
-    async def signal_create(self) -> None:
+    async def create(self) -> None:
         """Create a signal for the plugin's pool (hsa_signal_create); the object itself is the plugin's."""
         with self._calls.call("signal_create"):
             await self._work(self._costs.signal_create, "driver")
 
-    async def signal_async_handler(self, signal: HsaSignal, handler: RunHandler) -> None:
+    async def async_handler(self, signal: HsaSignal, handler: RunHandler) -> None:
         """Have the library's thread run a handler when a signal is set (hsa_amd_signal_async_handler)."""
         with self._calls.call("signal_async_handler"):
             await self._work(self._costs.handler, "driver")
             signal.set_callback(partial(self._handler.submit, handler))
 
-    async def signal_wait_scacquire(self, stream: Stream, signal: Signal, category: str = "") -> None:
+    async def wait(self, stream: Stream, signal: Signal, category: str = "") -> None:
         """Wait for the completion of what was submitted last to a stream (hsa_signal_wait_scacquire).
 
         The host time of the wait is divided by what the stream did meanwhile, unless ``category`` names the one entry
@@ -373,22 +376,20 @@ class SignalCalls:
             await self._work(self._costs.wake, "driver")
 
 
-class QueueCalls:
+class RocrQueues:
     """The HSA queues of one device, as host threads use them."""
 
-    def __init__(
-        self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, locks: RocrLocks
-    ) -> None:
-        self._machine = machine
-        self._device = device
-        self._costs = costs
-        self._calls = calls
-        self._make_lock = locks.of_queue
+    def __init__(self, context: RocrContext) -> None:
+        self._machine = context.machine
+        self._device = context.device
+        self._costs = context.costs
+        self._calls = context.calls
+        self._make_lock = context.make_lock
         self.locks: dict[int, HostLock] = {}
         """The locks of the queues that have been created, by the queue's number."""
         self._fits: Memo[int, Launch] = Memo()  # by id
 
-    def take_queue(self, stream: Stream) -> None:
+    def take(self, stream: Stream) -> None:
         """Give a stream a queue to submit to; a new one is created with the first packet."""
         self._device.hsa_queues.take(stream)
 
@@ -414,7 +415,7 @@ class QueueCalls:
         cost = self._costs.dispatch if unfinished is None else self._costs.dispatch + self._costs.barrier
         number, queue = self._machine.next_number(), stream.queue.number
         if queue not in self.locks:
-            await self.queue_create(queue)
+            await self.create(queue)
         lock = self.locks[queue]
         await lock.enter(cost)
         try:
@@ -436,7 +437,7 @@ class QueueCalls:
         """Let nothing that is submitted to the stream from now on start before ``depends`` is set."""
         number = stream.queue.number
         if number not in self.locks:
-            await self.queue_create(number)
+            await self.create(number)
         lock = self.locks[number]
         await lock.enter(self._costs.barrier)
         try:
@@ -448,12 +449,12 @@ class QueueCalls:
         finally:
             lock.release()
 
-    async def queue_create(self, number: int) -> None:
+    async def create(self, number: int) -> None:
         """Create a queue of the device (hsa_queue_create).
 
         The lock is held meanwhile: nobody submits to a queue that does not exist yet.
         """
-        lock = self.locks[number] = self._make_lock(number)
+        lock = self.locks[number] = self._make_lock(f"hsa queue {number} lock", "queue_lock.uncontended")
         with self._calls.call("queue_create"):
             await lock.enter(self._costs.queue_create)
             lock.release()
@@ -474,19 +475,19 @@ class QueueCalls:
         self._fits[id(launch)] = launch
 
 
-class PoolCalls:
+class RocrMemory:
     """The memory of one device's library."""
 
-    def __init__(self, machine: Machine, device: Device, costs: RocrCosts, calls: CallAccounts, kfd: Kfd) -> None:
-        self._sim = machine.sim
-        self._work = machine.work
-        self._trace = machine.trace
-        self._device = device
-        self._costs = costs
-        self._calls = calls
+    def __init__(self, context: RocrContext, kfd: Kfd) -> None:
+        self._sim = context.machine.sim
+        self._work = context.machine.work
+        self._trace = context.machine.trace
+        self._device = context.device
+        self._costs = context.costs
+        self._calls = context.calls
         self._kfd = kfd
 
-    async def memory_pool_allocate(self, nbytes: int, phantom: bool = False) -> int:
+    async def alloc(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block of the device's pool; a phantom block has no bytes.
 
         Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
@@ -505,17 +506,17 @@ class PoolCalls:
                 self._trace(events.Allocate, self._device.index, -1, call.cause, address, nbytes, call.api)
             return address
 
-    async def host_pool_allocate(self, nbytes: int) -> int:
+    async def alloc_host(self, nbytes: int) -> int:
         """Return the address of new memory of the host's pool (hsa_amd_memory_pool_allocate)."""
         with self._calls.call("memory_pool_allocate"):
             return await self._kfd.allocate_host(nbytes)
 
-    async def host_pool_free(self) -> None:
+    async def free_host(self) -> None:
         """Give memory of the host's pool back (hsa_amd_memory_pool_free)."""
         with self._calls.call("memory_pool_free"):
             await self._kfd.free_host()
 
-    async def memory_pool_free(self, address: int) -> None:
+    async def free(self, address: int) -> None:
         """Give a block of the pool back.
 
         Raises DriverError for an address at which no block begins.
@@ -528,7 +529,7 @@ class PoolCalls:
             if self._trace is not None:
                 self._trace(events.Free, self._device.index, -1, call.cause, address, block.size, call.api)
 
-    async def memory_lock(self, address: int, nbytes: int) -> None:
+    async def lock(self, address: int, nbytes: int) -> None:
         """Let the device use host memory (hsa_amd_memory_lock): pages that it lacks are mapped, and stay so.
 
         An address of 0 is host memory of which nobody tells the place, and which is mapped already.
@@ -538,70 +539,101 @@ class PoolCalls:
             await self._work(self._costs.pin, "driver")
             await self._kfd.memory_lock(address, nbytes if address else 0)
 
-    async def memory_unlock(self, address: int) -> None:
+    async def unlock(self, address: int) -> None:
         """Give the use of host memory up (hsa_amd_memory_unlock): the library has nothing to undo in the kernel."""
         with self._calls.call("memory_unlock"):
             await self._work(self._costs.unpin, "driver")
 
-    async def svm_attributes_set(self, address: int, nbytes: int) -> int:
+    async def set_svm_attributes(self, address: int, nbytes: int) -> int:
         """Prefault host memory, so that kernels find its pages; return how many were new to the device."""
         with self._calls.call("svm_attributes_set") as call:
             call.takes(bytes=nbytes, address=address)
             return await self._kfd.svm_attributes_set(address, nbytes)
 
 
+_ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
+_NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one memory"
+
+
+class RocrManagedMemory:
+    """Refuses what is asked for managed memory: nothing migrates within one memory.
+
+    All calls raise DriverError.
+    """
+
+    uvm = None
+    """There is no unified-memory driver."""
+
+    def start(self) -> Uvm:
+        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
+
+    async def alloc(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
+        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
+
+    async def free(self, address: int) -> None:
+        raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
+
+    async def advise(self, address: int, nbytes: int, advice: Advice, cause: int | None = None) -> None:
+        raise DriverError("svm_attributes_set", INVALID_ARGUMENT, _ONE_MEMORY)
+
+
+class RocrPinning:
+    """Refuses to pin host memory: copies of an APU do not ask whether memory is pinned.
+
+    All calls raise DriverError.
+    """
+
+    async def register(self, address: int, nbytes: int, cause: int | None = None) -> None:
+        raise DriverError("memory_lock", INVALID_ARGUMENT, _NO_PINNING)
+
+    async def unregister(self, address: int, cause: int | None = None) -> None:
+        raise DriverError("memory_unlock", INVALID_ARGUMENT, _NO_PINNING)
+
+    async def alloc(self, nbytes: int, cause: int | None = None) -> int:
+        raise DriverError("hipHostMalloc", INVALID_ARGUMENT, _NO_PINNING)
+
+    async def free(self, address: int, cause: int | None = None) -> None:
+        raise DriverError("hipHostFree", INVALID_ARGUMENT, _NO_PINNING)
+
+
 class Rocr:
-    """The library on one device with all its calls; ``start`` it within a run.
+    """The library on one device with its calls by topic; ``start`` it within a run.
 
     ``beside`` is the library of another process on the same device, with which it shares the kernel driver.
-    Wide because it is the one list of the library's calls; each group of calls is a class of its own.
 
     Raises ProfileError when the machine is no APU.
     """
+
+    graphs = None
+    """Graphs are not emulated."""
 
     def __init__(self, machine: Machine, device: Device, beside: Rocr | None = None) -> None:
         self.machine = machine
         self.sim = machine.sim
         self.device = device
         self.kfd: Kfd = Kfd(machine, device, None if beside is None else beside.kfd)
-        self.costs = costs = machine.spec.read(RocrCosts)
+        context = RocrContext(machine, device)
+        self.costs = context.costs
         self.handler = AsyncHandler(self.kfd)
+        self.loading = RocrLoading(context)
+        self.memory = RocrMemory(context, self.kfd)
+        self.signals = RocrSignals(context, self.handler)
+        self.queues = RocrQueues(context)
+        self.copies = RocrCopies(context)
+        self.managed = RocrManagedMemory()
+        self.pinning = RocrPinning()
         self._started = False
-        calls = CallAccounts(machine, device, {})
-        locks = RocrLocks(machine, device, costs.handover)
-
-        start = RocrStartCalls(machine, costs, calls)
-        self.init = start.init
-        self.executable_load_agent_code_object = start.executable_load_agent_code_object
-
-        pool = PoolCalls(machine, device, costs, calls, self.kfd)
-        self.memory_pool_allocate = self.mem_alloc = pool.memory_pool_allocate
-        self.memory_pool_free = self.mem_free = pool.memory_pool_free
-        self.host_pool_allocate = pool.host_pool_allocate
-        self.host_pool_free = pool.host_pool_free
-        self.memory_lock = pool.memory_lock
-        self.memory_unlock = pool.memory_unlock
-        self.svm_attributes_set = pool.svm_attributes_set
-
-        signals = SignalCalls(machine, device, costs, calls, self.handler)
-        self.signal_create = signals.signal_create
-        self.signal_async_handler = signals.signal_async_handler
-        self.signal_wait_scacquire = signals.signal_wait_scacquire
-
-        self._queues = queues = QueueCalls(machine, device, costs, calls, locks)
-        self.take_queue = queues.take_queue
-        self.queue_create = queues.queue_create
-        self.dispatch = queues.dispatch
-        self.barrier = queues.barrier
-
-        self._copies = copies = DmaCalls(machine, device, costs, calls, locks)
-        self.memory_async_copy = copies.memory_async_copy
-        self.memory_async_copy_by_kernel = copies.memory_async_copy_by_kernel
 
     @classmethod
     def of(cls, machine: Machine, number: int = 0, beside: Rocr | None = None) -> Rocr:
         """Return the library on a machine's device ``number``."""
         return cls(machine, machine.devices[number], beside)
+
+    @classmethod
+    def open(cls, views: Sequence[Machine], devices: int) -> list[list[Rocr]]:
+        """Return the libraries of each process, of which each has a view of the machine."""
+        first = [cls.of(views[0], number) for number in range(devices)]
+        return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 
     def start(self) -> None:
         """Spawn the actors of the device, the kernel driver and the library, once."""
@@ -613,7 +645,7 @@ class Rocr:
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of its locks and the kernel driver's, by name."""
         kfd = self.kfd.statistics()
-        locks = {lock.name: lock.statistics() for lock in (*self._copies.locks.values(), *self._queues.locks.values())}
+        locks = {lock.name: lock.statistics() for lock in (*self.copies.locks.values(), *self.queues.locks.values())}
         locks[self.kfd.process_lock.name] = kfd.process
         locks[self.kfd.svms_lock.name] = kfd.svms
         locks[self.kfd.mmap_lock.name] = kfd.mmap.combined()
@@ -636,3 +668,10 @@ class Rocr:
             "cpu_pages": kfd.cpu_faults,
             "prefault_pages": kfd.prefault_pages,
         }
+
+    def fault_batches(self) -> Sequence[FaultBatch]:
+        """Return nothing: the kernel driver serves one fault after the other."""
+        return ()
+
+    def share_buffer(self) -> None:
+        """Do nothing: the plugin stages small copies in blocks of its own, and others need no buffer."""

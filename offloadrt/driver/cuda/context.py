@@ -3,12 +3,12 @@
 Its lock, the accounting of calls, submission to streams, and waiting for them.  The lock is why calls of several
 threads queue.  One lock for each context is an assumption: CUDA does not document its locking.  The ablation
 ``driver.context.uncontended`` shows how much of a result rests on it.  Contexts of one process on several devices also
-share a lock (``process_lock.py``).
+share a lock (`ProcessLock`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import cached_property
 from types import TracebackType
 from typing import Annotated, Literal
@@ -17,10 +17,10 @@ import attrs
 
 from offloadrt.driver.call_names import CALL_NAMES
 from offloadrt.driver.calls import CallAccounts, DriverCall, DriverError
-from offloadrt.driver.cuda.memory_pool import FreeClock
+from offloadrt.driver.cuda.memory_pool import FreeClock, MemPool
 from offloadrt.driver.cuda.order import Captures, ImplicitOrder, Violation
-from offloadrt.driver.cuda.process import ProcessLock
-from offloadrt.machine import Device, Machine, Stream
+from offloadrt.driver.cuda.process import Process, ProcessLock
+from offloadrt.machine import Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, PeerPacket, WaitPacket
 from offloadrt.sim import Signal
@@ -29,11 +29,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class DriverCosts:
-    """Seconds of host time of each call; sizes in bytes.
-
-    Wide because it has one field for each entry of
-    the profile that the library reads.
-    """
+    """Seconds of host time of each call; sizes in bytes."""
 
     init: Annotated[float, "init.library"]
     init_device: Annotated[float, "init.device"]
@@ -183,14 +179,18 @@ class Context:
     """What all calls on one device share.
 
     ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
-    ``driver.handoff`` says whether others can take the lock meanwhile.  Wide because each group of calls needs a part
-    of what all share.
+    ``driver.handoff`` says whether others can take the lock meanwhile.
     """
 
-    def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
+    def __init__(self, process: Process, number: int, costs: DriverCosts) -> None:
+        machine = process.machine
+        self.process = process
+        self.number = number
+        """The device, as the process counts them."""
         self.machine = machine
         self.sim = machine.sim
-        self.device = device
+        self.device = device = machine.devices[number]
+        self.kernel_driver = process.kernel_drivers[number]
         self.costs = costs
         self.lock = HostLock(
             machine,
@@ -201,8 +201,9 @@ class Context:
             wait_category="driver lock",
             uncontended=machine.spec.flag("driver.context.uncontended"),
         )
-        self.process_lock: ProcessLock | None = None
-        """Shared by the contexts of one process; None while it has one device."""
+        self._process_lock = process.lock
+        self.streams: list[Stream] = []
+        """The streams of the context in order of creation."""
         self.order = ImplicitOrder()
         """The order between the legacy default stream and blocking streams."""
         self.captures = Captures(self.order)
@@ -211,8 +212,8 @@ class Context:
         """How threads wait for the device."""
         self.frees = FreeClock()
         """Which frees of memory pools each stream comes after."""
-        self.release_unused: Callable[[], Awaitable[None]] | None = None
-        """Called at the end of each synchronization of the program; None when it has no memory pool."""
+        self.pools: list[MemPool] = []
+        """The memory pools that are not destroyed."""
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
@@ -253,9 +254,9 @@ class Context:
 
     def enter(self, dt: float) -> Awaitable[None]:
         """Take the context lock and work under it for ``dt`` seconds; the caller holds it until its ``release``."""
-        if self.process_lock is None or not dt:
+        if self._process_lock is None or not dt:
             return self.lock.enter(dt)
-        return self._enter_both(self.process_lock, dt)
+        return self._enter_both(self._process_lock, dt)
 
     async def _enter_both(self, process_lock: ProcessLock, dt: float) -> None:
         await self.lock.enter(0.0)
@@ -355,5 +356,13 @@ class Context:
             await self.work(self.costs.synchronize_idle)
         else:
             await self.wait(stream, done, blocking_sync=blocking_sync)
-        if self.release_unused is not None:
-            await self.release_unused()
+        for pool in self.pools:
+            if pool.reserved > pool.release_threshold:
+                async with self.locked():
+                    await self.release(pool, pool.release_threshold)
+
+    async def release(self, pool: MemPool, keep: int) -> None:
+        """Give chunks of a pool back until at most ``keep`` bytes are left; the caller holds the lock."""
+        for address in pool.release(keep):
+            _, segments = self.device.memory.free(address)
+            await self.work(self.costs.give_back_s(segments))

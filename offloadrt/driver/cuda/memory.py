@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated
 
@@ -10,10 +9,8 @@ import attrs
 
 from offloadrt.driver.calls import INVALID, DriverCall, DriverError, OutOfDeviceMemory
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.copies import Copies
 from offloadrt.driver.cuda.memory_pool import FreeRange, MemPool
-from offloadrt.driver.cuda.process import KernelDriver
-from offloadrt.driver.cuda.streams import StreamCalls
+from offloadrt.driver.cuda.process import PinnedRanges
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 from offloadrt.machine import InvalidDeviceAddress, OutOfSegments, Stream
@@ -22,114 +19,25 @@ from offloadrt.sim import Signal
 from offloadrt.trace import events
 
 
-class ManagedCalls:
-    """The allocations of managed memory of one context, and what the program asks for them."""
-
-    def __init__(self, context: Context, kernel_driver: KernelDriver) -> None:
-        self._context = context
-        self._kernel_driver = kernel_driver
-        self._host_memory = context.machine.host_memory
-
-    @property
-    def uvm(self) -> Uvm | None:
-        """Return the unified-memory driver, once a process on the device has called ``manage``."""
-        return self._kernel_driver.uvm
-
-    def manage(self) -> Uvm:
-        """Use managed memory on all devices of the process: called by the runtime before the first allocation.
-
-        Raises ProfileError on an APU, and when the profile lacks an entry.
-        """
-        return self._kernel_driver.manage()
-
-    async def mem_alloc_managed(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
-        """Return the address of memory that host and device both use (cuMemAllocManaged).
-
-        Nobody has touched its pages yet.  Small allocations share blocks of the unified-memory driver.  ``name`` is the
-        object's, for reports.
-
-        Raises DriverError without managed memory, and for a size that is not positive.
-        """
-        with self._context.call("cuMemAllocManaged", None, cause) as call:
-            self._in_use(call.api)
-            if nbytes <= 0:
-                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
-            async with self._context.locked(self._context.costs.allocate_managed):
-                address = self._host_memory.allocate(nbytes, self._context.costs.managed_alignment, "managed")
-                self._kernel_driver.space.allocate(address, nbytes, name)
-            return address
-
-    def free(self, address: int) -> bool:
-        """Free the managed allocation that begins at ``address``; return False when there is none.
-
-        It is the part of cuMemFree that concerns managed memory; the call itself is in ``memory_calls.py``.
-        """
-        if not self._kernel_driver.space.free(address):
-            return False
-        self._host_memory.release(address)
-        return True
-
-    async def mem_prefetch_async(
-        self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
-    ) -> None:
-        """Migrate managed memory to the device, or to the host, in the order of the stream (cuMemPrefetchAsync).
-
-        Raises DriverError without managed memory.
-        """
-        with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
-            call.takes(bytes=nbytes, address=address)
-            uvm = self._in_use(call.api)
-            done = Signal(self._context.sim, f"prefetch of {nbytes} bytes")
-            packet = PrefetchPacket(stream, call.cause, address, nbytes, to_host, done)
-            await self._context.submit(packet, uvm.costs.prefetch_call)
-
-    async def mem_advise(self, address: int, nbytes: int, advice: Advice, cause: int | None = None) -> None:
-        """Give advice on the use of managed memory (cuMemAdvise).
-
-        Raises DriverError without managed memory, and for an advice that does not exist.
-        """
-        with self._context.call("cuMemAdvise", None, cause) as call:
-            call.takes(bytes=nbytes, address=address)
-            uvm = self._in_use(call.api)
-            if advice not in ADVICE:
-                raise DriverError(call.api, INVALID, f"no advice {advice!r}; there are {', '.join(ADVICE)}")
-            await uvm.advise(address, nbytes, advice)
-
-    def _in_use(self, api: str) -> Uvm:
-        """Return the unified-memory driver.
-
-        Raises DriverError when the program uses no managed memory.
-        """
-        if self.uvm is None:
-            raise DriverError(api, INVALID, "the program uses no managed memory")
-        return self.uvm
-
-
-class MemoryCalls:
+class Memory:
     """The blocks of one context.
 
-    An allocation may evict managed memory, and a free makes room for it, so both know ``managed``.  A free looks at all
-    streams of the context where the profile says so (``driver.free_visits_streams``).
+    An allocation may evict managed memory, and a free makes room for it.  A free looks at all streams of the context
+    where the profile says so (``driver.free_visits_streams``).
     """
 
-    def __init__(
-        self, context: Context, managed: ManagedCalls, streams: StreamCalls, kernel_driver: KernelDriver
-    ) -> None:
+    def __init__(self, context: Context) -> None:
         machine, device = context.machine, context.device
         self._context = context
         self._costs = context.costs
         self._machine = machine
         self._device = device
-        self._managed = managed
-        self._streams = streams
-        self._kernel_driver = kernel_driver
+        self._kernel_driver = context.kernel_driver
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
-        self.free_in_pool: Callable[[int], bool] | None = None
-        """Frees memory of a pool, when the context has pools; returns whether one has it."""
         self.visited = 0
         """Streams that frees have looked at."""
 
-    async def mem_alloc(self, nbytes: int, phantom: bool = False, cause: int | None = None) -> int:
+    async def alloc(self, nbytes: int, phantom: bool = False, cause: int | None = None) -> int:
         """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
 
         Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
@@ -156,7 +64,7 @@ class MemoryCalls:
 
         Raises OutOfDeviceMemory.
         """
-        memory, sim, uvm = self._device.memory, self._machine.sim, self._managed.uvm
+        memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):
             await uvm.make_room(nbytes, sim.current.cause)
         try:
@@ -174,7 +82,7 @@ class MemoryCalls:
             raise
         return block.address
 
-    async def mem_free(self, address: int, cause: int | None = None, *, synchronizes: bool = False) -> None:
+    async def free(self, address: int, cause: int | None = None, *, synchronizes: bool = False) -> None:
         """Free a block of the device or managed memory (cuMemFree).
 
         synchronizes: wait before for what all streams have, as CUDA's does, where frees halt the device at all.
@@ -184,19 +92,23 @@ class MemoryCalls:
         with self._context.call("cuMemFree", None, cause) as call:
             if synchronizes and self._halting.concerns("free"):
                 begin = self._machine.sim.now
-                for stream in [*self._streams.streams]:
+                for stream in [*self._context.streams]:
                     if stream.last is not None:
                         await stream.last.wait()
                 self._machine.host_time.add("drain", self._machine.sim.now - begin)
             async with self._context.locked():
-                for _ in self._streams.streams if self._costs.visit else ():
+                for _ in self._context.streams if self._costs.visit else ():
                     await self._context.work(self._costs.visit)
                     self.visited += 1
                 halts = self._halting.concerns("free")
                 resume = await self._halting.begin("free", call.api, call.cause) if halts else None
                 try:
                     await self._context.work(self._costs.free)
-                    if self._managed.free(address) or (self.free_in_pool is not None and self.free_in_pool(address)):
+                    if self._kernel_driver.space.free(address):
+                        self._machine.host_memory.release(address)
+                        return
+                    # A pool takes its memory back as if nothing used it any more.
+                    if any(pool.give(address, None, None, 0) for pool in self._context.pools):
                         return
                     try:
                         block, segments = self._device.memory.free(address)
@@ -204,7 +116,7 @@ class MemoryCalls:
                         raise DriverError(call.api, INVALID, str(error)) from None
                     if (trace := self._machine.trace) is not None:
                         trace(events.Free, self._device.index, -1, call.cause, address, block.size, call.api)
-                    if (uvm := self._managed.uvm) is not None:
+                    if (uvm := self._kernel_driver.uvm) is not None:
                         uvm.try_again()
                     if segments:
                         await self._kernel_driver.work(self._costs.give_back_s(segments))
@@ -212,16 +124,109 @@ class MemoryCalls:
                     self._halting.end(resume)
 
 
-class PinningCalls:
-    """Pins ranges of host memory and allocates pinned ones; ``copies`` look at what is pinned."""
+class ManagedMemory:
+    """The allocations of managed memory of one context, and what the program asks for them."""
 
-    def __init__(self, context: Context, copies: Copies) -> None:
+    def __init__(self, context: Context, memory: Memory) -> None:
+        self._context = context
+        self._memory = memory
+        self._kernel_driver = context.kernel_driver
+
+    @property
+    def uvm(self) -> Uvm | None:
+        """Return the unified-memory driver, once a process on the device uses managed memory."""
+        return self._kernel_driver.uvm
+
+    def manage(self) -> Uvm:
+        """Use managed memory from now on, on all devices of the process; call it before the first allocation.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
+        self._context.process.manage()
+        return self._kernel_driver.manage()
+
+    def start(self) -> Uvm:
+        """Use managed memory, and spawn the actors that it needs on all devices; called by a running actor."""
+        uvm = self.uvm or self.manage()
+        self._context.process.start_managed()
+        return uvm
+
+    async def alloc(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
+        """Return the address of memory that host and device both use (cuMemAllocManaged).
+
+        Nobody has touched its pages yet.  Small allocations share blocks of the unified-memory driver.  ``name`` is the
+        object's, for reports.
+
+        Raises DriverError without managed memory, and for a size that is not positive.
+        """
+        with self._context.call("cuMemAllocManaged", None, cause) as call:
+            self._in_use(call.api)
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context.locked(self._context.costs.allocate_managed):
+                address = self._context.machine.host_memory.allocate(
+                    nbytes, self._context.costs.managed_alignment, "managed"
+                )
+                self._kernel_driver.space.allocate(address, nbytes, name)
+            return address
+
+    async def free(self, address: int) -> None:
+        """Free managed memory (cuMemFree), as `Memory.free` does."""
+        await self._memory.free(address)
+
+    async def prefetch(
+        self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
+    ) -> None:
+        """Migrate managed memory to the device, or to the host, in the order of the stream (cuMemPrefetchAsync).
+
+        Raises DriverError without managed memory.
+        """
+        with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=address)
+            uvm = self._in_use(call.api)
+            done = Signal(self._context.sim, f"prefetch of {nbytes} bytes")
+            packet = PrefetchPacket(stream, call.cause, address, nbytes, to_host, done)
+            await self._context.submit(packet, uvm.costs.prefetch_call)
+
+    async def advise(self, address: int, nbytes: int, advice: Advice, cause: int | None = None) -> None:
+        """Give advice on the use of managed memory (cuMemAdvise).
+
+        Raises DriverError without managed memory, and for an advice that does not exist.
+        """
+        with self._context.call("cuMemAdvise", None, cause) as call:
+            call.takes(bytes=nbytes, address=address)
+            uvm = self._in_use(call.api)
+            if advice not in ADVICE:
+                raise DriverError(call.api, INVALID, f"no advice {advice!r}; there are {', '.join(ADVICE)}")
+            await uvm.advise(address, nbytes, advice)
+
+    def _in_use(self, api: str) -> Uvm:
+        """Return the unified-memory driver.
+
+        Raises DriverError when the program uses no managed memory.
+        """
+        if self.uvm is None:
+            raise DriverError(api, INVALID, "the program uses no managed memory")
+        return self.uvm
+
+
+class Pinning:
+    """Pins ranges of host memory for copies of one context, and allocates pinned ones."""
+
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._costs = context.costs
         self._machine = context.machine
-        self._copies = copies
 
-    async def mem_host_register(self, address: int, nbytes: int, cause: int | None = None) -> None:
+    @property
+    def _pinned(self) -> PinnedRanges:
+        return self._context.process.pinned_for(self._context.number)
+
+    def covers(self, address: int, nbytes: int) -> bool:
+        """Tell whether copies reach a range of host memory without staging."""
+        return self._pinned.covers(address, nbytes)
+
+    async def register(self, address: int, nbytes: int, cause: int | None = None) -> None:
         """Pin a range of host memory (cuMemHostRegister).
 
         Raises DriverError when any of it is pinned already, and for a size that is not positive.
@@ -231,20 +236,20 @@ class PinningCalls:
             if nbytes <= 0:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes at {address:#x}")
             async with self._context.locked():
-                if self._copies.pinned.overlaps(address, nbytes):
+                if self._pinned.overlaps(address, nbytes):
                     code = "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"
                     raise DriverError(call.api, code, f"{nbytes} bytes at {address:#x}")
                 await self._context.work(self._costs.register + nbytes * self._costs.register_per_byte)
-                self._copies.pinned.add(address, nbytes)
+                self._pinned.add(address, nbytes)
 
-    async def mem_host_unregister(self, address: int, cause: int | None = None) -> None:
+    async def unregister(self, address: int, cause: int | None = None) -> None:
         """Unpin a range of host memory (cuMemHostUnregister).
 
         Raises DriverError when no pinned range begins there.
         """
         with self._context.call("cuMemHostUnregister", None, cause) as call:
             async with self._context.locked():
-                if not self._copies.pinned.remove(address):
+                if not self._pinned.remove(address):
                     code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
                     raise DriverError(call.api, code, f"nothing is pinned at {address:#x}")
                 await self._context.work(self._costs.unregister)
@@ -254,7 +259,7 @@ class PinningCalls:
         # Read at the first use: profiles of machines whose programs never ask for pinned memory need not have it.
         return self._machine.spec.value("usm.malloc_host")
 
-    async def mem_alloc_host(self, nbytes: int, cause: int | None = None) -> int:
+    async def alloc(self, nbytes: int, cause: int | None = None) -> int:
         """Return the address of new pinned host memory (cuMemAllocHost).
 
         Raises DriverError for a size that is not positive.
@@ -265,23 +270,20 @@ class PinningCalls:
                 raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
             async with self._context.locked(self._malloc_host + nbytes * self._costs.register_per_byte):
                 address = self._machine.host_memory.allocate(nbytes, self._costs.managed_alignment)
-                self._copies.pinned.add(address, nbytes)
+                self._pinned.add(address, nbytes)
             return address
 
-    async def mem_free_host(self, address: int, cause: int | None = None) -> None:
+    async def free(self, address: int, cause: int | None = None) -> None:
         """Free pinned host memory (cuMemFreeHost).
 
         Raises DriverError for an address at which no such memory begins.
         """
         with self._context.call("cuMemFreeHost", None, cause) as call:
             async with self._context.locked():
-                if not self._copies.pinned.remove(address):
+                if not self._pinned.remove(address):
                     raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
                 await self._context.work(self._malloc_host)
                 self._machine.host_memory.release(address)
-
-
-POOL_HANDLE = "CUDA_ERROR_INVALID_HANDLE"
 
 
 @attrs.frozen
@@ -298,7 +300,7 @@ class PoolCosts:
     """Mapping a segment of a pool on another device."""
 
 
-class MemPoolCalls:
+class MemPools:
     """The memory pools of one context.
 
     Memory is found and reused by the host, at the call: a free marks where its stream was, and the device has no part
@@ -306,28 +308,27 @@ class MemPoolCalls:
     host synchronizes with a stream, an event or the device.  Entries of the profile are read at the first use.
     """
 
-    def __init__(self, context: Context, memory: MemoryCalls) -> None:
+    def __init__(self, context: Context, memory: Memory) -> None:
         self._context = context
         self._memory = memory
         self._device = context.device
         self._costs: PoolCosts | None = None
-        self._pools: list[MemPool] = []
         self._accessible: dict[int, set[int]] = {}
         self._default: MemPool | None = None
 
-    def default_pool(self) -> MemPool:
+    def default(self) -> MemPool:
         """Return the device's default pool (cuDeviceGetDefaultMemPool), from which allocations come."""
         if self._default is None:
             self._default = self._make()
         return self._default
 
-    async def pool_create(self, cause: int | None = None) -> MemPool:
+    async def create(self, cause: int | None = None) -> MemPool:
         """Create a pool (cuMemPoolCreate), which holds nothing yet."""
         with self._context.call("cuMemPoolCreate", None, cause):
             await self._context.locked_work(self._read().create)
             return self._make()
 
-    async def pool_destroy(self, pool: MemPool, cause: int | None = None) -> None:
+    async def destroy(self, pool: MemPool, cause: int | None = None) -> None:
         """Destroy a pool (cuMemPoolDestroy); its memory goes back to the driver.
 
         Raises DriverError for the default pool, and for one with allocations: CUDA would wait for their frees.
@@ -339,18 +340,18 @@ class MemPoolCalls:
             if used := pool.statistics().used:
                 raise DriverError(call.api, INVALID, f"{used} bytes of pool {pool.number} are allocated")
             async with self._context.locked():
-                await self._release(pool, 0)
+                await self._context.release(pool, 0)
             pool.destroyed = True
-            self._pools.remove(pool)
+            self._context.pools.remove(pool)
 
-    async def pool_trim_to(self, pool: MemPool, keep: int, cause: int | None = None) -> None:
+    async def trim_to(self, pool: MemPool, keep: int, cause: int | None = None) -> None:
         """Give memory that nobody uses back to the driver until at most ``keep`` bytes are left (cuMemPoolTrimTo)."""
         with self._context.call("cuMemPoolTrimTo", None, cause) as call:
             self._check(call, pool)
             async with self._context.locked():
-                await self._release(pool, keep)
+                await self._context.release(pool, keep)
 
-    async def pool_set_access(self, pool: MemPool, device: int, cause: int | None = None) -> None:
+    async def set_access(self, pool: MemPool, device: int, cause: int | None = None) -> None:
         """Let another device reach a pool's memory (cuMemPoolSetAccess): what it holds, and what it will hold."""
         with self._context.call("cuMemPoolSetAccess", None, cause) as call:
             self._check(call, pool)
@@ -361,7 +362,7 @@ class MemPoolCalls:
                     self._accessible[pool.number].add(device)
                     await self._map_on_peer(pool.reserved)
 
-    async def mem_alloc_async(
+    async def alloc(
         self, nbytes: int, stream: Stream, pool: MemPool, phantom: bool = False, cause: int | None = None
     ) -> int:
         """Return the address of memory that commands of the stream may use from now on (cuMemAllocFromPoolAsync).
@@ -388,7 +389,7 @@ class MemPoolCalls:
                 assert free is not None, "a new chunk holds what it was asked for"
                 return pool.take(free, nbytes, new=True)
 
-    async def mem_free_async(self, address: int, stream: Stream, cause: int | None = None) -> None:
+    async def free(self, address: int, stream: Stream, cause: int | None = None) -> None:
         """Free memory of a pool when what is in the stream has completed (cuMemFreeAsync); the host does not wait.
 
         Raises DriverError when no allocation of a pool begins there.
@@ -396,26 +397,13 @@ class MemPoolCalls:
         with self._context.call("cuMemFreeAsync", stream, cause) as call:
             async with self._context.locked(self._read().free):
                 order = self._context.frees.count(stream)
-                if not any(pool.give(address, stream, stream.last, order) for pool in self._pools):
+                if not any(pool.give(address, stream, stream.last, order) for pool in self._context.pools):
                     raise DriverError(call.api, INVALID, f"no stream-ordered allocation begins at {address:#x}")
-
-    def give_back(self, address: int) -> bool:
-        """Free memory of a pool by cuMemFree, as if nothing used it any more; False when no pool has it."""
-        return any(pool.give(address, None, None, 0) for pool in self._pools)
-
-    async def release_unused(self) -> None:
-        """Give what pools hold above their thresholds back to the driver, as a synchronization does."""
-        for pool in self._pools:
-            if pool.reserved > pool.release_threshold:
-                async with self._context.locked():
-                    await self._release(pool, pool.release_threshold)
 
     def _make(self) -> MemPool:
         self._read()
-        pool = MemPool(len(self._pools), self._device.index, self._device.memory.alignment)
-        self._pools.append(pool)
-        self._context.release_unused = self.release_unused
-        self._memory.free_in_pool = self.give_back
+        pool = MemPool(len(self._context.pools), self._device.index, self._device.memory.alignment)
+        self._context.pools.append(pool)
         return pool
 
     async def _grow(self, call: DriverCall, pool: MemPool, nbytes: int, phantom: bool) -> None:
@@ -438,17 +426,13 @@ class MemPoolCalls:
             done = Signal(self._context.sim, f"memory for stream {stream.index}")
             await self._context.append(WaitPacket(stream, free.done, done))
 
-    async def _release(self, pool: MemPool, keep: int) -> None:
-        """Give chunks back, under the context lock."""
-        for address in pool.release(keep):
-            _, segments = self._device.memory.free(address)
-            await self._context.work(self._context.costs.give_back_s(segments))
-
     def _check(self, call: DriverCall, pool: MemPool) -> None:
         if pool.destroyed:
-            raise DriverError(call.api, POOL_HANDLE, f"memory pool {pool.number} is destroyed")
+            raise DriverError(call.api, "CUDA_ERROR_INVALID_HANDLE", f"memory pool {pool.number} is destroyed")
         if pool.device != self._device.index:
-            raise DriverError(call.api, POOL_HANDLE, f"memory pool {pool.number} belongs to device {pool.device}")
+            raise DriverError(
+                call.api, "CUDA_ERROR_INVALID_HANDLE", f"memory pool {pool.number} belongs to device {pool.device}"
+            )
 
     def _read(self) -> PoolCosts:
         if self._costs is None:

@@ -9,7 +9,7 @@ all processes with one handler.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Annotated
 
 import attrs
@@ -141,13 +141,11 @@ class KernelDriver:
     left out.
     """
 
-    def __init__(self, machine: Machine, device: Device) -> None:
+    def __init__(self, machine: Machine, device: Device, space: VaSpace) -> None:
         self.uvm: Uvm | None = None
         """The unified-memory driver, once ``manage`` has been called."""
-        self.space = VaSpace(machine)
+        self.space = space
         """The address space of managed memory."""
-        self.devices: Sequence[KernelDriver] = (self,)
-        """The kernel drivers of all devices that share the address space (``share_process``)."""
         self._machine = machine
         self._device = device
         self.lock: HostLock | None = None
@@ -163,14 +161,9 @@ class KernelDriver:
             )
 
     def manage(self) -> Uvm:
-        """Use managed memory from now on, on all devices of the address space, for whichever process asks first.
-
-        Raises ProfileError on an APU, and when the profile lacks an entry.
-        """
-        for kernel_driver in self.devices:
-            if kernel_driver.uvm is None:
-                kernel_driver.uvm = Uvm(kernel_driver._machine, kernel_driver._device, self.space)
-        assert self.uvm is not None, "it is one of the devices"
+        """Use managed memory on this device from now on, for whichever process asks first."""
+        if self.uvm is None:
+            self.uvm = Uvm(self._machine, self._device, self.space)
         return self.uvm
 
     def work(self, dt: float) -> Awaitable[None]:
@@ -180,3 +173,47 @@ class KernelDriver:
     async def _locked_work(self, lock: HostLock, dt: float) -> None:
         await lock.enter(dt)
         lock.release()
+
+
+class Process:
+    """Owns what the contexts of one process share; ``devices`` is how many there are, from number ``first``.
+
+    ``beside`` is another process on the same devices, with which it shares their kernel drivers, and so managed memory.
+    """
+
+    def __init__(self, machine: Machine, devices: int = 1, beside: Process | None = None, first: int = 0) -> None:
+        numbers = range(first, first + devices)
+        self.machine = machine
+        self.lock = ProcessLock(machine) if devices > 1 else None
+        """The library's lock; None while the process has one device."""
+        self.locking = PageLocking(machine)
+        self.kernel_drivers: Mapping[int, KernelDriver]
+        """The kernel drivers by number of the device."""
+        if beside is None:
+            space = VaSpace(machine)
+            self.kernel_drivers = {n: KernelDriver(machine, machine.devices[n], space) for n in numbers}
+        else:
+            self.kernel_drivers = beside.kernel_drivers
+        self._pinned = {number: PinnedRanges() for number in numbers}
+
+    def pinned_for(self, number: int) -> PinnedRanges:
+        """Return the host memory that copies of a device reach without staging."""
+        return self._pinned[number]
+
+    def share_pinned(self) -> None:
+        """Let copies of all contexts find what any has pinned, as CUDA does; call it before anything is pinned."""
+        self._pinned = dict.fromkeys(self._pinned, PinnedRanges())
+
+    def manage(self) -> None:
+        """Use managed memory from now on, on all devices of the process.
+
+        Raises ProfileError on an APU, and when the profile lacks an entry.
+        """
+        for kernel_driver in self.kernel_drivers.values():
+            kernel_driver.manage()
+
+    def start_managed(self) -> None:
+        """Spawn the actors of the unified-memory driver on all devices that have none yet."""
+        for kernel_driver in self.kernel_drivers.values():
+            if kernel_driver.uvm is not None:
+                kernel_driver.uvm.start()

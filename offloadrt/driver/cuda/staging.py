@@ -41,13 +41,6 @@ class Steps(Protocol):
     ) -> Awaitable[Signal]:
         """Submit a transfer and return its completion."""
 
-    @property
-    def broken(self) -> bool:
-        """Tell whether the device moves no bytes any more."""
-
-    def wait(self, stream: Stream, done: Signal, /) -> Awaitable[None]:
-        """Wait for a completion in a stream."""
-
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy within the host."""
 
@@ -56,6 +49,7 @@ class Steps(Protocol):
 class Staging:
     """The staging memory of one stream: ``capacity`` bytes, used in pieces of at most ``chunk`` bytes."""
 
+    context: Context = attrs.field(repr=False)
     chunk: int
     capacity: int
     used: int = 0
@@ -80,7 +74,7 @@ class Staging:
                     self.uploads.popleft()
                     self.used -= oldest
                 else:  # look again afterwards: another thread with copies in this stream may wait for the same piece
-                    await steps.wait(stream, done)
+                    await self.context.wait(stream, done)
             self.used += size
             move = None
             if source is not None and target is not None:
@@ -121,9 +115,9 @@ class Staging:
                     continue
                 offset, size, staged, done = pieces.popleft()
                 if not done.is_set:
-                    await steps.wait(stream, done)
+                    await self.context.wait(stream, done)
                 await steps.host_copy(size)
-                if target is not None and staged is not None and not steps.broken:
+                if target is not None and staged is not None and not self.context.broken:
                     target[offset : offset + size] = staged
                 self.used -= size
                 taken -= size
@@ -189,15 +183,10 @@ class _LockingSteps:
     """The same steps, but the context lock is held from a submission until the piece is copied."""
 
     def __init__(self, context: Context, steps: Steps, packet: Callable[..., CopyPacket]) -> None:
-        self.wait = steps.wait
         self._context = context
         self._steps = steps
         self._packet = packet
         self._held = False
-
-    @property
-    def broken(self) -> bool:
-        return self._steps.broken
 
     async def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -69,12 +69,14 @@ class CallbackThread:
         self._servers: Servers[RunHostFunction] = Servers(
             machine.sim, self.mailbox, self._run, names, grow=spec.uncontended
         )
-        self.submit = self._servers.submit
-        """Leave a function whose turn has come."""
         self._busy = LevelOverTime(machine.sim)
         self._functions = 0
         self._born = machine.sim.now
         self._servers.start()
+
+    def submit(self, function: RunHostFunction) -> None:
+        """Leave a function whose turn has come."""
+        self._servers.submit(function)
 
     async def _run(self) -> None:
         """Run one function after the other, for ever (the actor)."""
@@ -107,21 +109,22 @@ Order = Literal["legacy", "blocking", "non-blocking"]
 """The legacy default stream itself, a stream that blocks with it, or one that does not (CU_STREAM_NON_BLOCKING)."""
 
 
-class StreamCalls:
+class Streams:
     """The streams of one context: creates and destroys them, and waits for them and for their events."""
 
     def __init__(self, context: Context, copies: Copies) -> None:
         self._context = context
         self._copies = copies
         self._costs = context.costs
-        self.streams: list[Stream] = []
-        """The streams of the context in order of creation."""
         self.callback_thread: CallbackThread | None = None
         """The thread for functions of the host; None until a stream gets one."""
 
-    async def stream_create(
-        self, cause: int | None = None, *, priority: int = 0, order: Order = "non-blocking"
-    ) -> Stream:
+    @property
+    def all(self) -> Sequence[Stream]:
+        """Return the streams of the context in order of creation."""
+        return self._context.streams
+
+    async def create(self, cause: int | None = None, *, priority: int = 0, order: Order = "non-blocking") -> Stream:
         """Create a stream on the hardware queue that is its turn (cuStreamCreate, cuStreamCreateWithPriority).
 
         ``order`` says how it stands to the legacy default stream of the context, if it is not that one itself.
@@ -129,7 +132,7 @@ class StreamCalls:
         with self._context.call("cuStreamCreateWithPriority" if priority else "cuStreamCreate", None, cause):
             async with self._context.locked(self._costs.stream_create):
                 stream = self._context.device.open_stream(priority)
-                self.streams.append(stream)
+                self._context.streams.append(stream)
                 self._copies.open(stream)
                 if order == "legacy":
                     self._context.order.legacy = stream
@@ -137,16 +140,16 @@ class StreamCalls:
                     self._context.order.add(stream)
                 return stream
 
-    async def stream_destroy(self, stream: Stream, cause: int | None = None) -> None:
+    async def destroy(self, stream: Stream, cause: int | None = None) -> None:
         """Destroy a stream (cuStreamDestroy); what was submitted to it still completes."""
         with self._context.call("cuStreamDestroy", stream, cause):
             async with self._context.locked(self._costs.stream_destroy):
-                self.streams.remove(stream)
+                self._context.streams.remove(stream)
                 self._copies.close(stream)
                 self._context.order.remove(stream)
                 self._context.device.queues.close_stream(stream)
 
-    async def stream_synchronize(self, stream: Stream, cause: int | None = None) -> None:
+    async def synchronize(self, stream: Stream, cause: int | None = None) -> None:
         """Wait until everything submitted to the stream has completed (cuStreamSynchronize).
 
         For the legacy default stream, that includes what is in the streams that block with it.
@@ -156,7 +159,7 @@ class StreamCalls:
                 await self._context.wait(stream, other)
             await self._context.synchronize(stream, stream.last)
 
-    async def stream_query(self, stream: Stream, cause: int | None = None) -> bool:
+    async def query(self, stream: Stream, cause: int | None = None) -> bool:
         """Tell whether everything submitted to the stream has completed (cuStreamQuery)."""
         with self._context.call("cuStreamQuery", stream, cause):
             await self._context.work(self._costs.synchronize_idle)
@@ -195,13 +198,13 @@ class StreamCalls:
             self.callback_thread = CallbackThread(self._context.machine, self._context.device.index)
         return self.callback_thread
 
-    async def event_record(self, stream: Stream, cause: int | None = None) -> StreamEvent:
+    async def record_event(self, stream: Stream, cause: int | None = None) -> StreamEvent:
         """Make a mark behind everything submitted to the stream so far (cuEventRecord)."""
         with self._context.call("cuEventRecord", stream, cause):
             await self._context.locked_work(self._costs.event_record)
             return StreamEvent(stream, stream.last)
 
-    async def stream_wait_event(self, stream: Stream, event: StreamEvent, cause: int | None = None) -> None:
+    async def wait_event(self, stream: Stream, event: StreamEvent, cause: int | None = None) -> None:
         """Let what is submitted to the stream from now on start after the event (cuStreamWaitEvent).
 
         The call itself does not wait.
@@ -221,7 +224,7 @@ class StreamCalls:
             done = Signal(self._context.sim, f"wait of stream {stream.index} for stream {event.stream.index}")
             await self._context.submit(WaitPacket(stream, event.done, done), self._costs.event_wait)
 
-    async def event_synchronize(self, event: StreamEvent, cause: int | None = None) -> None:
+    async def synchronize_event(self, event: StreamEvent, cause: int | None = None) -> None:
         """Wait until the event is complete (cuEventSynchronize)."""
         with self._context.call("cuEventSynchronize", event.stream, cause):
             await self._context.synchronize(event.stream, event.done)
@@ -230,7 +233,7 @@ class StreamCalls:
 HANDLE, NOT_READY = "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_NOT_READY"
 
 
-class EventCalls:
+class Events:
     """The events of one context.
 
     All calls raise DriverError for an event that is destroyed or of another device.  As in CUDA, an event that was
@@ -247,23 +250,21 @@ class EventCalls:
         # Read at the first use: OpenMP's runtime makes its events otherwise, and its profiles need not have the entry.
         return self._context.machine.spec.value("stream.event_create")
 
-    async def event_create(
-        self, cause: int | None = None, *, timing: bool = True, blocking_sync: bool = False
-    ) -> TimedEvent:
+    async def create(self, cause: int | None = None, *, timing: bool = True, blocking_sync: bool = False) -> TimedEvent:
         """Create an event (cuEventCreate)."""
         with self._context.call("cuEventCreate", None, cause):
             await self._context.work(self._create)
             self._made += 1
             return TimedEvent(self._made - 1, self._context.device.index, timing, blocking_sync)
 
-    async def event_destroy(self, event: TimedEvent, cause: int | None = None) -> None:
+    async def destroy(self, event: TimedEvent, cause: int | None = None) -> None:
         """Destroy an event (cuEventDestroy); who waits for it goes on waiting."""
         with self._context.call("cuEventDestroy", None, cause) as call:
             self._check(call, event)
             await self._context.work(self._create)
             event.destroyed = True
 
-    async def event_record(self, event: TimedEvent, stream: Stream, cause: int | None = None) -> None:
+    async def record(self, event: TimedEvent, stream: Stream, cause: int | None = None) -> None:
         """Put the event behind everything in the stream (cuEventRecord); what it marked before is forgotten."""
         with self._context.call("cuEventRecord", stream, cause) as call:
             self._check(call, event)
@@ -284,14 +285,14 @@ class EventCalls:
             done.set_callback(reached)
             await self._context.submit(WaitPacket(stream, now, done), self._costs.event_record)
 
-    async def event_query(self, event: TimedEvent, cause: int | None = None) -> bool:
+    async def query(self, event: TimedEvent, cause: int | None = None) -> bool:
         """Tell whether the device has come to the event (cuEventQuery)."""
         with self._context.call("cuEventQuery", None, cause) as call:
             self._check_reachable(call, event)
             await self._context.work(self._costs.synchronize_idle)
             return event.mark is None or event.mark.is_complete
 
-    async def event_synchronize(self, event: TimedEvent, cause: int | None = None) -> None:
+    async def synchronize(self, event: TimedEvent, cause: int | None = None) -> None:
         """Wait until the device has come to the event (cuEventSynchronize)."""
         with self._context.call("cuEventSynchronize", None, cause) as call:
             self._check_reachable(call, event)
@@ -301,7 +302,7 @@ class EventCalls:
                 mark = event.mark
                 await self._context.synchronize(mark.stream, mark.done, blocking_sync=event.blocking_sync)
 
-    async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent, cause: int | None = None) -> float:
+    async def elapsed_time(self, begin: TimedEvent, end: TimedEvent, cause: int | None = None) -> float:
         """Return the virtual seconds between two events (cuEventElapsedTime, which gives milliseconds).
 
         Raises DriverError when one of them was never recorded, is made without timing, or is yet to come.

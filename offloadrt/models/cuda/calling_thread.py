@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Stream
@@ -53,7 +53,7 @@ class Allocations:
         """Record that the block at an address is no longer the program's."""
         self._freed[address] = Freed(call, self._sim.current.name, self._sim.now)
 
-    def check_free(self, driver: Driver, call: DriverCall, address: int) -> None:
+    def check_free(self, driver: CudaDriver, call: DriverCall, address: int) -> None:
         """Raise DriverError for a block that is freed already, or is another device's."""
         if (story := self._freed.get(address)) is not None:
             raise driver.refusal(call, INVALID, f"{address:#x} {story}")
@@ -61,7 +61,9 @@ class Allocations:
             why = f"{address:#x} is memory of device {device_of(address)}, and the current device is another"
             raise driver.refusal(call, INVALID, why)
 
-    def check_use(self, driver: Driver, call: DriverCall, what: str, argument: Any, *, anywhere: bool = False) -> None:
+    def check_use(
+        self, driver: CudaDriver, call: DriverCall, what: str, argument: Any, *, anywhere: bool = False
+    ) -> None:
         """Raise DriverError for device memory that is freed, foreign or another device's, and for pageable memory.
 
         anywhere: memory of other devices is allowed.
@@ -69,13 +71,13 @@ class Allocations:
         if isinstance(argument, HostArray):
             if argument.freed:
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, was freed")
-            if not argument.managed and not driver.is_pinned(argument.address, argument.nbytes):
+            if not argument.managed and not driver.pinning.covers(argument.address, argument.nbytes):
                 why = "is pageable memory of the host: a kernel has managed, pinned or device memory here"
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, {why}")
         elif isinstance(argument, DeviceArray) and (error := self._misuse(driver, argument, anywhere)) is not None:
             raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, {argument.address:#x}, {error}")
 
-    def _misuse(self, driver: Driver, array: DeviceArray, anywhere: bool) -> str | None:
+    def _misuse(self, driver: CudaDriver, array: DeviceArray, anywhere: bool) -> str | None:
         if (story := self._freed.get(array.address)) is not None:
             return str(story)
         device, devices = device_of(array.address), driver.machine.devices
@@ -92,15 +94,15 @@ class MappedMemory:
     """The ranges of pinned memory that kernels have used, by address, with the devices that have them."""
 
     def __init__(self) -> None:
-        self._ranges: dict[int, tuple[int, list[Driver]]] = {}
+        self._ranges: dict[int, tuple[int, list[CudaDriver]]] = {}
 
-    def use(self, driver: Driver, array: HostArray) -> None:
+    def use(self, driver: CudaDriver, array: HostArray) -> None:
         """Let a device's kernels reach an array of pinned memory; do nothing for a managed one."""
         if array.managed or not array.nbytes:
             return
         _, drivers = self._ranges.setdefault(array.address, (array.nbytes, []))
         if driver not in drivers:
-            uvm = driver.manage()
+            uvm = driver.managed.manage()
             uvm.add(array.address, array.nbytes, populated=True, name=array.name)
             uvm.keep_on_host(array.address, array.nbytes)
             drivers.append(driver)
@@ -109,7 +111,7 @@ class MappedMemory:
         """Take the range that begins at an address away from all devices, as it is unpinned."""
         nbytes, drivers = self._ranges.pop(address, (0, []))
         for driver in drivers:
-            driver.manage().remove(address, nbytes)
+            driver.managed.manage().remove(address, nbytes)
 
 
 DefaultStream = Literal["cudaStreamLegacy", "cudaStreamPerThread"]
@@ -124,7 +126,7 @@ class PrimaryContext:
     """What CUDA's runtime library makes on a device at its first call there."""
 
     number: int
-    driver: Driver
+    driver: CudaDriver
     plugin: DevicePlugin
     default_stream: Stream
     """The legacy default stream."""
@@ -204,7 +206,7 @@ class CallingThread(ProgramThread):
             return context.default_stream
         if stream == STREAM_PER_THREAD:
             if (own := context.per_thread.get(self.number)) is None:
-                own = context.per_thread[self.number] = await context.driver.stream_create(order="blocking")
+                own = context.per_thread[self.number] = await context.driver.streams.create(order="blocking")
                 self._state.devices[own] = context.number
             return own
         if not isinstance(stream, Stream):
@@ -216,7 +218,7 @@ class CallingThread(ProgramThread):
         driver = context.driver
         raise driver.refusal(driver.call(call), "CUDA_ERROR_INVALID_HANDLE", f"stream {stream.index} {why}")
 
-    async def _at_stream(self, stream: Stream | DefaultStream | None, call: str) -> tuple[Driver, Stream]:
+    async def _at_stream(self, stream: Stream | DefaultStream | None, call: str) -> tuple[CudaDriver, Stream]:
         """Return a stream of any device, with that device's driver library."""
         context = await self._context()
         chosen = await self._stream(context, stream, call, anywhere=True)

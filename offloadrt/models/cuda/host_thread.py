@@ -87,7 +87,7 @@ class HostThread(CallingThread):
         await context.plugin.find_kernel(prepared.launch.kernel.name)
         if (capture := context.driver.graphs.capture_of(chosen)) is not None:
             capture.uses.extend(prepared.uses)
-        await context.driver.launch_kernel(prepared.launch, prepared.values, chosen, touching=prepared.touching)
+        await context.driver.kernels.launch(prepared.launch, prepared.values, chosen, touching=prepared.touching)
 
     async def leave_team(self) -> None:
         """Do nothing: what the thread left in streams goes on."""
@@ -110,7 +110,9 @@ class HostThread(CallingThread):
         """
         array = self._made(name, shape, dtype, fill)
         array.managed = True
-        array.address = await (await self._context()).plugin.alloc_managed(array.nbytes, name)
+        managed = (await self._context()).driver.managed
+        managed.start()
+        array.address = await managed.alloc(array.nbytes, name=name)
         self._state.allocations.made(array.address)
         if written or fill is not None:
             await self.host_access(array)
@@ -120,7 +122,7 @@ class HostThread(CallingThread):
         """Allocate memory of the current device (cudaMalloc). Raises OutOfDeviceMemory."""
         lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
         nbytes = DeviceArray(0, lengths, element).nbytes
-        address = await (await self._context()).driver.mem_alloc(nbytes, phantom=self.program.phantom)
+        address = await (await self._context()).driver.memory.alloc(nbytes, phantom=self.program.phantom)
         self._state.allocations.made(address)
         return DeviceArray(address, lengths, element)
 
@@ -133,14 +135,14 @@ class HostThread(CallingThread):
         """
         driver = (await self._context()).driver
         self._state.allocations.check_free(driver, driver.call("cuMemFree"), array.address)
-        await driver.mem_free(array.address, synchronizes=True)
+        await driver.memory.free(array.address, synchronizes=True)
         self._state.allocations.freed("cuMemFree", array.address)
         if isinstance(array, HostArray):
             array.freed = True
 
     async def mem_advise(self, array: HostArray, advice: Advice) -> None:
         """Say how managed memory will be used (cudaMemAdvise)."""
-        await (await self._context()).driver.mem_advise(array.address, array.nbytes, advice)
+        await (await self._context()).driver.managed.advise(array.address, array.nbytes, advice)
 
     async def mem_prefetch(
         self, array: HostArray, *, to_host: bool = False, stream: Stream | DefaultStream | None = None
@@ -148,7 +150,7 @@ class HostThread(CallingThread):
         """Have managed memory migrate in the order of a stream (cudaMemPrefetchAsync)."""
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemPrefetchAsync")
-        await context.driver.mem_prefetch_async(array.address, array.nbytes, chosen, to_host)
+        await context.driver.managed.prefetch(array.address, array.nbytes, chosen, to_host)
 
     # pinned memory of the host
 
@@ -166,7 +168,7 @@ class HostThread(CallingThread):
 
     async def malloc_host(self, nbytes: int) -> int:
         """Allocate pinned memory of the host (cudaMallocHost), and return its address."""
-        return await (await self._context()).driver.mem_alloc_host(nbytes)
+        return await (await self._context()).driver.pinning.alloc(nbytes)
 
     async def free_host(self, memory: int | HostArray) -> None:
         """Free pinned memory of the host (cudaFreeHost).
@@ -174,7 +176,7 @@ class HostThread(CallingThread):
         Raises DriverError for memory that is not allocated so, or freed already.
         """
         address = memory.address if isinstance(memory, HostArray) else memory
-        await (await self._context()).driver.mem_free_host(address)
+        await (await self._context()).driver.pinning.free(address)
         self._state.mapped.end(address)
         if isinstance(memory, HostArray):
             self.program.arrays.forget(memory)
@@ -185,11 +187,11 @@ class HostThread(CallingThread):
         Raises DriverError when a part of it is pinned already, and FreedHostMemory.
         """
         self.program.devices[self._device].check_alive(array, "cudaHostRegister")
-        await (await self._context()).driver.mem_host_register(array.address, array.nbytes)
+        await (await self._context()).driver.pinning.register(array.address, array.nbytes)
 
     async def host_unregister(self, array: HostArray) -> None:
         """Unpin an array (cudaHostUnregister). Raises DriverError when it is not pinned."""
-        await (await self._context()).driver.mem_host_unregister(array.address)
+        await (await self._context()).driver.pinning.unregister(array.address)
         self._state.mapped.end(array.address)
 
     # copies
@@ -205,12 +207,12 @@ class HostThread(CallingThread):
         stream = await self._stream(context, None, "cudaMemcpy")
         driver = context.driver
         from_host, to_host = (not isinstance(place, DeviceArray) for place in (source, destination))
-        pinned = from_host and driver.is_pinned(*_range(source, "cudaMemcpy"))
+        pinned = from_host and driver.pinning.covers(*_range(source, "cudaMemcpy"))
         if from_host and not to_host and not pinned:
-            await driver.stream_synchronize(stream)
+            await driver.streams.synchronize(stream)
         await self._copy(context, destination, source, stream, "cudaMemcpy")
         if pinned or to_host:
-            await driver.stream_synchronize(stream)
+            await driver.streams.synchronize(stream)
 
     async def memcpy_async(
         self, destination: CopyPlace, source: CopyPlace, *, stream: Stream | DefaultStream | None = None
@@ -234,11 +236,11 @@ class HostThread(CallingThread):
         self._state.allocations.check_use(driver, driver.call("cuMemsetD8Async"), "its destination", array)
         if (capture := driver.graphs.capture_of(chosen)) is not None:
             capture.uses.append(("the destination of a memset", array))
-        await driver.memset(array.address, value, array.nbytes, chosen)
+        await driver.kernels.memset(array.address, value, array.nbytes, chosen)
 
     async def device_enable_peer_access(self, peer: int) -> None:
         """Let copies between the current device and another use their link (cudaDeviceEnablePeerAccess)."""
-        await (await self._context()).driver.ctx_enable_peer_access(peer)
+        await (await self._context()).driver.peers.enable_access(peer)
 
     async def memcpy_htod(
         self,
@@ -258,10 +260,10 @@ class HostThread(CallingThread):
         driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
         buffer, pinned = HostBuffer(source, nbytes), memory == "pinned"
         if not pinned:
-            await driver.stream_synchronize(chosen)
-        await driver.memcpy_htod_async(destination.address, buffer, nbytes, chosen, pinned=pinned)
+            await driver.streams.synchronize(chosen)
+        await driver.copies.htod(destination.address, buffer, nbytes, chosen, pinned=pinned)
         if pinned:
-            await driver.stream_synchronize(chosen)
+            await driver.streams.synchronize(chosen)
 
     async def memcpy_dtoh(
         self,
@@ -276,8 +278,8 @@ class HostThread(CallingThread):
         context = await self._context()
         driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
         buffer = HostBuffer(destination, nbytes)
-        await driver.memcpy_dtoh_async(buffer, source.address, nbytes, chosen, pinned=memory == "pinned")
-        await driver.stream_synchronize(chosen)
+        await driver.copies.dtoh(buffer, source.address, nbytes, chosen, pinned=memory == "pinned")
+        await driver.streams.synchronize(chosen)
 
     # stream-ordered memory, and the pools that it comes from
 
@@ -297,9 +299,7 @@ class HostThread(CallingThread):
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemAllocFromPoolAsync")
         pools, nbytes = context.driver.pools, DeviceArray(0, lengths, element).nbytes
-        address = await pools.mem_alloc_async(
-            nbytes, chosen, pools.default_pool() if pool is None else pool, self.program.phantom
-        )
+        address = await pools.alloc(nbytes, chosen, pools.default() if pool is None else pool, self.program.phantom)
         self._state.allocations.made(address)
         return DeviceArray(address, lengths, element)
 
@@ -312,20 +312,20 @@ class HostThread(CallingThread):
         chosen = await self._stream(context, stream, "cuMemFreeAsync")
         driver = context.driver
         self._state.allocations.check_free(driver, driver.call("cuMemFreeAsync"), array.address)
-        await driver.pools.mem_free_async(array.address, chosen)
+        await driver.pools.free(array.address, chosen)
         self._state.allocations.freed("cuMemFreeAsync", array.address)
 
     async def device_get_default_mem_pool(self) -> MemPool:
         """Return the current device's pool (cudaDeviceGetDefaultMemPool)."""
-        return (await self._context()).driver.pools.default_pool()
+        return (await self._context()).driver.pools.default()
 
     async def mem_pool_create(self) -> MemPool:
         """Make a pool on the current device (cudaMemPoolCreate)."""
-        return await (await self._context()).driver.pools.pool_create()
+        return await (await self._context()).driver.pools.create()
 
     async def mem_pool_destroy(self, pool: MemPool) -> None:
         """Destroy a pool (cudaMemPoolDestroy). Raises DriverError while something is allocated from it."""
-        await (await self._context()).driver.pools.pool_destroy(pool)
+        await (await self._context()).driver.pools.destroy(pool)
 
     def mem_pool_set_attribute(
         self,
@@ -358,11 +358,11 @@ class HostThread(CallingThread):
 
     async def mem_pool_trim_to(self, pool: MemPool, keep: int) -> None:
         """Have a pool give back what nobody uses until at most so many bytes are left (cudaMemPoolTrimTo)."""
-        await (await self._context()).driver.pools.pool_trim_to(pool, keep)
+        await (await self._context()).driver.pools.trim_to(pool, keep)
 
     async def mem_pool_set_access(self, pool: MemPool, device: int) -> None:
         """Let another device reach the memory of a pool (cudaMemPoolSetAccess), which each growth then pays for."""
-        await (await self._context()).driver.pools.pool_set_access(pool, device)
+        await (await self._context()).driver.pools.set_access(pool, device)
 
     # streams
 
@@ -375,7 +375,7 @@ class HostThread(CallingThread):
         """
         context = await self._context()
         least, greatest = self.device_get_stream_priority_range()
-        stream = await context.driver.stream_create(
+        stream = await context.driver.streams.create(
             priority=min(max(priority, greatest), least), order="non-blocking" if non_blocking else "blocking"
         )
         self._state.devices[stream] = context.number
@@ -395,18 +395,18 @@ class HostThread(CallingThread):
             raise driver.refusal(
                 driver.call("cuStreamDestroy"), "CUDA_ERROR_INVALID_HANDLE", "it is the default stream"
             )
-        await driver.stream_destroy(chosen)
+        await driver.streams.destroy(chosen)
         del self._state.devices[chosen]
 
     async def stream_synchronize(self, stream: Stream | DefaultStream | None = None) -> None:
         """Wait for everything in a stream (cudaStreamSynchronize); the legacy one waits for blocking streams, too."""
         driver, chosen = await self._at_stream(stream, "cuStreamSynchronize")
-        await driver.stream_synchronize(chosen)
+        await driver.streams.synchronize(chosen)
 
     async def stream_query(self, stream: Stream | DefaultStream | None = None) -> bool:
         """Tell whether everything in a stream has completed (cudaStreamQuery)."""
         driver, chosen = await self._at_stream(stream, "cuStreamQuery")
-        return await driver.stream_query(chosen)
+        return await driver.streams.query(chosen)
 
     async def stream_wait_event(self, stream: Stream | DefaultStream | None, event: TimedEvent) -> None:
         """Let what comes into a stream from now on wait for an event, of any device (cudaStreamWaitEvent).
@@ -418,7 +418,7 @@ class HostThread(CallingThread):
             why = f"event {event.number} is destroyed"
             raise driver.refusal(driver.call("cuStreamWaitEvent"), "CUDA_ERROR_INVALID_HANDLE", why)
         if event.mark is not None:
-            await driver.stream_wait_event(chosen, event.mark)
+            await driver.streams.wait_event(chosen, event.mark)
 
     async def launch_host_func(
         self,
@@ -435,7 +435,7 @@ class HostThread(CallingThread):
         """
         check_host_function("cudaLaunchHostFunc", function, seconds)
         driver, chosen = await self._at_stream(stream, "cuLaunchHostFunc")
-        await driver.launch_host_func(chosen, function, seconds)
+        await driver.streams.launch_host_func(chosen, function, seconds)
 
     async def set_device_flags(self, schedule: Schedule) -> None:
         """Say how threads wait for the current device (cudaSetDeviceFlags): auto, spin, yield or blocking_sync.
@@ -449,8 +449,8 @@ class HostThread(CallingThread):
     async def device_synchronize(self) -> None:
         """Wait for everything in all streams of the current device (cudaDeviceSynchronize)."""
         driver = (await self._context()).driver
-        for stream in [*driver.streams]:
-            await driver.stream_synchronize(stream)
+        for stream in [*driver.streams.all]:
+            await driver.streams.synchronize(stream)
 
     # events
 
@@ -461,24 +461,24 @@ class HostThread(CallingThread):
         device's flags say (cudaEventBlockingSync).
         """
         driver = (await self._context()).driver
-        return await driver.events.event_create(timing=timing, blocking_sync=blocking_sync)
+        return await driver.events.create(timing=timing, blocking_sync=blocking_sync)
 
     async def event_destroy(self, event: TimedEvent) -> None:
         """Destroy an event (cudaEventDestroy)."""
-        await (await self._context_of(event.device)).driver.events.event_destroy(event)
+        await (await self._context_of(event.device)).driver.events.destroy(event)
 
     async def event_record(self, event: TimedEvent, stream: Stream | DefaultStream | None = None) -> None:
         """Put an event behind everything in a stream of its device (cudaEventRecord)."""
         driver, chosen = await self._at_stream(stream, "cuEventRecord")
-        await driver.events.event_record(event, chosen)
+        await driver.events.record(event, chosen)
 
     async def event_synchronize(self, event: TimedEvent) -> None:
         """Wait until the device has come to an event (cudaEventSynchronize)."""
-        await (await self._context_of(event.device)).driver.events.event_synchronize(event)
+        await (await self._context_of(event.device)).driver.events.synchronize(event)
 
     async def event_query(self, event: TimedEvent) -> bool:
         """Tell whether the device has come to an event (cudaEventQuery)."""
-        return await (await self._context_of(event.device)).driver.events.event_query(event)
+        return await (await self._context_of(event.device)).driver.events.query(event)
 
     async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
         """Return the milliseconds between two events (cudaEventElapsedTime).
@@ -486,7 +486,7 @@ class HostThread(CallingThread):
         Raises DriverError for an event that was never recorded, or to which the device has yet to come.
         """
         events = (await self._context_of(begin.device)).driver.events
-        return 1e3 * await events.event_elapsed_time(begin, end)
+        return 1e3 * await events.elapsed_time(begin, end)
 
     # graphs: captured from streams or built node by node, and launched
 
@@ -497,7 +497,7 @@ class HostThread(CallingThread):
         Raises DriverError for the legacy default stream, and for one that is capturing.
         """
         driver, chosen = await self._at_stream(stream, "cuStreamBeginCapture")
-        await driver.graphs.stream_begin_capture(chosen, mode)
+        await driver.graphs.begin_capture(chosen, mode)
 
     async def stream_end_capture(self, stream: Stream | DefaultStream) -> CapturedGraph:
         """End the capture that began in a stream, and return its graph (cudaStreamEndCapture).
@@ -506,16 +506,16 @@ class HostThread(CallingThread):
         all streams that joined.
         """
         driver, chosen = await self._at_stream(stream, "cuStreamEndCapture")
-        return await driver.graphs.stream_end_capture(chosen)
+        return await driver.graphs.end_capture(chosen)
 
     async def stream_is_capturing(self, stream: Stream | DefaultStream) -> bool:
         """Tell whether a stream is capturing (cudaStreamIsCapturing)."""
         driver, chosen = await self._at_stream(stream, "cuStreamIsCapturing")
-        return driver.graphs.stream_is_capturing(chosen)
+        return driver.graphs.is_capturing(chosen)
 
     async def graph_create(self) -> BuiltGraph:
         """Make a graph without nodes on the current device (cudaGraphCreate)."""
-        return await (await self._context()).driver.graphs.graph_create()
+        return await (await self._context()).driver.graphs.create()
 
     async def graph_add_kernel_node(
         self,
@@ -537,7 +537,7 @@ class HostThread(CallingThread):
         prepared = self._prepared(call, context, kernel, arguments, grid, block, iterations, library)
         await context.plugin.find_kernel(prepared.launch.kernel.name)
         graph.uses.extend(prepared.uses)
-        return await context.driver.graphs.graph_add_kernel_node(
+        return await context.driver.graphs.add_kernel_node(
             graph, after, prepared.launch, prepared.values, touching=prepared.touching
         )
 
@@ -549,7 +549,7 @@ class HostThread(CallingThread):
         call = "cuGraphAddMemsetNode"
         self._state.allocations.check_use(driver, driver.call(call), "its destination", destination)
         graph.uses.append(("the destination of a memset", destination))
-        return await driver.graphs.graph_add_memset_node(graph, after, destination.address, value, destination.nbytes)
+        return await driver.graphs.add_memset_node(graph, after, destination.address, value, destination.nbytes)
 
     async def graph_add_memcpy_node(
         self,
@@ -583,7 +583,7 @@ class HostThread(CallingThread):
             raise driver.refusal(driver.call(call), INVALID, why)
         if not isinstance(destination, DeviceArray) and not isinstance(source, DeviceArray):
             raise driver.refusal(driver.call(call), INVALID, "copies within the host are no nodes here")
-        return await driver.graphs.graph_add_memcpy_node(graph, after, ends[0], ends[1], sizes[1])
+        return await driver.graphs.add_memcpy_node(graph, after, ends[0], ends[1], sizes[1])
 
     async def graph_add_host_node(
         self,
@@ -596,14 +596,14 @@ class HostThread(CallingThread):
         """Add a function of the host to a graph (cudaGraphAddHostNode), and return its node; as `launch_host_func`."""
         driver = (await self._context_of(graph.device)).driver
         check_host_function("cudaGraphAddHostNode", function, seconds)
-        return await driver.graphs.graph_add_host_node(graph, after, function, seconds)
+        return await driver.graphs.add_host_node(graph, after, function, seconds)
 
     async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
         """Make an executable graph (cudaGraphInstantiate), of which there may be several.
 
         A graph that a program builds itself may grow afterwards; the executable graph keeps its nodes of now.
         """
-        return await (await self._context_of(graph.device)).driver.graphs.graph_instantiate(graph)
+        return await (await self._context_of(graph.device)).driver.graphs.instantiate(graph)
 
     async def graph_launch(self, executable: GraphExec, *, stream: Stream | DefaultStream | None = None) -> None:
         """Put everything in a graph into a stream (cudaGraphLaunch), and go on.
@@ -619,11 +619,11 @@ class HostThread(CallingThread):
                 self._state.allocations.check_use(driver, call, what, place, anywhere=True)
             elif isinstance(place, HostArray | Section):
                 self.program.devices[executable.graph.device].check_alive(array_of(place), "cuGraphLaunch")
-        await driver.graphs.graph_launch(executable, chosen)
+        await driver.graphs.launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:
         """Destroy an executable graph (cudaGraphExecDestroy); what was launched still completes."""
-        await (await self._context_of(executable.graph.device)).driver.graphs.graph_exec_destroy(executable)
+        await (await self._context_of(executable.graph.device)).driver.graphs.destroy(executable)
 
     # for several groups of calls
 
@@ -687,12 +687,12 @@ class HostThread(CallingThread):
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             devices = device_of(to), device_of(begin)
             if devices == (context.number, context.number):
-                return driver.memcpy_dtod_async(to, begin, nbytes, stream)
-            return driver.memcpy_peer_async(stream, None, devices[0], to, devices[1], begin, nbytes)
+                return driver.copies.dtod(to, begin, nbytes, stream)
+            return driver.peers.copy(stream, None, devices[0], to, devices[1], begin, nbytes)
         if isinstance(source, DeviceArray):
-            return driver.memcpy_dtoh_async(_span(destination, to, nbytes), begin, nbytes, stream)
+            return driver.copies.dtoh(_span(destination, to, nbytes), begin, nbytes, stream)
         if isinstance(destination, DeviceArray):
-            return driver.memcpy_htod_async(to, _span(source, begin, nbytes), nbytes, stream)
+            return driver.copies.htod(to, _span(source, begin, nbytes), nbytes, stream)
         return self._copy_on_host(_span(destination, to, nbytes), _span(source, begin, nbytes))
 
     async def _copy_on_host(self, destination: HostSpan, source: HostSpan) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeVar, get_args
 
 import attrs
 
-from offloadrt.driver import Driver, DriverError
+from offloadrt.driver import CudaDriver, DriverError
 from offloadrt.machine import Machine
 from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
@@ -57,12 +57,11 @@ class CUDA(OffloadProgram[HostThread]):
     ) -> None:
         options = options or CUDAOptions()
         super().__init__(machine, drivers, options, trace)
-        libraries = [driver for driver in drivers if isinstance(driver, Driver)]
+        libraries = [driver for driver in drivers if isinstance(driver, CudaDriver)]
         if len(libraries) < len(drivers):
             raise ValueError(f"{machine.spec.name} has ROCr, and a CUDA program needs CUDA's driver library")
         self.driver = libraries[0]
-        for other in libraries[1:]:
-            other.share_pinned(self.driver)
+        self.driver.process.share_pinned()
         self._drivers = libraries
         self._contexts: dict[int, PrimaryContext] = {}
         self._state = ProgramState(Allocations(machine.sim), MappedMemory(), options.default_stream == "per-thread")
@@ -99,12 +98,12 @@ class CUDA(OffloadProgram[HostThread]):
 
     async def _make_context(self, number: int) -> None:
         driver = self._drivers[number]
-        stream = await driver.stream_create(order="legacy")
+        stream = await driver.streams.create(order="legacy")
         self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:
         """Wait for all streams, as the end of the contexts does, which returns no errors to the program."""
         for driver in self._drivers:
             with suppress(DriverError):
-                for stream in [*driver.streams]:
-                    await driver.stream_synchronize(stream)
+                for stream in [*driver.streams.all]:
+                    await driver.streams.synchronize(stream)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Driver, DriverError, Rocr, share_process
+from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
 from offloadrt.machine.host_lock import LockPolicy
@@ -27,7 +27,7 @@ from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
-Drivers: TypeAlias = Sequence[Driver | Rocr]
+Drivers: TypeAlias = Sequence[Driver]
 """The driver library of each device."""
 
 
@@ -78,7 +78,6 @@ class OffloadProgram(ABC, Generic[T]):
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
-        share_process(drivers)
         self.devices = [
             OffloadDevice(
                 machine,

@@ -135,7 +135,8 @@ class HostThread(ProgramThread):
         addresses: list[int] = []
 
         async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            addresses.append(await where.plugin.alloc_managed(nbytes, name))
+            where.driver.managed.start()
+            addresses.append(await where.driver.managed.alloc(nbytes, name=name))
 
         await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate, mandatory=False)
         ghost = self.program.phantom if phantom is None else phantom
@@ -151,7 +152,7 @@ class HostThread(ProgramThread):
         address = array.address
 
         def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.free_managed(address)
+            return where.driver.managed.free(address)
 
         await in_directive(self.program, "cuMemFree", self.default_device, free, mandatory=False)
         array.freed = True
@@ -182,7 +183,7 @@ class HostThread(ProgramThread):
 
         def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
             where.check_alive(array_of(place), "cuMemAdvise")
-            return where.plugin.advise(begin, nbytes, advice)
+            return where.driver.managed.advise(begin, nbytes, advice)
 
         return in_directive(self.program, "cuMemAdvise", self.default_device, work, mandatory=False)
 

@@ -58,7 +58,7 @@ async def omp_alloc(
     if allocator.pinned and array.nbytes and not is_host(t, device):
 
         def pin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.pin(array.address, array.nbytes)
+            return where.driver.pinning.register(array.address, array.nbytes)
 
         await in_routine(t, "omp_alloc", device, pin, mandatory=False)
     return array
@@ -72,7 +72,7 @@ async def omp_free(t: Caller, array: HostArray, *, allocator: OmpAllocator, devi
     if allocator.pinned and array.nbytes and not array.freed and not is_host(t, device):
 
         def unpin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.unpin(array.address)
+            return where.driver.pinning.unregister(array.address)
 
         await in_routine(t, "omp_free", device, unpin, mandatory=False)
     t.program.arrays.free(array)
@@ -98,7 +98,7 @@ async def llvm_omp_target_alloc_host(
     addresses: list[int] = []
 
     async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        addresses.append(await where.plugin.alloc_host(nbytes))
+        addresses.append(await where.driver.pinning.alloc(nbytes))
 
     await in_routine(t, "llvm_omp_target_alloc_host", device, allocate, mandatory=False)
     values = None if t.program.phantom else make_values(name, lengths, element, fill)
@@ -111,7 +111,7 @@ async def llvm_omp_target_free_host(t: Caller, array: HostArray, device: int | N
     async def free(where: OffloadDevice, queue: DirectiveQueue) -> None:
         name = "llvm_omp_target_free_host"
         try:
-            await where.plugin.free_host(array.address)
+            await where.driver.pinning.free(array.address)
         except DriverError as error:
             raise where.error(InvalidFree, f"{name} of {array.name!r}: {error}", name, array.name) from None
 

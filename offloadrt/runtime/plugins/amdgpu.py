@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, RunHandler, Schedule, Touching, Uvm
+from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, Schedule, Touching
 from offloadrt.driver.calls import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine, Stream
@@ -64,12 +64,12 @@ class AmdgpuStream:
         else:
             staged = HsaSignal(self._sim, "staging", self)
             stage = None if upload is None else upload.stage
-            await rocr.signal_async_handler(depends, RunHandler(nbytes, stage, staged))
+            await rocr.signals.async_handler(depends, RunHandler(nbytes, stage, staged))
             self.stream.note(staged)
             depends = staged
         move = None if upload is None else upload.arrive
         done = HsaSignal(self._sim, "copy to the device", self)
-        await rocr.memory_async_copy(self.stream, cause, "h2d", nbytes, move, done, depends)
+        await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
         """`pushMemoryCopyD2HAsync`."""
@@ -77,26 +77,26 @@ class AmdgpuStream:
         download = None if target.bytes is None or source is None else _Download(target.bytes, source)
         there = HsaSignal(self._sim, "copy from the device", self)
         fetch = None if download is None else download.fetch
-        await rocr.memory_async_copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
+        await rocr.copies.copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
         done = HsaSignal(self._sim, "copy out of the staging memory", self)
         finish = None if download is None else download.arrive
-        await rocr.signal_async_handler(there, RunHandler(nbytes, finish, done, target.address))
+        await rocr.signals.async_handler(there, RunHandler(nbytes, finish, done, target.address))
         self.stream.note(done)
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
         """`pushMemoryCopyD2DAsync`."""
         done = HsaSignal(self._sim, "copy within the device", self)
-        await self._rocr.memory_async_copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
+        await self._rocr.copies.copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
     def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
         """`pushKernelLaunch`."""
         done = HsaSignal(self._sim, launch.kernel.name, self)
-        return self._rocr.dispatch(self.stream, cause, launch, run, done, touching)
+        return self._rocr.queues.dispatch(self.stream, cause, launch, run, done, touching)
 
     async def wait_for(self, cause: int, event: HsaSignal) -> None:
         """Let what is pushed from now on start after the event, too (`waitEvent`)."""
         if not event.is_set and event.stream is not self:
-            await self._rocr.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
+            await self._rocr.queues.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
 
 
 class _Upload:
@@ -165,7 +165,7 @@ class AmdgpuResources:
 
     async def allocate(self, nbytes: int) -> None:
         """Allocate a block of the host's pool that the plugin keeps to its end."""
-        await self._rocr.host_pool_allocate(nbytes)
+        await self._rocr.memory.alloc_host(nbytes)
         self._allocated += 1
 
     async def take_block(self, stream: AmdgpuStream, block: PluginBlock) -> None:
@@ -190,7 +190,7 @@ class AmdgpuResources:
     async def free_blocks(self) -> None:
         """Free the plugin's own memory."""
         while self._allocated:
-            await self._rocr.host_pool_free()
+            await self._rocr.memory.free_host()
             self._allocated -= 1
         self._free_blocks.clear()
 
@@ -230,7 +230,7 @@ class AmdgpuResources:
             used = self._signals - self._free_signals
             more = max(2 * used, used + wanted) - self._signals
             for _ in range(more):
-                await self._rocr.signal_create()
+                await self._rocr.signals.create()
             self._signals += more
             self._free_signals += more
         finally:
@@ -264,18 +264,13 @@ _ARGUMENT: Final = 8
 _HIDDEN_ARGUMENTS: Final = 8 + 256
 """Bytes of the hidden ones: the launch environment, and those of code objects of version 5 and later."""
 _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
-_NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one memory"
 
 
 class AmdgpuPlugin:
-    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`.
-
-    Wide because it implements `DevicePlugin`.
-    """
+    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
 
     kernels_fault = True
     shared_streams = False
-    managed: Uvm | None = None
 
     def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
         spec = machine.spec
@@ -321,7 +316,7 @@ class AmdgpuPlugin:
         self.image_pending = False
         await self.load_program()
         if self._image_block is None:
-            self._image_block = await self.driver.memory_pool_allocate(self._memory.alignment, phantom=True)
+            self._image_block = await self.driver.memory.alloc(self._memory.alignment, phantom=True)
         while self._image_blocks:
             await self._resources.allocate(self._memory.alignment)
             self._image_blocks -= 1  # now: loading may be left early and done again
@@ -334,9 +329,9 @@ class AmdgpuPlugin:
     async def load_program(self) -> None:
         """Load the program's code object, after what else a cold start needs."""
         if self._start == "cold" and self._is_first:
-            await self.driver.init()
+            await self.driver.loading.init()
         if self._start != "warm":
-            await self.driver.executable_load_agent_code_object()
+            await self.driver.loading.load_code_object()
 
     async def find_kernel(self, name: str) -> None:
         """Do nothing: a code object is loaded with its kernels."""
@@ -348,7 +343,7 @@ class AmdgpuPlugin:
         """
         await self.synchronize(self._image_queue)
         if self._image_block is not None:
-            await self.driver.memory_pool_free(self._image_block)
+            await self.driver.memory.free(self._image_block)
             self._image_block = None
         await self._resources.free_blocks()
 
@@ -367,7 +362,7 @@ class AmdgpuPlugin:
             return
         last, done, blocks = stream.stream.last, stream.signals, len(stream.blocks)
         if last is not None and done:
-            await self.driver.signal_wait_scacquire(stream.stream, last)
+            await self.driver.signals.wait(stream.stream, last)
         if queue.lasts:
             self._resources.give_back_done(stream, done, blocks)
         else:
@@ -430,18 +425,18 @@ class AmdgpuPlugin:
         await self.synchronize(queue)
         rocr, stream = self.driver, self._synchronous
         if host_address is not None:
-            await rocr.memory_lock(host_address, nbytes)
-        await rocr.signal_create()
+            await rocr.memory.lock(host_address, nbytes)
+        await rocr.signals.create()
         done = HsaSignal(self._sim, "copy")
-        await rocr.memory_async_copy(stream, queue.cause, direction, nbytes, move, done)
+        await rocr.copies.copy(stream, queue.cause, direction, nbytes, move, done)
         queue.copy = done
         await self._wait_for_copy(queue, done)
         if host_address is not None:
-            await rocr.memory_unlock(host_address)
+            await rocr.memory.unlock(host_address)
 
     async def _wait_for_copy(self, queue: QueueLike, done: Signal) -> None:
         """Wait for a copy that goes through no stream of the queue's."""
-        await self.driver.signal_wait_scacquire(self._synchronous, done, "copies")
+        await self.driver.signals.wait(self._synchronous, done, "copies")
         queue.copy = None
 
     def _device_bytes(self, address: int, nbytes: int) -> DeviceBytes | None:
@@ -497,47 +492,15 @@ class AmdgpuPlugin:
 
     def prefault(self, address: int, nbytes: int) -> Awaitable[int]:
         """Fill the device's page table for a range of host memory."""
-        return self.driver.svm_attributes_set(address, nbytes)
+        return self.driver.memory.set_svm_attributes(address, nbytes)
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
         """Touch host memory in the calling thread: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
-    def manage(self) -> Uvm:
-        """Raise DriverError: nothing migrates within one memory."""
-        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def alloc_managed(self, nbytes: int, name: str) -> int:
-        """Raise DriverError: hipMallocManaged is not emulated where nothing migrates."""
-        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def free_managed(self, address: int) -> None:
-        """Raise DriverError, as there is none."""
-        raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def pin(self, address: int, nbytes: int) -> None:
-        """Raise DriverError: copies of an APU do not ask whether memory is pinned."""
-        raise DriverError("memory_lock", INVALID_ARGUMENT, _NO_PINNING)
-
-    async def unpin(self, address: int) -> None:
-        """Raise DriverError, as nothing is pinned."""
-        raise DriverError("memory_unlock", INVALID_ARGUMENT, _NO_PINNING)
-
-    async def alloc_host(self, nbytes: int) -> int:
-        """Raise DriverError, for the same reason."""
-        raise DriverError("hipHostMalloc", INVALID_ARGUMENT, _NO_PINNING)
-
-    async def free_host(self, address: int) -> None:
-        """Raise DriverError, for the same reason."""
-        raise DriverError("hipHostFree", INVALID_ARGUMENT, _NO_PINNING)
-
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Raise DriverError: nothing migrates within one memory."""
         raise DriverError("svm_prefetch_async", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Raise DriverError, for the same reason."""
-        raise DriverError("svm_attributes_set", INVALID_ARGUMENT, _ONE_MEMORY)
 
 
 class _ImageQueue:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 import attrs
 
-from offloadrt.driver import Advice, Schedule, Touching, Uvm
+from offloadrt.driver import Schedule, Touching
 from offloadrt.kernels import Launch
 from offloadrt.machine import MachineSpec
 from offloadrt.runtime.host_array import HostSpan
@@ -58,13 +58,6 @@ class GridDefaults:
         return min(max(1, iterations), self.teams if self.reuses else sys.maxsize)
 
 
-class MemoryDriver(Protocol):
-    """The calls of a driver library that allocators make."""
-
-    async def mem_alloc(self, nbytes: int, phantom: bool = False) -> int: ...
-    async def mem_free(self, address: int) -> None: ...
-
-
 class QueueLike(Protocol):
     """What the plugin reads of a directive's queue."""
 
@@ -79,8 +72,6 @@ class DevicePlugin(Protocol):
 
     `queue` arguments are `DirectiveQueue`s, which get their stream here at first use; device memory is told by its
     addresses. What a call wants may still be going on when it returns; `synchronize` waits for it.
-
-    Wide because it is the whole interface between LLVM's runtime and a plugin, as it is in LLVM.
     """
 
     kernels_fault: bool
@@ -97,10 +88,6 @@ class DevicePlugin(Protocol):
     """Whether several host threads may put work into one stream at the same time."""
     image_pending: bool
     """Whether the first thread that reaches the device has to load the program."""
-
-    @property
-    def managed(self) -> Uvm | None:
-        """Return the driver of managed memory, where the program's arrays are that, or some of them."""
 
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
@@ -174,28 +161,5 @@ class DevicePlugin(Protocol):
         Pages that nobody has touched are populated, those that a device owns come back.
         """
 
-    def manage(self) -> Uvm:
-        """Make the driver of managed memory, and return it. Raises DriverError where nothing migrates."""
-
-    def alloc_managed(self, nbytes: int, name: str, /) -> Awaitable[int]:
-        """Allocate managed memory, whatever the program's other arrays are; returns its address."""
-
-    def free_managed(self, address: int, /) -> Awaitable[None]: ...
-
-    def pin(self, address: int, nbytes: int, /) -> Awaitable[object]:
-        """Lock memory of the host, so that copies need no staging. Raises DriverError where it cannot."""
-
-    def unpin(self, address: int, /) -> Awaitable[object]:
-        """Take `pin` back."""
-
-    def alloc_host(self, nbytes: int, /) -> Awaitable[int]:
-        """Allocate pinned memory of the host; returns its address."""
-
-    def free_host(self, address: int, /) -> Awaitable[object]:
-        """Free what `alloc_host` gave."""
-
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
         """Have managed memory migrate, in the order of the queue."""
-
-    def advise(self, address: int, nbytes: int, advice: Advice, /) -> Awaitable[None]:
-        """Say how managed memory will be used."""
