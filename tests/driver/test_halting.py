@@ -1,8 +1,8 @@
 """What allocations, frees and transfers do to running kernels, under each choice of ``driver.halt``."""
 
 import pytest
-from offloadrt.driver.uvm.queue_eviction import QueueEviction
 
+from offloadrt.driver.uvm.queue_eviction import QueueEviction
 from offloadrt.kernels import Kernel
 from offloadrt.machine import load
 

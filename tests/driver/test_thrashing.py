@@ -1,9 +1,9 @@
 """Thrashing of managed memory: found page by page, throttled in turns, pinned to the host, and forgotten."""
 
 import pytest
-from offloadrt.driver.uvm.thrashing import Hint, Thrashing, ThrashingRules
 
 from offloadrt.driver import UvmCounters
+from offloadrt.driver.uvm.thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed.access import ManagedAccess
 
