@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from offloadrt.models import openmp as omp
-from offloadrt.models.openmp.memory_copies import must_copy
+from offloadrt.models.openmp.routines import must_copy
 from offloadrt.papers.exahype.program.gathering import gather, scatter
 from offloadrt.papers.exahype.program.geometry import DOUBLE
 from offloadrt.papers.exahype.program.kernels import UpdateKernels, block_values
