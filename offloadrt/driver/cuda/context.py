@@ -19,7 +19,7 @@ from offloadrt.driver.call_names import CALL_NAMES
 from offloadrt.driver.calls import CallAccounts, DriverCall, DriverError
 from offloadrt.driver.cuda.memory_pool import FreeClock, MemPool
 from offloadrt.driver.cuda.order import Captures, ImplicitOrder, Violation
-from offloadrt.driver.cuda.process import Process, ProcessLock
+from offloadrt.driver.cuda.process import DriverProcess, ProcessLock
 from offloadrt.machine import Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, PeerPacket, WaitPacket
@@ -182,7 +182,7 @@ class Context:
     ``driver.handoff`` says whether others can take the lock meanwhile.
     """
 
-    def __init__(self, process: Process, number: int, costs: DriverCosts) -> None:
+    def __init__(self, process: DriverProcess, number: int, costs: DriverCosts) -> None:
         machine = process.machine
         self.process = process
         self.number = number

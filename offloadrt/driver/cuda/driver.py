@@ -17,9 +17,9 @@ from offloadrt.driver.cuda.context import Context, DriverCosts, Schedule
 from offloadrt.driver.cuda.copies import Copies, PeerCopies
 from offloadrt.driver.cuda.graphs import Graphs
 from offloadrt.driver.cuda.kernels import Kernels
-from offloadrt.driver.cuda.memory import ManagedMemory, Memory, MemPools, Pinning
-from offloadrt.driver.cuda.process import Process
-from offloadrt.driver.cuda.streams import Events, Streams
+from offloadrt.driver.cuda.memory import BlockMemory, ManagedMemory, MemPools, Pinning
+from offloadrt.driver.cuda.process import DriverProcess
+from offloadrt.driver.cuda.streams import Streams, TimedEvents
 from offloadrt.driver.uvm.fault_batch import FaultBatch
 from offloadrt.machine import Machine, Statistics, Stream
 from offloadrt.sim import LockStatistics
@@ -70,7 +70,7 @@ class CudaDriver:
     ``number`` is the device, as the process counts them.
     """
 
-    def __init__(self, process: Process, number: int) -> None:
+    def __init__(self, process: DriverProcess, number: int) -> None:
         self.process = process
         self.machine = process.machine
         self.costs = self.machine.spec.read(DriverCosts)
@@ -82,11 +82,11 @@ class CudaDriver:
         self.peers = PeerCopies(context, self.copies)
         """Copies between devices, and the access that they need."""
         self.streams = Streams(context, self.copies)
-        self.events = Events(context)
+        self.events = TimedEvents(context)
         """Events that a program makes itself."""
         self.kernels = Kernels(context, self.copies)
         self.graphs = Graphs(context, self.streams, self.kernels, self.copies)
-        self.memory = Memory(context)
+        self.memory = BlockMemory(context)
         """Blocks of the device."""
         self.managed = ManagedMemory(context, self.memory)
         self.pinning = Pinning(context)
@@ -96,14 +96,14 @@ class CudaDriver:
     @classmethod
     def of(cls, machine: Machine, number: int = 0) -> CudaDriver:
         """Return the driver of a machine's device ``number``, in a process that uses no other."""
-        return cls(Process(machine, first=number), number)
+        return cls(DriverProcess(machine, first=number), number)
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[CudaDriver]]:
         """Return the drivers of each process, of which each has a view of the machine."""
-        processes: list[Process] = []
+        processes: list[DriverProcess] = []
         for view in views:
-            processes.append(Process(view, devices, processes[0] if processes else None))
+            processes.append(DriverProcess(view, devices, processes[0] if processes else None))
         return [[cls(process, number) for number in range(devices)] for process in processes]
 
     def start(self) -> None:

@@ -19,7 +19,7 @@ from offloadrt.sim import Signal
 from offloadrt.trace import events
 
 
-class Memory:
+class BlockMemory:
     """The blocks of one context.
 
     An allocation may evict managed memory, and a free makes room for it.  A free looks at all streams of the context
@@ -127,7 +127,7 @@ class Memory:
 class ManagedMemory:
     """The allocations of managed memory of one context, and what the program asks for them."""
 
-    def __init__(self, context: Context, memory: Memory) -> None:
+    def __init__(self, context: Context, memory: BlockMemory) -> None:
         self._context = context
         self._memory = memory
         self._kernel_driver = context.kernel_driver
@@ -171,7 +171,7 @@ class ManagedMemory:
             return address
 
     async def free(self, address: int) -> None:
-        """Free managed memory (cuMemFree), as `Memory.free` does."""
+        """Free managed memory (cuMemFree), as `BlockMemory.free` does."""
         await self._memory.free(address)
 
     async def prefetch(
@@ -308,7 +308,7 @@ class MemPools:
     host synchronizes with a stream, an event or the device.  Entries of the profile are read at the first use.
     """
 
-    def __init__(self, context: Context, memory: Memory) -> None:
+    def __init__(self, context: Context, memory: BlockMemory) -> None:
         self._context = context
         self._memory = memory
         self._device = context.device

@@ -1,9 +1,9 @@
 """What the contexts of one process share, and what all processes on a device share below that.
 
-`Process` owns the ranges of host memory that are page-locked (pinned), the lock of the driver library, the locking of
-pages for copies, and the process's way to the kernel module.  Each process has a driver library of its own, with a
-context and its lock for each device (``context.py``).  Below it, the kernel module hands out segments of device memory
-under a lock of the GPU (``rmGpuLocksAcquire`` of open-gpu-kernel-modules), and ``nvidia-uvm`` serves the page faults of
+`DriverProcess` owns the ranges of host memory that are page-locked (pinned), the lock of the driver library, the
+locking of pages for copies, and the process's way to the kernel module.  Each process has a driver library of its own,
+with a context and its lock for each device (``context.py``).  Below it, the kernel module hands out segments of device
+memory under a lock of the GPU (``rmGpuLocksAcquire`` of open-gpu-kernel-modules), and ``nvidia-uvm`` serves the faults of
 all processes with one handler.
 """
 
@@ -175,13 +175,13 @@ class KernelDriver:
         lock.release()
 
 
-class Process:
+class DriverProcess:
     """Owns what the contexts of one process share; ``devices`` is how many there are, from number ``first``.
 
     ``beside`` is another process on the same devices, with which it shares their kernel drivers, and so managed memory.
     """
 
-    def __init__(self, machine: Machine, devices: int = 1, beside: Process | None = None, first: int = 0) -> None:
+    def __init__(self, machine: Machine, devices: int = 1, beside: DriverProcess | None = None, first: int = 0) -> None:
         numbers = range(first, first + devices)
         self.machine = machine
         self.lock = ProcessLock(machine) if devices > 1 else None

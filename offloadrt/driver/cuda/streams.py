@@ -233,7 +233,7 @@ class Streams:
 HANDLE, NOT_READY = "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_NOT_READY"
 
 
-class Events:
+class TimedEvents:
     """The events of one context.
 
     All calls raise DriverError for an event that is destroyed or of another device.  As in CUDA, an event that was
