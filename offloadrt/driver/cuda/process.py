@@ -3,8 +3,8 @@
 `DriverProcess` owns the ranges of host memory that are page-locked (pinned), the lock of the driver library, the
 locking of pages for copies, and the process's way to the kernel module.  Each process has a driver library of its own,
 with a context and its lock for each device (``context.py``).  Below it, the kernel module hands out segments of device
-memory under a lock of the GPU (``rmGpuLocksAcquire`` of open-gpu-kernel-modules), and ``nvidia-uvm`` serves the faults of
-all processes with one handler.
+memory under a lock of the GPU (``rmGpuLocksAcquire`` of open-gpu-kernel-modules), and ``nvidia-uvm`` serves page faults
+of all processes with one handler.
 """
 
 from __future__ import annotations
