@@ -1,4 +1,4 @@
-"""What the calls of every driver library have in common: their accounting, their errors, and faults that are injected.
+"""The common part of all driver libraries' calls: their accounting, their errors, and faults that are injected.
 
 Both libraries (``cuda``, ``rocr``) account for their calls here, so that statistics and traces mean the same.  Errors
 have the names and codes of the real libraries.
@@ -233,7 +233,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class Touching:
-    """What a kernel reaches besides the device's blocks; the fields become those of its ``KernelPacket``."""
+    """The memory that a kernel reaches besides the device's blocks; its fields become those of its ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, bytes) of host memory; give the same tuple again for the same kernel, which is then checked quickly."""

@@ -113,7 +113,7 @@ class MmapLock:
 
 @attrs.frozen
 class AddressSpace:
-    """What a service needs to know of a process."""
+    """The part of a process that the service of a fault needs."""
 
     host_pages: PageTable
     """The CPU's page table."""
@@ -206,7 +206,7 @@ class PageFaultHandler:
 
 @attrs.frozen
 class KfdStatistics:
-    """What the kernel driver did; virtual seconds."""
+    """The counts of the kernel driver; times are virtual seconds."""
 
     prefaults: int
     """Calls of ``svm_attributes_set``."""

@@ -76,7 +76,7 @@ class RocrCosts:
 
 
 class RocrContext:
-    """What all calls of the library on one device share.
+    """Holds what all calls of the library on one device share.
 
     There is no lock that all calls take, as CUDA's context lock is: a copy takes the lock of its DMA ring, a packet
     that of its HSA queue.
@@ -242,7 +242,7 @@ MESSAGES = (RunHandler,)
 
 @attrs.frozen
 class HandlerSpec:
-    """How the thread works."""
+    """The costs of the thread, and its ablation."""
 
     cost: Annotated[float, "signal.handler"]
     """Seconds that each handler takes besides its copy."""
@@ -252,7 +252,7 @@ class HandlerSpec:
 
 @attrs.frozen
 class HandlerStatistics:
-    """What the thread did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed (without the ablation)."""
+    """The thread's times up to now, in virtual seconds.  busy_s + idle_s is the time elapsed (without the ablation)."""
 
     busy_s: float
     """Time in which it ran a handler."""

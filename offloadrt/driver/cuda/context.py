@@ -54,13 +54,13 @@ class DriverCosts:
     managed_alignment: Annotated[int, "alloc.managed_alignment"]
     """Addresses of managed allocations are multiples of this."""
     visit: Annotated[float, "driver.free_visits_streams"]
-    """What a free pays to look at one stream of the context."""
+    """The time that a free takes to look at one stream of the context."""
     copy_submit: Annotated[float, "driver.copy_submit"]
     """The submission of a copy, under the context lock."""
     launch: Annotated[float, "driver.launch"]
     """The submission of a kernel, under the context lock; what the device adds is ``launch.latency``."""
     handover: Annotated[float, "driver.handover"]
-    """What a thread that had to wait for the context lock pays when it has been woken, while it owns the lock."""
+    """The time that a thread which had to wait for the context lock takes to wake up, while it owns the lock."""
     stream_create: Annotated[float, "driver.stream_create"]
     stream_destroy: Annotated[float, "driver.stream_destroy"]
     stream_depth: Annotated[int, "driver.stream_depth"]
@@ -79,11 +79,11 @@ class DriverCosts:
     staging_buffers: Annotated[int, "staging.buffers"]
     """Pinned buffers of a chunk that each stream has for each direction."""
     staging_memory: Annotated[str, "staging.memory"]
-    """Whose the pinned buffers are: each ``stream`` has some, or the ``context`` has some for all."""
+    """The owner of the pinned buffers: each ``stream`` has some, or the ``context`` has some for all."""
     staging_inline: Annotated[int, "staging.inline"]
     """Bytes up to which a copy to the device travels with its command, and needs no buffer."""
     staging_copy_per_byte: Annotated[float, "staging.copy_per_gib"]
-    """What a thread takes to copy to and from pinned buffers; 0: as long as it takes within the host."""
+    """The time that a thread takes to copy to and from pinned buffers; 0: as long as it takes within the host."""
     copies_pageable: Annotated[bool, "ats.copies"]
     """Whether copy engines reach pageable memory themselves, through the page table of the host."""
     enable_peer_access: Annotated[float, "p2p.enable_access"]
@@ -101,7 +101,7 @@ Schedule = Literal["auto", "spin", "yield", "blocking_sync"]
 
 @attrs.frozen
 class WaitingCosts:
-    """What spinning and sleeping take; read when a program first asks for either."""
+    """The costs of spinning and sleeping; read when a program first asks for either."""
 
     time_slice: Annotated[float, "stream.time_slice"]
     """Seconds after which the operating system gives a spinning thread's core to another that waits for one."""
@@ -160,7 +160,7 @@ class Waiting:
 
 @attrs.define(eq=False)
 class Locked:
-    """What ``Context.locked`` returns; in ``async with``, its body holds the lock."""
+    """Holds the context lock in the body of ``async with``; `Context.locked` returns it."""
 
     context: Context
     dt: float
@@ -176,7 +176,7 @@ class Locked:
 
 
 class Context:
-    """What all calls on one device share.
+    """Holds what all calls on one device share.
 
     ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
     ``driver.handoff`` says whether others can take the lock meanwhile.

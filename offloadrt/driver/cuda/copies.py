@@ -276,7 +276,7 @@ class Copies:
 
 
 class _FarSteps:
-    """What staging asks of the driver library for memory of another socket."""
+    """The steps of staging for memory of another socket, whose copies pass the link to it."""
 
     def __init__(self, copies: Copies, link: Link) -> None:
         self._copies = copies

@@ -39,7 +39,7 @@ class FreeRange:
     stream: Stream | None = None
     """The stream in which it was freed; None when everybody may have it."""
     done: Signal | None = None
-    """What completes before the memory is really free."""
+    """The memory is really free when this has completed."""
     order: int = 0
     """Which free of its stream it was, from 1."""
 
@@ -50,7 +50,7 @@ class FreeRange:
 
 @attrs.frozen
 class PoolAttributes:
-    """What a pool holds (cudaMemPoolAttr…), in bytes."""
+    """The memory that a pool holds (cudaMemPoolAttr…), in bytes."""
 
     reserved: int
     """Memory that it has from the driver."""

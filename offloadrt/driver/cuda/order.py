@@ -77,7 +77,7 @@ _UNCAPTURABLE: Final = {
     "cuMemAllocFromPoolAsync": "memory nodes of graphs are not emulated",
     "cuMemFreeAsync": "memory nodes of graphs are not emulated",
 }
-"""What no capturing stream takes, and why."""
+"""The calls that no capturing stream takes, and why."""
 _UNSAFE: Final = frozenset(
     {
         "cuMemAlloc", "cuMemFree", "cuMemAllocHost", "cuMemFreeHost", "cuMemAllocManaged", "cuMemHostRegister",
@@ -111,7 +111,7 @@ class GraphNode:
 
 @attrs.frozen(eq=False)
 class CapturedGraph:
-    """What a capture has recorded (cudaGraph_t): nodes in the order of capture, so that edges lead forward."""
+    """The record of a capture (cudaGraph_t): nodes in the order of capture, so that edges lead forward."""
 
     number: int
     device: int
@@ -119,7 +119,7 @@ class CapturedGraph:
     tail: tuple[int, ...]
     """The places of the nodes after which the graph is complete."""
     priorities: tuple[int, ...]
-    """Of the streams from which it was captured, by lane."""
+    """The priorities of the streams from which it was captured, by lane."""
     uses: tuple[tuple[str, Any], ...] = ()
     """Memory that its nodes use, and what it is to them: it may be freed before a launch."""
 
@@ -131,14 +131,14 @@ class Capture:
     origin: Stream
     mode: CaptureMode
     thread: str
-    """Who began it."""
+    """The thread that began it."""
     tails: dict[Stream, tuple[int, ...]]
     """The streams of the capture in the order in which they joined, and what the next node of each comes after."""
     nodes: list[GraphNode] = attrs.field(factory=list)
     uses: list[tuple[str, Any]] = attrs.field(factory=list)
     """As in `CapturedGraph`."""
     broken: str | None = None
-    """What invalidated it."""
+    """The reason why it is invalid; None while it is valid."""
     ended: bool = False
 
     def add(self, stream: Stream, work: NodeWork) -> None:
@@ -167,7 +167,7 @@ class CapturedMark:
 
 @attrs.frozen
 class Violation:
-    """What a capture forbids: the code of the error, and why."""
+    """A call that a capture forbids: the code of its error, and why."""
 
     code: str
     why: str

@@ -1,4 +1,4 @@
-"""What the contexts of one process share, and what all processes on a device share below that.
+"""The state that the contexts of one process share, and the kernel driver that all processes on a device share.
 
 `DriverProcess` owns the ranges of host memory that are page-locked (pinned), the lock of the driver library, the
 locking of pages for copies, and the process's way to the kernel module.  Each process has a driver library of its own,
@@ -53,10 +53,10 @@ class PinnedRanges:
 
 @attrs.frozen
 class ProcessLockSpec:
-    """How calls on different devices exclude one another."""
+    """The rules by which calls on different devices exclude one another."""
 
     part: Annotated[float, "process.driver_lock"]
-    """Of the work that a call does under the context lock, what it does under this lock as well."""
+    """The part of a call's work under the context lock that it does under this lock as well."""
     handover: Annotated[float, "driver.handover"]
     uncontended: Annotated[bool, "process.driver_lock.uncontended"]
 

@@ -34,7 +34,7 @@ DeviceBytes = Callable[[int, int], Bytes]
 
 
 class Steps(Protocol):
-    """What staging asks of the driver library; ``Copies`` provides it."""
+    """The two steps of staging a piece; ``Copies`` provides them."""
 
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /

@@ -33,7 +33,7 @@ MESSAGES = (RunHostFunction,)
 
 @attrs.frozen
 class CallbackSpec:
-    """How the thread works."""
+    """The costs of the thread, and its ablation."""
 
     wake: Annotated[float, "stream.host_function"]
     """Seconds from the moment at which a stream comes to a function until it runs, on a core."""
@@ -43,7 +43,7 @@ class CallbackSpec:
 
 @attrs.frozen
 class CallbackStatistics:
-    """What the thread did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed (without the ablation)."""
+    """The thread's times up to now, in virtual seconds.  busy_s + idle_s is the time elapsed (without the ablation)."""
 
     busy_s: float
     idle_s: float

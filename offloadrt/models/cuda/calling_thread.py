@@ -28,7 +28,7 @@ def device_of(address: int) -> int:
 
 @attrs.frozen
 class Freed:
-    """Who freed a block, by which call and when."""
+    """The story of a free: which thread freed a block, by which call and when."""
 
     call: str
     thread: str
@@ -123,7 +123,7 @@ STREAM_PER_THREAD: Final = "cudaStreamPerThread"
 
 @attrs.define(eq=False)
 class PrimaryContext:
-    """What CUDA's runtime library makes on a device at its first call there."""
+    """The state that CUDA's runtime library makes on a device at its first call there."""
 
     number: int
     driver: CudaDriver
@@ -136,7 +136,7 @@ class PrimaryContext:
 
 @attrs.define(eq=False)
 class ProgramState:
-    """What the threads of a CUDA program share besides the machine."""
+    """The state that the threads of a CUDA program share besides the machine."""
 
     allocations: Allocations
     mapped: MappedMemory

@@ -1,6 +1,6 @@
-"""What the runtime asks of one device (`DevicePlugin`), and of a driver library.
+"""The interface between the runtime and one device (`DevicePlugin`), and LLVM's rule for open teams and threads.
 
-Only plugins know the driver: `cuda.py` CUDA's, `amdgpu.py` ROCr's.
+The plugins are in `cuda.py` for CUDA's driver library and in `amdgpu.py` for ROCr.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from offloadrt.sim import LockStatistics, Signal
 
 @attrs.frozen
 class GridDefaults:
-    """What a plugin gives a region that leaves its teams or its threads open."""
+    """The teams and threads that a plugin gives a region that leaves its teams or its threads open."""
 
     teams: int
     """The most teams of a loop; where they have fewer threads than it has iterations, threads take several."""
@@ -59,7 +59,7 @@ class GridDefaults:
 
 
 class QueueLike(Protocol):
-    """What the plugin reads of a directive's queue."""
+    """The part of a directive's queue that the plugin uses."""
 
     stream: Any
     cause: int
@@ -81,9 +81,9 @@ class DevicePlugin(Protocol):
     global_indirection: float
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
     grid: GridDefaults
-    """What a region gets that leaves its teams or its threads open."""
+    """The rule for a region that leaves its teams or its threads open."""
     illegal_access: str
-    """What the driver says when a kernel reaches memory that the device does not have."""
+    """The driver's message when a kernel reaches memory that the device does not have."""
     shared_streams: bool
     """Whether several host threads may put work into one stream at the same time."""
     image_pending: bool
