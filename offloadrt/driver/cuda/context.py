@@ -290,21 +290,20 @@ class Context:
                     raise TypeError(f"a graph has no node for {packet!r}")
                 capture.add(stream, packet)
                 return packet.done
-            await self.append_in_order(packet)
+            await self.append(packet)
             return packet.done
         finally:
             self.lock.release()
 
-    async def append_in_order(self, packet: Packet) -> None:
-        """Put a packet into its stream, behind what other streams' order asks for; the caller holds the lock."""
-        stream = packet.stream
-        for earlier in self.order.before(stream):
-            await self.append(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
-        await self.append(packet)
+    async def append(self, packet: Packet, *, in_order: bool = True) -> None:
+        """Put a packet into its stream, when that has a place for it; the caller holds the lock.
 
-    async def append(self, packet: Packet) -> None:
-        """Put a packet into its stream, when that has a place for it; the caller holds the lock."""
+        ``in_order``: behind what the legacy default stream and its blocking streams ask for.
+        """
         stream = packet.stream
+        for earlier in self.order.before(stream) if in_order else ():
+            wait = WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}"))
+            await self.append(wait, in_order=False)
         if stream.full(self.costs.stream_depth) is not None:
             await self.make_room(stream)
         stream.submit(packet)

@@ -424,7 +424,7 @@ class MemPools:
     async def _put_wait(self, free: FreeRange, stream: Stream) -> None:
         if free.done is not None and not free.done.is_set:
             done = Signal(self._context.sim, f"memory for stream {stream.index}")
-            await self._context.append(WaitPacket(stream, free.done, done))
+            await self._context.append(WaitPacket(stream, free.done, done), in_order=False)
 
     def _check(self, call: DriverCall, pool: MemPool) -> None:
         if pool.destroyed:

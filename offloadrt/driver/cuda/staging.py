@@ -197,7 +197,7 @@ class _LockingSteps:
         else:
             await self._context.enter(cost)
             self._held = True
-        await self._context.append_in_order(packet)
+        await self._context.append(packet)
         return packet.done
 
     async def host_copy(self, nbytes: int, /) -> None:

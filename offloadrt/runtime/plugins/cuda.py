@@ -6,7 +6,7 @@ that others may have to wait for, one stream serves one directive.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
@@ -138,22 +138,19 @@ class CudaPlugin:
     async def unload(self) -> None:
         """Do nothing: unloading an image costs no time here."""
 
-    def open(self, queue: QueueLike) -> Awaitable[object]:
+    async def open(self, queue: QueueLike) -> Any:
         """Give the queue a stream before its first use."""
-        return self.stream_of(queue)
-
-    async def stream_of(self, queue: QueueLike) -> Any:
         if queue.stream is None:
             queue.stream = await self.streams.take()
         return queue.stream
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
         """Copy to the device; returns when the host may go on (for pageable memory: when the data is staged)."""
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         await self.driver.copies.htod(device_address, source, source.nbytes, stream, queue.cause)
 
     async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         await self.driver.copies.dtoh(destination, device_address, destination.nbytes, stream, queue.cause)
 
     def exchanges_with(self, device: int) -> bool:
@@ -169,12 +166,12 @@ class CudaPlugin:
         LLVM calls cuMemcpyDtoDAsync, which goes the same way as cuMemcpyPeerAsync.
         """
         if device is None or device == self._number:
-            stream = queue.stream or await self.stream_of(queue)
+            stream = queue.stream or await self.open(queue)
             await self.driver.copies.dtod(destination, source, nbytes, stream, queue.cause)
             return
         if device not in self._asked:
             await self.reach(device)
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         await self.driver.peers.copy(stream, queue.cause, device, destination, self._number, source, nbytes)
 
     async def reach(self, device: int) -> None:
@@ -199,12 +196,12 @@ class CudaPlugin:
         arguments: int = 0,
     ) -> None:
         """Launch a kernel; it may touch managed memory. `run` computes its result at its end."""
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         await self.find_kernel(launch.kernel.name)
         await self.driver.kernels.launch(launch, Computed(run), stream, queue.cause, touching)
 
     async def record_event(self, queue: QueueLike) -> Any:
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         return await self.driver.streams.record_event(stream)
 
     def needs_wait(self, event: Any) -> bool:
@@ -217,7 +214,7 @@ class CudaPlugin:
 
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
         """Make the queue's stream wait; the host does not."""
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         await self.driver.streams.wait_event(stream, event)
 
     async def synchronize(self, queue: QueueLike) -> None:
@@ -255,5 +252,5 @@ class CudaPlugin:
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Call cuMemPrefetchAsync in the queue's stream."""
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         await self.driver.managed.prefetch(address, nbytes, stream, to_host, queue.cause)
