@@ -211,7 +211,7 @@ async def to_a_peer_relay(actors: Actors) -> None:
 
 
 async def to_the_callback_thread(actors: Actors) -> None:
-    mailbox_of(actors.driver, "_streams").callbacks().mailbox.put(Stranger())
+    actors.driver.streams.callbacks().mailbox.put(Stranger())
 
 
 async def to_the_device_table_lock(actors: Actors) -> None:
@@ -253,7 +253,7 @@ def test_an_actor_refuses_a_message_that_it_does_not_know(send: Callable[[Actors
     machine = Machine(sim, load("alex-a100"))
     driver = CudaDriver.of(machine)
     apu = Machine(sim, load("mi300a"))
-    managed = CudaDriver.of(Machine(sim, load("summitdev-p100"))).manage()
+    managed = CudaDriver.of(Machine(sim, load("summitdev-p100"))).managed.manage()
     actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]), Kfd(apu, apu.devices[0]), managed)
 
     async def main() -> None:
