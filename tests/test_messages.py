@@ -19,7 +19,7 @@ import pytest
 
 import offloadrt
 from offloadrt import openmp as omp
-from offloadrt.driver import Driver, Kfd, Uvm
+from offloadrt.driver import CudaDriver, Kfd, Uvm
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 
@@ -146,14 +146,14 @@ class Actors:
 
     sim: Simulation
     machine: Machine
-    driver: Driver
+    driver: CudaDriver
     program: omp.OpenMP
     apu: Kfd
     uvm: Uvm
 
 
 async def to_a_hardware_queue(actors: Actors) -> None:
-    stream = await actors.driver.stream_create()
+    stream = await actors.driver.streams.create()
     stream.submit(Stranger())  # type: ignore[arg-type]  # it is no packet: that is the point
 
 
@@ -211,7 +211,7 @@ async def to_a_peer_relay(actors: Actors) -> None:
 
 
 async def to_the_callback_thread(actors: Actors) -> None:
-    mailbox_of(actors.driver, "_streams").callbacks().mailbox.put(Stranger())
+    actors.driver.streams.callbacks().mailbox.put(Stranger())
 
 
 async def to_the_device_table_lock(actors: Actors) -> None:
@@ -251,9 +251,9 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
 def test_an_actor_refuses_a_message_that_it_does_not_know(send: Callable[[Actors], Any], gear: Any) -> None:
     sim = Simulation(gear=gear)
     machine = Machine(sim, load("alex-a100"))
-    driver = Driver.of(machine)
+    driver = CudaDriver.of(machine)
     apu = Machine(sim, load("mi300a"))
-    managed = Driver.of(Machine(sim, load("summitdev-p100"))).manage()
+    managed = CudaDriver.of(Machine(sim, load("summitdev-p100"))).managed.manage()
     actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]), Kfd(apu, apu.devices[0]), managed)
 
     async def main() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import attrs
 
-from offloadrt.driver import Driver, OutOfDeviceMemory, Rocr
+from offloadrt.driver import Driver, OutOfDeviceMemory
 from offloadrt.machine import Machine, Mechanism
 from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
@@ -25,9 +25,7 @@ from offloadrt.runtime.mapping.present_table import Entry, PresentTable, TargetP
 from offloadrt.runtime.mapping.table_arbiter import TableArbiter
 from offloadrt.runtime.objects.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
-from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
-from offloadrt.runtime.plugins.cuda import CudaPlugin
-from offloadrt.runtime.plugins.plugin import DevicePlugin
+from offloadrt.runtime.plugins import make_plugin
 from offloadrt.runtime.program_events import BlockAllocated, BlockFreed, DataCopied, ProgramObserver
 from offloadrt.sim import PASSED, LockStatistics, Signal
 from offloadrt.trace import Trace, events
@@ -89,7 +87,7 @@ class OffloadDevice:
         self,
         machine: Machine,
         number: int,
-        driver: Driver | Rocr,
+        driver: Driver,
         options: DeviceOptions,
         trace: Trace | None = None,
     ) -> None:
@@ -117,14 +115,10 @@ class OffloadDevice:
             self.objects = ObjectTable(spec, machine.devices[number], _required(configuration, options.host_program))
         self.prefaults = configuration.prefaults
         """Whether each map of host memory fills the device's page table."""
-        self.plugin: DevicePlugin = (
-            AmdgpuPlugin(machine, driver, number)
-            if isinstance(driver, Rocr)
-            else CudaPlugin(machine, driver, number, configuration.migrates, self.uses_system_memory)
-        )
+        self.plugin = make_plugin(driver, number, configuration.migrates, self.uses_system_memory)
         site = AllocatorSite(
             sim,
-            driver,
+            driver.memory,
             number,
             self.memory.begins,
             self.work,
@@ -218,7 +212,7 @@ class OffloadDevice:
         if self.observer is not None:
             nbytes, number = source.nbytes, self.number
             self.observer.handle(DataCopied(queue.cause, number, op, source.address, device_address, nbytes, array))
-        if self.plugin.managed is not None and array is not None and self.manages(array):
+        if self.driver.managed.uvm is not None and array is not None and self.manages(array):
             return self._submit_managed(queue, device_address, source)
         return self.plugin.submit_data(queue, device_address, source)
 
@@ -231,7 +225,7 @@ class OffloadDevice:
         if self.observer is not None:
             nbytes, begin = destination.nbytes, destination.address
             self.observer.handle(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
-        if self.plugin.managed is not None and array is not None and self.manages(array):
+        if self.driver.managed.uvm is not None and array is not None and self.manages(array):
             return self._retrieve_managed(queue, destination, device_address)
         return self.plugin.retrieve_data(queue, destination, device_address)
 

@@ -149,7 +149,7 @@ def test_whatever_happens_at_once_a_page_has_one_owner_and_memory_suffices(uvm, 
     fresh = rig.array(12 * BLOCK)
 
     async def thread(number):
-        stream = await rig.driver.stream_create()
+        stream = await rig.driver.streams.create()
         for place, pages, what in operations[number::threads]:
             begin = (fresh if pages % 2 else address) + place * BLOCK
             nbytes = min(pages * PAGE, (12 - place) * BLOCK)
@@ -162,10 +162,10 @@ def test_whatever_happens_at_once_a_page_has_one_owner_and_memory_suffices(uvm, 
             elif what == "host":
                 await rig.uvm.host_access(begin, nbytes)
             elif what in ("prefetch", "back"):
-                await rig.driver.mem_prefetch_async(begin, nbytes, stream, what == "back")
-                await rig.driver.stream_synchronize(stream)
+                await rig.driver.managed.prefetch(begin, nbytes, stream, what == "back")
+                await rig.driver.streams.synchronize(stream)
             else:
-                await rig.driver.mem_advise(begin, nbytes, what)
+                await rig.driver.managed.advise(begin, nbytes, what)
             assert_capacity(rig)
 
     rig.together(*[lambda number=number: thread(number) for number in range(threads)])
@@ -276,9 +276,9 @@ def test_a_kernel_notices_what_is_evicted_while_it_runs(uvm):
     address = rig.array(8 * BLOCK, touched=True)
 
     async def main():
-        stream = await rig.driver.stream_create()
-        await rig.driver.mem_prefetch_async(address, 8 * BLOCK, stream)
-        await rig.driver.stream_synchronize(stream)
+        stream = await rig.driver.streams.create()
+        await rig.driver.managed.prefetch(address, 8 * BLOCK, stream)
+        await rig.driver.streams.synchronize(stream)
         async with rig.sim.open_nursery() as nursery:
             nursery.spawn(rig.kernel, slow, ManagedAccess(address, 8 * BLOCK))
             await rig.sim.sleep(1e-3)

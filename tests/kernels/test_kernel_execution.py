@@ -13,7 +13,7 @@ from nests import expand as breadth_first
 from written import function
 
 from offloadrt import openmp as omp
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.kernels import Kernel, KernelError, kernel
 from offloadrt.kernels.execution import NestBody
 from offloadrt.machine import Machine, load
@@ -157,7 +157,7 @@ def on_a_device(gear: Any, made: Kernel, configuration: str) -> tuple[list[bytes
     """Breadth-first levels of a small graph, computed on an emulated device; and the virtual time."""
     sim = Simulation(gear=gear)
     machine = Machine(sim, load("alex-a100", {}))
-    program = omp.OpenMP(machine, [Driver.of(machine, 0)], omp.OpenMPOptions(configuration=configuration))
+    program = omp.OpenMP(machine, [CudaDriver.of(machine, 0)], omp.OpenMPOptions(configuration=configuration))
     results: list[bytes] = []
 
     async def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from offloadrt.cli import main
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
-from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
+from offloadrt.runtime.plugins.amdgpu import AmdgpuResources
 from offloadrt.runtime.plugins.cuda import StreamPool
 from offloadrt.study.executors import InProcess
 from offloadrt.study.exploring.everywhere import Everywhere, everywhere

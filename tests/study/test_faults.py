@@ -15,7 +15,7 @@ from offloadrt import cuda as cu
 from offloadrt import openmp as omp
 from offloadrt.driver import DeviceLost, DriverError, OutOfDeviceMemory
 from offloadrt.machine.injection import ThreadDied
-from offloadrt.models.cuda.options import CUDAOptions
+from offloadrt.models.cuda.program import CUDAOptions
 from offloadrt.sim import Deadlock
 from offloadrt.study import UserError
 

@@ -65,7 +65,7 @@ class DeviceGlobals:
         phantom = array.phantom and not pointer
         if device.table.at(begin) is not None:  # a thread that was loading it left early
             return
-        address = await device.driver.mem_alloc(max(1, size), phantom=phantom)
+        address = await device.driver.memory.alloc(max(1, size), phantom=phantom)
         if not phantom:
             device.memory.view(address, size)[:] = self._initial(device, array)
         entry = Entry(

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
-from offloadrt.driver import Driver, DriverError, Rocr, share_process
+from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
@@ -22,7 +22,7 @@ from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
-Drivers: TypeAlias = Sequence[Driver | Rocr]
+Drivers: TypeAlias = Sequence[Driver]
 """The driver library of each device."""
 
 
@@ -69,7 +69,6 @@ class OffloadProgram(ABC, Generic[T]):
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
-        share_process(drivers)
         self.devices = [
             OffloadDevice(machine, number, driver, on_devices, trace) for number, driver in enumerate(drivers)
         ]

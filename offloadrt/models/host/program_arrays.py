@@ -32,7 +32,7 @@ class ProgramArrays:
         self._memory = machine.host_memory
         self._devices = devices
         self._phantom = phantom
-        self._managed = [device.plugin.managed for device in devices if device.plugin.managed is not None]
+        self._managed = [uvm for device in devices if (uvm := device.driver.managed.uvm) is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in devices)
         self._in_place = any(device.uses_system_memory for device in devices)
         self._globals_on_host = any(device.configuration.globals_on_host for device in devices)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from offloadrt.driver import Driver
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
@@ -43,9 +42,8 @@ class OpenACC(OffloadProgram[HostThread]):
         self.library = RuntimeLibrary(
             self.compiler, AsyncQueues(machine.sim), CodeCache(machine, trace), KernelRecords(machine.devices)
         )
-        for driver in drivers:
-            if self.compiler.one_buffer and isinstance(driver, Driver):
-                driver.share_buffer()
+        for driver in drivers if self.compiler.one_buffer else ():
+            driver.share_buffer()
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, self.library, number, num_threads, barrier, heap, stack)

@@ -8,7 +8,7 @@ from offloadrt.models.host.data_works import ending
 from offloadrt.models.host.directive import in_directive, leave_region
 from offloadrt.models.host.region import Region
 from offloadrt.models.openmp.lowering import at_data_end
-from offloadrt.models.openmp.routine_caller import Caller, in_place, initial_device, is_host
+from offloadrt.models.openmp.routines import RoutineCaller, in_place, initial_device, is_host
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -23,7 +23,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
 
     directive = "target_data"
 
-    def __init__(self, thread: Caller, items: Sequence[MapItem], device: int | None) -> None:
+    def __init__(self, thread: RoutineCaller, items: Sequence[MapItem], device: int | None) -> None:
         self._thread = thread
         self._device = device
         self._items = items

@@ -11,7 +11,7 @@ import attrs
 from numpy.typing import DTypeLike
 
 from offloadrt.compilers.stdpar.elision import Decision, Window
-from offloadrt.driver import NOTHING, OutOfDeviceMemory, Touching, Uvm
+from offloadrt.driver import NOTHING, Driver, OutOfDeviceMemory, Touching, Uvm
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Machine
@@ -85,26 +85,28 @@ class Usm:
 
     async def malloc_shared(self, nbytes: int, name: str) -> int:
         """Call cuMemAllocManaged, or what is like it; nobody has touched the pages yet. name: of the object."""
-        address = await self._device("malloc_shared").plugin.alloc_managed(nbytes, name)
+        managed = self._driver("malloc_shared").managed
+        managed.start()
+        address = await managed.alloc(nbytes, name=name)
         if self.mode == "host":
             self._uvm.keep_on_host(address, nbytes)
         return address
 
     async def free_shared(self, address: int) -> None:
         """Call cuMemFree, which waits for the device where the driver does."""
-        await self._device("free").plugin.free_managed(address)
+        await self._driver("free").managed.free(address)
 
     async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
         """Call cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
         try:
-            address: int = await self._driver("malloc_device").mem_alloc(nbytes, phantom)
+            address = await self._driver("malloc_device").memory.alloc(nbytes, phantom)
         except OutOfDeviceMemory as failed:
             raise ArrayOutOfDeviceMemory(failed, name) from None
         return address
 
     async def malloc_host(self, nbytes: int) -> int:
         """Call cuMemAllocHost: pinned memory of the host."""
-        address: int = await self._driver("malloc_host").mem_alloc_host(nbytes)
+        address = await self._driver("malloc_host").pinning.alloc(nbytes)
         if self.mode != "one_memory":
             self._manage().add(address, nbytes, True)
             self._uvm.keep_on_host(address, nbytes)
@@ -115,9 +117,9 @@ class Usm:
         """Free USM of any kind. Raises DriverError where none of that kind begins."""
         array.check_host_access(writes=True)
         if array.memory == "device":
-            await self._device("free").driver.mem_free(array.address)
+            await self._driver("free").memory.free(array.address)
         elif array.memory == "host":
-            await self._driver("free").mem_free_host(array.address)
+            await self._driver("free").pinning.free(array.address)
             nbytes = self._host.pop(array.address)
             if self.mode != "one_memory":
                 self._uvm.remove(array.address, nbytes)
@@ -162,19 +164,19 @@ class Usm:
 
     @property
     def _uvm(self) -> Uvm:
-        managed = self._device("shared USM").plugin.managed
-        assert managed is not None, "memory of both is there before anybody touches it"
-        return managed
+        uvm = self._driver("shared USM").managed.uvm
+        assert uvm is not None, "memory of both is there before anybody touches it"
+        return uvm
 
     def _manage(self) -> Uvm:
-        return self._device("shared USM").plugin.manage()
+        return self._driver("shared USM").managed.start()
 
     def _device(self, call: str) -> OffloadDevice:
         if self.device is None:
             raise ValueError(f"{call}: {self._machine.spec.name} has no device (usm.shared = no_device)")
         return self.device
 
-    def _driver(self, call: str) -> Any:
+    def _driver(self, call: str) -> Driver:
         return self._device(call).driver
 
 

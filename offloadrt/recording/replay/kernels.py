@@ -26,7 +26,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import BlockUse, MapItem
 from offloadrt.runtime.mapping.map_type import LITERAL, TARGET_PARAM
-from offloadrt.runtime.plugins.grid import GridDefaults
+from offloadrt.runtime.plugins.plugin import GridDefaults
 
 SECTOR: Final = 32
 _KINDS: Final = {LOADS: "read", STORES: "write", ATOMIC_RANGE: "atomic"}

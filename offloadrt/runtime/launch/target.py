@@ -136,7 +136,7 @@ def _touching(
     """
     plugin = device.plugin
     follows = items.follows if isinstance(items, MapItems) else ()
-    if plugin.managed is not None:
+    if device.driver.managed.uvm is not None:
         migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
         for array, in_place in zip(arrays, migrating, strict=True):
             if in_place:

@@ -183,7 +183,7 @@ async def _decide(device: OffloadDevice, table: ObjectTable, candidates: Sequenc
 
 async def _advise(device: OffloadDevice, table: ObjectTable, array: HostArray) -> None:
     if (advice := table.advice_due(array)) is not None:
-        await device.plugin.advise(array.address, array.nbytes, advice)
+        await device.driver.managed.advise(array.address, array.nbytes, advice)
         table.advised(array, advice)
 
 

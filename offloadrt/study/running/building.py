@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.driver import CALLS, Driver, Rocr, open_driver
+from offloadrt.driver import CALLS, Driver, open_drivers
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.machine.injection import EVERYWHERE, FORMS, BadFault, FaultPlan, Injector
 from offloadrt.models.host.options import ProgramOptions
@@ -27,7 +27,7 @@ class Built:
 
     spec: MachineSpec
     machine: Machine
-    drivers: list[list[Driver | Rocr]]
+    drivers: Sequence[Sequence[Driver]]
     """The driver libraries of each process."""
     processes: list[Process]
     """The processes that run the program, by rank."""
@@ -57,9 +57,7 @@ def build(
         devices, processes = options.devices_on(spec), options.num_processes
         machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices, processes=processes, injector=injector)
         views = [machine.of_process(rank) for rank in range(processes)]
-        drivers = [[open_driver(machine, number) for number in range(devices)]]
-        for view in views[1:]:
-            drivers.append([open_driver(view, number, drivers[0][number]) for number in range(devices)])
+        drivers = open_drivers(views, devices)
         chosen = options.chosen_on(spec, environment)
         programs = [program_of(chosen, view, opened, trace) for view, opened in zip(views, drivers, strict=True)]
         for program in programs[1:]:  # the numbers of directives tell in a trace what caused what, in all processes

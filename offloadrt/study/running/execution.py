@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import trio.abc
 
-from offloadrt.driver.errors import DriverError
+from offloadrt.driver.calls import DriverError
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.machine.injection import ThreadDied
 from offloadrt.machine.memory.page_table import MemoryAccessFault
@@ -66,8 +66,8 @@ def execute(
 
     Texts among the parameters are read as on the command line; the rest take their defaults. A parameter of the name of
     one of the spec's policies has the policy's value where there is one. With `repeat`, there are runs with seeds
-    counting up, and the median run is returned; `sinks` and `causal_log` are those of the first. `on_progress` is called
-    with (done, total) as often as the program tells how far it is, `before_run` with each run before it begins.
+    counting up, and the median run is returned; `sinks` and `causal_log` are those of the first. `on_progress` is
+    called with (done, total) as often as the program tells how far it is, `before_run` with each run before it begins.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.driver import Driver, Rocr
+from offloadrt.driver import Driver
 from offloadrt.machine import Machine
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.program import OffloadProgram
@@ -35,7 +35,7 @@ def options_for(model: object) -> type[ProgramOptions]:
 
 
 def program_of(
-    options: ProgramOptions, machine: Machine, drivers: Sequence[Driver | Rocr], trace: Trace | None
+    options: ProgramOptions, machine: Machine, drivers: Sequence[Driver], trace: Trace | None
 ) -> OffloadProgram[Any]:
     """Make the program of these options. Raises ValueError for some that do not go with the machine."""
     make = getattr(_module(f"{options.model}.program"), _CLASSES[options.model][1])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from offloadrt.driver import Driver, FaultBatch, Rocr
+from offloadrt.driver import Driver, FaultBatch
 from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.models.host.program import OffloadProgram
@@ -75,8 +75,7 @@ class RunStatistics:
     @property
     def fault_batches(self) -> tuple[FaultBatch, ...]:
         """Return the batches in which GPU faults on managed memory were served, device by device."""
-        drivers = self._kernel_drivers
-        return tuple(batch for driver in drivers if isinstance(driver, Driver) for batch in driver.fault_batches())
+        return tuple(batch for driver in self._kernel_drivers for batch in driver.fault_batches())
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
@@ -147,7 +146,7 @@ class RunStatistics:
         return () if self._built is None else self._built.programs
 
     @property
-    def _kernel_drivers(self) -> Sequence[Driver | Rocr]:
+    def _kernel_drivers(self) -> Sequence[Driver]:
         """Return a driver of each device; those of other processes have the same kernel driver."""
         return () if self._built is None else self._built.drivers[0]
 

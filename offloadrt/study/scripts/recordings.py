@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import attrs
 
-from offloadrt.driver.errors import DriverError
+from offloadrt.driver.calls import DriverError
 from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.recording.format.container import RunSummary

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.models import openmp as omp
-from offloadrt.models.openmp.memory_copies import must_copy
+from offloadrt.models.openmp.routines import must_copy
 from offloadrt.papers.exahype.program.euler import DOUBLE, PatchGeometry
 from offloadrt.papers.exahype.program.kernels import Setup, UpdateKernels, block_values
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import attrs
 
+from offloadrt.driver.calls import NOTHING, DriverError, Touching
 from offloadrt.driver.cuda.context import Context
 from offloadrt.driver.cuda.copies import Copies
-from offloadrt.driver.errors import DriverError
-from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import DeviceArray, LaunchOutOfResources, Stream
 from offloadrt.machine.messages import KernelPacket, Move
@@ -32,7 +31,7 @@ _MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
 """Shape of the memset kernel.  It is our choice; it matters only for ranges too small to fill the device."""
 
 
-class KernelCalls:
+class Kernels:
     """The launches of one context."""
 
     def __init__(self, context: Context, copies: Copies) -> None:
@@ -41,7 +40,7 @@ class KernelCalls:
         self._device = context.device
         self._machine = context.machine
 
-    async def launch_kernel(
+    async def launch(
         self,
         launch: Launch,
         device_args: DeviceArguments,
@@ -68,7 +67,7 @@ class KernelCalls:
         cause: int,
         touching: Touching = NOTHING,
     ) -> KernelPacket:
-        """Return the packet of a launch by the call ``api``; raises what `launch_kernel` does."""
+        """Return the packet of a launch by the call ``api``; raises what `launch` does."""
         try:
             self._device.compute.spec.limits.resident_teams(launch)
         except LaunchOutOfResources as error:

@@ -1,7 +1,8 @@
 """The names of a driver library's calls and error codes: CUDA's in the code, the library's own where a user sees them.
 
-HIP has a call for each of CUDA's.  Level Zero is organized differently: here stands the call that does the same, with
-immediate command lists as streams.  Add a call of CUDA's here when ``driver.py`` gets it.
+An APU's library, ROCr, has calls of its own.  Of the others, HIP has a call for each of CUDA's.  Level Zero is
+organized differently: here stands the call that does the same, with immediate command lists as streams.  Add a call
+here when a library gets it.
 """
 
 from __future__ import annotations
@@ -104,10 +105,26 @@ CALL_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The library's name for each of CUDA's calls and error codes, by the value of the profile's ``driver.calls``."""
 
-CALLS: Final = frozenset(
+_ROCR: Final = {
+    "executable_load_agent_code_object",
+    "init",
+    "memory_async_copy",
+    "memory_lock",
+    "memory_pool_allocate",
+    "memory_pool_free",
+    "memory_unlock",
+    "queue_create",
+    "signal_async_handler",
+    "signal_create",
+    "signal_wait_scacquire",
+    "svm_attributes_set",
+}
+"""The names of ROCr's calls, without `hsa_` and `hsa_amd_`."""
+
+CALLS: Final = _ROCR | {
     each for name, names in _CALLS.items() if not name.startswith("CUDA_ERROR") for each in (name, *names)
-)
-"""The names of all calls, in every library."""
+}
+"""The names of all calls of all driver libraries, as faults name them."""
 
 
 def call_name(spec: MachineSpec, cuda: str) -> str:

@@ -1,33 +1,211 @@
 """The kernel driver of an APU (amdkfd): memory of the pool, page tables and prefaults.
 
 Its calls run in the calling host thread.  Three locks order them, and each process has its own.  Who sets attributes
-of a range of host memory (a prefault does) takes the *mmap lock* of the process (``mmap_lock.py``) for writing, and
+of a range of host memory (a prefault does) takes the *mmap lock* of the process (`MmapLock`) for writing, and
 for reading while it maps pages; first touches by the host and services of kernels' faults hold it for reading.  The
 *svms lock* keeps services and the setting of attributes apart all the while.  Allocations and frees that need the
 kernel, and the setting of attributes, hold the driver's *process lock*.  Memory of the pool never faults: the GPU's
-page table is filled in bulk when it is allocated.  The faults of kernels are served by ``page_fault_handler.py``, for
-all processes in turn.
+page table is filled in bulk when it is allocated.  The faults of kernels are served by an
+actor, `PageFaultHandler`, for all processes in turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Annotated
 
 import attrs
 
-from offloadrt.driver.kfd.costs import KfdCosts
-from offloadrt.driver.kfd.mmap_lock import MmapLock
-from offloadrt.driver.kfd.page_fault_handler import AddressSpace, PageFaultHandler
-from offloadrt.machine import Apu, Block, Device, Machine, ProfileError
-from offloadrt.sim import Lock
+from offloadrt.machine import Apu, Block, Device, Machine, MachineSpec, ProfileError
+from offloadrt.machine.compute.kernel_faults import KernelFaults
+from offloadrt.machine.memory.page_table import PageTable
+from offloadrt.machine.messages import FaultServed, PageFault
+from offloadrt.machine.servers import Servers, numbered_from_the_second
+from offloadrt.sim import Lock, RWLock, Simulation
 from offloadrt.sim.resources import LockStatistics, RWLockStatistics
 from offloadrt.trace import events
 
 
 @attrs.frozen
+class KfdCosts:
+    """Seconds; costs of pages are those of the page size in use."""
+
+    allocate: Annotated[float, "alloc.pool_base"]
+    """A call of the kernel for memory of the pool."""
+    allocate_per_byte: Annotated[float, "alloc.pool_per_gib"]
+    """Added for each byte: clearing, and filling the GPU's page table."""
+    allocate_fragment: Annotated[float, "alloc.pool_fragment"]
+    """An allocation from memory that the library holds already."""
+    allocate_host: Annotated[float, "alloc.host_pool"]
+    """A call of the kernel for memory of the host's pool, which is mapped for all GPUs."""
+    allocate_host_per_byte: Annotated[float, "alloc.host_pinned_per_gib"]
+    """Added for each byte: pages that are taken, cleared and mapped."""
+    free: Annotated[float, "free.pool_base"]
+    """A call of the kernel that gives memory of the pool back."""
+    free_per_byte: Annotated[float, "free.pool_per_gib"]
+    """Added for each byte: unmapping and flushing translations."""
+    free_fragment: Annotated[float, "free.pool_fragment"]
+    """A free of a block that goes back to memory which the library keeps."""
+    prefault: Annotated[float, "prefault.call"]
+    """The part of a prefault call that is outside of the process lock and the mmap lock."""
+    prefault_locked: Annotated[float, "prefault.locked"]
+    """The part under the locks that does not depend on the range."""
+    prefault_insert: Annotated[float, "prefault.insert_{page}"]
+    """Added for each page that is new to the GPU."""
+    prefault_populate: Annotated[float, "prefault.populate_{page}"]
+    """Added for each page that the host has not touched yet."""
+    fault_service: Annotated[float, "fault.service_2m"]
+    """The service of one fault of a kernel, which maps a range of ``fault.range``."""
+    fault_populate: Annotated[float, "fault.populate_{page}"]
+    """Added for each page that the host has not touched yet."""
+    host_fault: Annotated[float, "fault.cpu_{page}"]
+    """The first touch of a page by the host."""
+
+    @classmethod
+    def of(cls, spec: MachineSpec, page_size: int) -> KfdCosts:
+        """Return the costs of a machine whose pages have ``page_size`` bytes.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
+        page = "2m" if page_size == int(spec.value("page.size_thp")) else "4k"
+        return spec.read(cls, page=page)
+
+
+class MmapLock:
+    """The lock of one process; with ``uncontended`` it excludes nobody (an ablation)."""
+
+    __slots__ = ("_contends", "_lock")
+
+    def __init__(self, sim: Simulation, name: str, *, uncontended: bool) -> None:
+        self._lock = RWLock(sim, name)
+        self._contends = not uncontended
+
+    @property
+    def name(self) -> str:
+        return self._lock.name
+
+    async def acquire_read(self) -> None:
+        """Take the lock together with other readers; ``release`` gives it back."""
+        if self._contends:
+            await self._lock.acquire_read()
+
+    async def acquire_write(self) -> None:
+        """Take the lock alone; ``release`` gives it back."""
+        if self._contends:
+            await self._lock.acquire_write()
+
+    def downgrade(self) -> None:
+        """Go on as a reader, beside others."""
+        if self._contends:
+            self._lock.downgrade()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._contends:
+            self._lock.release()
+
+    def statistics(self) -> RWLockStatistics:
+        """Return how often it was taken and how long actors waited for it."""
+        return self._lock.statistics()
+
+
+@attrs.frozen
+class AddressSpace:
+    """The part of a process that the service of a fault needs."""
+
+    host_pages: PageTable
+    """The CPU's page table."""
+    mmap_lock: MmapLock
+    svms: AbstractAsyncContextManager[object]
+    """The lock of its ranges."""
+
+
+class PageFaultHandler:
+    """Serves the faults of one device; ``start`` spawns its actor.  With ``uncontended`` each fault finds a worker."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        device: Apu,
+        faults: KernelFaults,
+        costs: KfdCosts,
+        *,
+        uncontended: bool = False,
+    ) -> None:
+        self._sim = machine.sim
+        self._injector = machine.injector
+        self._device = device.index
+        self._jitter = machine.jitter
+        self._pages = device.pages
+        self._compute = device.compute.mailbox
+        self._costs = costs
+        self._spaces: dict[int, AddressSpace] = {}
+        self._mailbox = faults.handler
+        self._serving = faults.serving
+        names = numbered_from_the_second(faults.handler.name, "worker")
+        self._workers: Servers[PageFault] = Servers(self._sim, faults.handler, self._run, names, grow=uncontended)
+        self._started = False
+
+    def serve_process(self, process: int, space: AddressSpace) -> None:
+        """Serve the faults of a process's kernels, too."""
+        self._spaces[process] = space
+
+    def start(self) -> None:
+        """Spawn the worker, once."""
+        if not self._started:
+            self._started = True
+            self._workers.start()
+
+    async def _run(self) -> None:
+        """Serve one fault after the other, for ever (the actor)."""
+        while True:
+            fault = await self._mailbox.get()
+            if not isinstance(fault, PageFault):
+                raise TypeError(f"the page-fault handler does not understand {fault!r}")
+            self._workers.took_from_mailbox()
+            if self._injector is not None:
+                self._injector.page_fault(self._device, fault.kernel)
+            pages, service_s = await self._serve(fault)
+            self._workers.done()
+            self._compute.put(FaultServed(fault.kernel, pages, service_s))
+
+    async def _serve(self, fault: PageFault) -> tuple[int, float]:
+        """Map the range unless somebody has done so; return the pages mapped and the seconds that it took.
+
+        Two simplifications.  A duplicate is taken to cost nothing; amdkfd looks the range up and drops the fault.  The
+        service takes no core, though on a real host a kernel worker runs it: a program that keeps all cores busy is
+        predicted too fast, by at most the handler's ``busy_s``.
+        """
+        nbytes, space = fault.high - fault.low, self._spaces[fault.process]
+        if self._pages.covers(fault.low, nbytes):
+            return 0, 0.0
+        await space.mmap_lock.acquire_read()
+        try:
+            async with space.svms:
+                return await self._serve_locked(fault, space.host_pages)
+        finally:
+            space.mmap_lock.release()
+
+    async def _serve_locked(self, fault: PageFault, host_pages: PageTable) -> tuple[int, float]:
+        """Map the range; a prefault may have mapped it while this service waited for the locks."""
+        nbytes, begin = fault.high - fault.low, self._sim.now
+        self._serving.rise()
+        try:
+            if self._pages.covers(fault.low, nbytes):
+                return 0, 0.0
+            unpopulated = host_pages.missing_pages(fault.low, nbytes)
+            service = self._costs.fault_service + unpopulated * self._costs.fault_populate
+            await self._sim.sleep(self._jitter(service))
+            host_pages.insert(fault.low, fault.high)
+            return self._pages.insert(fault.low, fault.high), self._sim.now - begin
+        finally:
+            self._serving.fall()
+
+
+@attrs.frozen
 class KfdStatistics:
-    """What the kernel driver did; virtual seconds."""
+    """The counts of the kernel driver; times are virtual seconds."""
 
     prefaults: int
     """Calls of ``svm_attributes_set``."""
@@ -63,7 +241,7 @@ class Kfd:
 
     ``beside``: the driver as another process on the device calls it, with which it shares the page-fault handler.
     None of its coroutines counts as a call of the API: the library that calls them does the counting.
-    Wide because it is the one list of the kernel driver's services and of the locks that they take.
+
     """
 
     def __init__(self, machine: Machine, device: Device, beside: Kfd | None = None) -> None:

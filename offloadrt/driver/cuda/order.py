@@ -1,20 +1,59 @@
-"""Stream capture: what is put into a capturing stream becomes nodes of a graph and is not carried out.
+"""The order that the driver library itself keeps among streams: the legacy default stream's, events', and captures'.
 
-A stream captures from cuStreamBeginCapture until cuStreamEndCapture, and another joins when it waits for an event that
-was recorded in the capture.  Events become edges.  What cannot be captured is refused and invalidates the capture, as
-"Prohibited and unhandled operations" in CUDA's programming guide has it.  ``graph_calls.py`` has the calls.
+This is data without time.  `ImplicitOrder` says for what a command of a stream has to wait, `StreamEvent` and
+`TimedEvent` are marks in streams, and `Captures` records commands with their order as graphs, instead of having them
+carried out.  A program can also build a graph node by node (`BuiltGraph`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
 
-from offloadrt.driver.cuda.implicit_order import ImplicitOrder
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import CopyPacket, KernelPacket, PeerPacket
+from offloadrt.sim import Signal
+
+
+class ImplicitOrder:
+    """The legacy default stream of one context, and its blocking streams.
+
+    A command of the legacy stream starts when what was submitted to all blocking streams before it has completed, and
+    a command of a blocking stream when what was submitted to the legacy stream before it has ("Stream synchronization
+    behavior" of CUDA's manual).  A stream that is neither waits for nobody.
+    """
+
+    __slots__ = ("_blocking", "legacy")
+
+    def __init__(self) -> None:
+        self.legacy: Stream | None = None
+        """The legacy default stream; None when the program has none."""
+        self._blocking: dict[int, Stream] = {}
+
+    def add(self, stream: Stream) -> None:
+        """Let a stream block with the legacy one."""
+        self._blocking[stream.index] = stream
+
+    def remove(self, stream: Stream) -> None:
+        """Forget a stream that is destroyed."""
+        self._blocking.pop(stream.index, None)
+
+    def blocks(self, stream: Stream) -> bool:
+        """Tell whether the legacy stream and another wait for one another."""
+        return self.legacy is not None and stream.index in self._blocking
+
+    def before(self, stream: Stream) -> list[Signal]:
+        """Return the completions for which the next command of a stream has to wait, besides its own stream's."""
+        legacy = self.legacy
+        if legacy is None:
+            return []
+        if stream is not legacy:
+            blocks = stream.index in self._blocking and not legacy.idle
+            return [legacy.last] if blocks and legacy.last is not None else []
+        return [other.last for other in self._blocking.values() if other.last is not None and not other.idle]
+
 
 CaptureMode = Literal["global", "thread_local", "relaxed"]
 """Which threads may not make unsafe calls meanwhile: all, the one that captures, none (CU_STREAM_CAPTURE_MODE_*)."""
@@ -38,7 +77,7 @@ _UNCAPTURABLE: Final = {
     "cuMemAllocFromPoolAsync": "memory nodes of graphs are not emulated",
     "cuMemFreeAsync": "memory nodes of graphs are not emulated",
 }
-"""What no capturing stream takes, and why."""
+"""The calls that no capturing stream takes, and why."""
 _UNSAFE: Final = frozenset(
     {
         "cuMemAlloc", "cuMemFree", "cuMemAllocHost", "cuMemFreeHost", "cuMemAllocManaged", "cuMemHostRegister",
@@ -72,7 +111,7 @@ class GraphNode:
 
 @attrs.frozen(eq=False)
 class CapturedGraph:
-    """What a capture has recorded (cudaGraph_t): nodes in the order of capture, so that edges lead forward."""
+    """The record of a capture (cudaGraph_t): nodes in the order of capture, so that edges lead forward."""
 
     number: int
     device: int
@@ -80,7 +119,7 @@ class CapturedGraph:
     tail: tuple[int, ...]
     """The places of the nodes after which the graph is complete."""
     priorities: tuple[int, ...]
-    """Of the streams from which it was captured, by lane."""
+    """The priorities of the streams from which it was captured, by lane."""
     uses: tuple[tuple[str, Any], ...] = ()
     """Memory that its nodes use, and what it is to them: it may be freed before a launch."""
 
@@ -92,14 +131,14 @@ class Capture:
     origin: Stream
     mode: CaptureMode
     thread: str
-    """Who began it."""
+    """The thread that began it."""
     tails: dict[Stream, tuple[int, ...]]
     """The streams of the capture in the order in which they joined, and what the next node of each comes after."""
     nodes: list[GraphNode] = attrs.field(factory=list)
     uses: list[tuple[str, Any]] = attrs.field(factory=list)
     """As in `CapturedGraph`."""
     broken: str | None = None
-    """What invalidated it."""
+    """The reason why it is invalid; None while it is valid."""
     ended: bool = False
 
     def add(self, stream: Stream, work: NodeWork) -> None:
@@ -128,7 +167,7 @@ class CapturedMark:
 
 @attrs.frozen
 class Violation:
-    """What a capture forbids: the code of the error, and why."""
+    """A call that a capture forbids: the code of its error, and why."""
 
     code: str
     why: str
@@ -197,3 +236,83 @@ class Captures:
         """Invalidate a capture; returns the error of the call that does it."""
         capture.broken = capture.broken or why
         return Violation(code, why)
+
+
+@attrs.define(eq=False)
+class StreamEvent:
+    """A mark in a stream, complete when everything before it in the stream is.
+
+    The commands of a stream complete in order, so the packet just before the mark decides, and the
+    device never sees an event.  What the packet of a real event takes in the queue is left out.
+    """
+
+    stream: Stream
+    done: Signal | None
+    """Completion of the packet just before the mark; None when there is none."""
+    frees: Mapping[int, int] = attrs.field(factory=dict)
+    """Which frees of memory pools come before it (``FreeClock.at``)."""
+    captured: CapturedMark | None = None
+    """Where it stands in a capture, if it was recorded in one; the device never comes to it then."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.done is None or self.done.is_set
+
+
+@attrs.define(eq=False)
+class TimedEvent:
+    """An event of a CUDA program (cudaEvent_t).
+
+    Unlike the marks of an offloading runtime, it has a packet of its own in the stream, which notes the time.
+    """
+
+    number: int
+    """Number of the event on its device, in order of creation."""
+    device: int
+    timing: bool
+    """False for cudaEventDisableTiming."""
+    blocking_sync: bool
+    """Whether a thread that waits for it gives its core up (cudaEventBlockingSync)."""
+    mark: StreamEvent | None = None
+    """Where it was recorded last; None before."""
+    reached: float | None = None
+    """When the device came to it, in virtual seconds; None before."""
+    destroyed: bool = False
+
+
+@attrs.define(eq=False)
+class BuiltGraph:
+    """A graph under construction (cudaGraph_t); a node is known by its place, so that edges lead forward.
+
+    A launch puts nodes into streams.  The driver's way to divide a graph among streams is not documented.  Here a node
+    joins the lane whose last node it comes after (of several, the one named first in ``after``), and otherwise opens a
+    lane of its own.
+    """
+
+    number: int
+    device: int
+    nodes: list[GraphNode] = attrs.field(factory=list)
+    uses: list[tuple[str, Any]] = attrs.field(factory=list)
+    """As in `CapturedGraph`."""
+    _last: list[int] = attrs.field(factory=list)
+    """The place of each lane's last node."""
+
+    def add(self, work: NodeWork, after: Sequence[int]) -> int:
+        """Put in a node that comes after others; return its place."""
+        place = len(self.nodes)
+        free = [lane for lane, last in enumerate(self._last) if last in after]
+        if free:
+            lane = min(free, key=lambda lane: [*after].index(self._last[lane]))
+            self._last[lane] = place
+        else:
+            lane = len(self._last)
+            self._last.append(place)
+        self.nodes.append(GraphNode(work, lane, tuple(sorted({*after}))))
+        return place
+
+    def finished(self) -> CapturedGraph:
+        """Return what can be made executable: the graph as it is now."""
+        followed = {place for node in self.nodes for place in node.after}
+        tail = tuple(place for place in range(len(self.nodes)) if place not in followed)
+        priorities = tuple(0 for _ in self._last) or (0,)
+        return CapturedGraph(self.number, self.device, tuple(self.nodes), tail, priorities, tuple(self.uses))

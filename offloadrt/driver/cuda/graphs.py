@@ -14,13 +14,16 @@ from typing import Annotated, get_args
 import attrs
 import msgspec
 
-from offloadrt.driver.calls import DriverCall
-from offloadrt.driver.cuda.built_graph import BuiltGraph
-from offloadrt.driver.cuda.capture import (
+from offloadrt.driver.calls import INVALID, NOTHING, DriverCall, DriverError, Touching
+from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.copies import Copies, HostRange
+from offloadrt.driver.cuda.kernels import DeviceArguments, Kernels
+from offloadrt.driver.cuda.order import (
     UNJOINED,
     UNMATCHED,
     UNSUPPORTED,
     WRONG_THREAD,
+    BuiltGraph,
     Capture,
     CapturedGraph,
     CaptureMode,
@@ -28,12 +31,7 @@ from offloadrt.driver.cuda.capture import (
     HostNode,
     NodeWork,
 )
-from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.copies import Copies, HostRange
-from offloadrt.driver.cuda.kernel_calls import DeviceArguments, KernelCalls
-from offloadrt.driver.cuda.stream_calls import StreamCalls
-from offloadrt.driver.errors import INVALID, DriverError
-from offloadrt.driver.touching import NOTHING, Touching
+from offloadrt.driver.cuda.streams import Streams
 from offloadrt.kernels import Launch
 from offloadrt.machine import Stream
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, WaitPacket
@@ -71,10 +69,10 @@ class GraphExec:
     destroyed: bool = False
 
 
-class GraphCalls:
+class Graphs:
     """The graphs of one context.  Entries of the profile are read at the first use."""
 
-    def __init__(self, context: Context, streams: StreamCalls, kernels: KernelCalls, copies: Copies) -> None:
+    def __init__(self, context: Context, streams: Streams, kernels: Kernels, copies: Copies) -> None:
         self._context = context
         self._streams = streams
         self._kernels = kernels
@@ -86,7 +84,7 @@ class GraphCalls:
     def _costs(self) -> GraphCosts:
         return self._context.machine.spec.read(GraphCosts)
 
-    async def stream_begin_capture(self, stream: Stream, mode: CaptureMode, cause: int | None = None) -> None:
+    async def begin_capture(self, stream: Stream, mode: CaptureMode, cause: int | None = None) -> None:
         """Have a stream capture from now on what is put into it (cuStreamBeginCapture).
 
         Raises DriverError for a mode that does not exist, the legacy default stream and one that is capturing.
@@ -102,7 +100,7 @@ class GraphCalls:
             await self._context.locked_work(self._context.capture_cost)
             self._context.captures.begin(stream, mode, self._sim.current.name)
 
-    async def stream_end_capture(self, stream: Stream, cause: int | None = None) -> CapturedGraph:
+    async def end_capture(self, stream: Stream, cause: int | None = None) -> CapturedGraph:
         """End the capture that began in a stream, and return its graph (cuStreamEndCapture).
 
         Raises DriverError when none began there, when another thread began it and its mode is not relaxed, when it is
@@ -119,7 +117,7 @@ class GraphCalls:
             self._context.captures.end(capture)
             return self._graph(call, capture)
 
-    def stream_is_capturing(self, stream: Stream) -> bool:
+    def is_capturing(self, stream: Stream) -> bool:
         """Tell whether a stream is capturing (cuStreamIsCapturing)."""
         return stream in self._context.captures.streams
 
@@ -129,14 +127,14 @@ class GraphCalls:
 
     # construction; graphs have no lock in CUDA, so that these calls take none
 
-    async def graph_create(self, cause: int | None = None) -> BuiltGraph:
+    async def create(self, cause: int | None = None) -> BuiltGraph:
         """Make a graph without nodes (cuGraphCreate)."""
         with self._context.call("cuGraphCreate", None, cause):
             await self._context.work(self._costs.add_node)
             self._graphs_made += 1
             return BuiltGraph(self._graphs_made - 1, self._context.device.index)
 
-    async def graph_add_kernel_node(
+    async def add_kernel_node(
         self,
         graph: BuiltGraph,
         after: Sequence[int],
@@ -145,24 +143,24 @@ class GraphCalls:
         cause: int | None = None,
         touching: Touching = NOTHING,
     ) -> int:
-        """Add a launch (cuGraphAddKernelNode); returns its node. Raises what ``launch_kernel`` does."""
+        """Add a launch (cuGraphAddKernelNode); returns its node. Raises what `Kernels.launch` does."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
 
         return await self._add("cuGraphAddKernelNode", graph, after, work, cause)
 
-    async def graph_add_memset_node(
+    async def add_memset_node(
         self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int, cause: int | None = None
     ) -> int:
-        """Add a memset (cuGraphAddMemsetNode); returns its node. Raises what ``memset`` does."""
+        """Add a memset (cuGraphAddMemsetNode); returns its node. Raises what `Kernels.memset` does."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.filling(api, dst, value, nbytes, self._template, cause)
 
         return await self._add("cuGraphAddMemsetNode", graph, after, work, cause)
 
-    async def graph_add_memcpy_node(
+    async def add_memcpy_node(
         self,
         graph: BuiltGraph,
         after: Sequence[int],
@@ -181,7 +179,7 @@ class GraphCalls:
 
         return await self._add("cuGraphAddMemcpyNode", graph, after, work, cause)
 
-    async def graph_add_host_node(
+    async def add_host_node(
         self,
         graph: BuiltGraph,
         after: Sequence[int],
@@ -195,7 +193,7 @@ class GraphCalls:
     @property
     def _template(self) -> Stream:
         """Return a stream that stands in templates; a launch replaces it."""
-        return self._context.order.legacy or self._streams.streams[0]
+        return self._context.order.legacy or self._context.streams[0]
 
     async def _add(
         self,
@@ -214,7 +212,7 @@ class GraphCalls:
             await self._context.work(self._costs.add_node)
             return graph.add(work(call.api, call.cause), after)
 
-    async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph, cause: int | None = None) -> GraphExec:
+    async def instantiate(self, graph: CapturedGraph | BuiltGraph, cause: int | None = None) -> GraphExec:
         """Make an executable graph (cuGraphInstantiate) of a graph as it is now.
 
         Raises DriverError for a graph of another device.
@@ -228,7 +226,7 @@ class GraphCalls:
             async with self._context.locked(costs.instantiate + costs.instantiate_node * size):
                 return GraphExec(graph, [self._context.device.open_stream(one) for one in graph.priorities[1:]])
 
-    async def graph_exec_destroy(self, executable: GraphExec, cause: int | None = None) -> None:
+    async def destroy(self, executable: GraphExec, cause: int | None = None) -> None:
         """Destroy an executable graph (cuGraphExecDestroy); what was launched still completes."""
         with self._context.call("cuGraphExecDestroy", None, cause) as call:
             self._check(call, executable)
@@ -237,7 +235,7 @@ class GraphCalls:
                 self._context.device.queues.close_stream(lane)
             await self._context.locked_work(self._context.costs.stream_destroy)
 
-    async def graph_launch(self, executable: GraphExec, stream: Stream, cause: int | None = None) -> None:
+    async def launch(self, executable: GraphExec, stream: Stream, cause: int | None = None) -> None:
         """Put all nodes into a stream (cuGraphLaunch), behind the executable graph's launch before; the caller goes on.
 
         A graph takes one of the places of the stream, however many nodes it has. Raises DriverError for one that is
@@ -245,7 +243,7 @@ class GraphCalls:
         """
         with self._context.call(LAUNCH, stream, cause) as call:
             self._check(call, executable)
-            if self.stream_is_capturing(stream):
+            if self.is_capturing(stream):
                 raise DriverError(call.api, UNSUPPORTED, "graphs within graphs are not emulated")
             size, costs = len(executable.graph.nodes), self._costs
             async with self._context.locked(costs.launch + costs.launch_node * size):
