@@ -84,7 +84,9 @@ class Registry(Generic[T]):
         """Return the message for a name that nothing has: the names that exist, and the nearest one."""
         names = self.names()
         near = get_close_matches(text, names, 1)
-        return f"no {self.kind} {text!r}; there are: {', '.join(names)}" + (f"; did you mean {near[0]}?" if near else "")
+        return f"no {self.kind} {text!r}; there are: {', '.join(names)}" + (
+            f"; did you mean {near[0]}?" if near else ""
+        )
 
     def _made(self, loaded: Any) -> T:
         try:

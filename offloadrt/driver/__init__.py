@@ -44,7 +44,7 @@ from offloadrt.driver.rocr.hsa_signal import HsaSignal
 from offloadrt.driver.rocr.rocr import Rocr
 from offloadrt.driver.touching import NOTHING, Touching
 from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.driver.uvm.fault_batch import FaultBatch
+from offloadrt.driver.uvm.gpu_faults import FaultBatch
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 from offloadrt.machine import Machine
 

@@ -26,9 +26,9 @@ from offloadrt.machine.links.dma_ring import DmaRing, RingSpec, RingStatistics
 from offloadrt.machine.links.link import Link
 from offloadrt.machine.links.peer_relay import PeerRelay
 from offloadrt.machine.links.remote_port import RemotePort
+from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.memory.device_memory import DeviceMemory
 from offloadrt.machine.memory.page_table import PageTable
 from offloadrt.machine.object_placement import ObjectPlacement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)

@@ -13,10 +13,9 @@ from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
-from offloadrt.machine.managed.draws import divided
-from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
-from offloadrt.machine.managed.tree_prefetch import runs, with_prefetched
+from offloadrt.machine.managed.page_sets import runs
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages, divided
+from offloadrt.driver.uvm.prefetch.tree import with_prefetched
 
 # the tree prefetcher
 

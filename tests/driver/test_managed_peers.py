@@ -15,7 +15,7 @@ from managed_rig import BLOCK, sweep
 from offloadrt.driver import ADVICE, Driver, Uvm, share_process
 from offloadrt.machine import Stream
 from offloadrt.machine.managed.access import ManagedAccess
-from offloadrt.machine.managed.translations import LOCAL
+from offloadrt.machine.managed.pages import LOCAL
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.sim import Signal
 

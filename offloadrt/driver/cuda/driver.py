@@ -30,7 +30,7 @@ from offloadrt.driver.cuda.start_calls import StartCalls
 from offloadrt.driver.cuda.stream_calls import StreamCalls
 from offloadrt.driver.cuda.waiting import Schedule
 from offloadrt.driver.errors import DriverError
-from offloadrt.driver.uvm.fault_batch import FaultBatch
+from offloadrt.driver.uvm.gpu_faults import FaultBatch
 from offloadrt.driver.uvm.uvm import Uvm
 from offloadrt.machine import Device, Machine, Statistics, Stream
 from offloadrt.machine.host_lock import HostLock

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from offloadrt.driver.uvm.uvm import Uvm
-from offloadrt.driver.uvm.va_space import VaSpace
+from offloadrt.driver.uvm.va_block import VaSpace
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.host_lock import HostLock, lock_policy
 

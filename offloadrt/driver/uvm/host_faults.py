@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from offloadrt.driver.uvm.block_mover import BlockMover
-from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.driver.uvm.thrashing import Hint
+from offloadrt.driver.uvm.va_block import BlockMover, BlockRecords
 from offloadrt.machine.managed.block import ManagedBlock
-from offloadrt.machine.managed.tree_prefetch import with_prefetched
+from offloadrt.driver.uvm.prefetch.tree import with_prefetched
 
 
 class HostFaults:

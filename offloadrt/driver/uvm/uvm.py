@@ -10,21 +10,16 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-from offloadrt.driver.uvm.access_counter_worker import AccessCounterWorker
-from offloadrt.driver.uvm.block_mover import BlockMover
-from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.driver.uvm.fault_handler import UvmFaultHandler
-from offloadrt.driver.uvm.gpu_faults import GpuFaults
+from offloadrt.driver.uvm.gpu_faults import GpuFaults, UvmFaultHandler
 from offloadrt.driver.uvm.host_faults import HostFaults
-from offloadrt.driver.uvm.migration_worker import MigrationWorker
-from offloadrt.driver.uvm.va_space import VaSpace
+from offloadrt.driver.uvm.va_block import BlockMover, BlockRecords, VaSpace
+from offloadrt.driver.uvm.workers import AccessCounterWorker, MigrationWorker
 from offloadrt.machine import Device, Machine, ProfileError
-from offloadrt.machine.managed.access_counters import AccessCounters, CounterSpec
 from offloadrt.machine.managed.block import ManagedBlock
-from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.translations import REMOTE
+from offloadrt.machine.managed.kernels import AccessCounters, CounterSpec
+from offloadrt.machine.managed.pages import REMOTE, ManagedPages
 from offloadrt.sim import Mailbox, RWLock
 
 Advice = Literal[

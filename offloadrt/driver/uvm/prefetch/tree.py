@@ -85,23 +85,3 @@ def _grown(faulted: int, big: int, thrashing: int) -> int:
             found |= own
         faulted &= ~own
     return found
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def runs(pages: int) -> tuple[tuple[int, int], ...]:
-    """Return a set of pages as ranges [low, high), ascending.
-
-    >>> runs(0b110111)
-    ((0, 3), (4, 6))
-    """
-    ranges: list[tuple[int, int]] = []
-    low = 0
-    while pages:
-        empty = (pages & -pages).bit_length() - 1
-        pages >>= empty
-        low += empty
-        full = (~pages & (pages + 1)).bit_length() - 1
-        pages >>= full
-        ranges.append((low, low + full))
-        low += full
-    return tuple(ranges)

@@ -1,11 +1,4 @@
-"""The worker that serves notifications of the GPU's access counters: it migrates what kernels often reach on the host.
-
-It follows nvidia-uvm's ``uvm_parent_gpu_service_access_counters``.  The first notification in an empty buffer
-interrupts the host.  The worker takes at most ``access_counter.batch`` of them at a time, sorts them by address, and
-serves one region after the other, as ``service_notification_ats`` does: the translations go, the bytes move, and the
-worker waits for the copy.  It clears the counter of a region of which something has migrated.  When there is no device
-memory to be had, nothing migrates; no other memory is evicted for it.
-"""
+"""The worker that carries out prefetches of managed memory (cuMemPrefetchAsync), in the order of their streams."""
 
 from __future__ import annotations
 
@@ -13,13 +6,74 @@ from operator import attrgetter
 
 import attrs
 
-from offloadrt.driver.uvm.block_mover import BlockMover
-from offloadrt.driver.uvm.block_records import BlockRecords
 from offloadrt.driver.uvm.costs import CounterCosts
-from offloadrt.machine.managed.access_counters import AccessCounters
-from offloadrt.machine.messages import AccessNotification
+from offloadrt.driver.uvm.va_block import BlockMover, BlockRecords
+from offloadrt.machine.managed.kernels import AccessCounters
+from offloadrt.machine.messages import AccessNotification, PrefetchPacket
 from offloadrt.machine.servers import Servers, numbered_from_the_second
-from offloadrt.sim import Signal
+from offloadrt.sim import Mailbox, Signal
+
+
+class MigrationWorker:
+    """Takes prefetches in the order in which hardware queues dispatch them; ``start`` spawns its actor."""
+
+    def __init__(self, mailbox: Mailbox, records: BlockRecords, mover: BlockMover) -> None:
+        self.mailbox = mailbox
+        self._records = records
+        self._mover = mover
+
+    def start(self) -> None:
+        """Spawn the actor."""
+        self._records.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
+
+    async def _run(self) -> None:
+        """Carry out one prefetch after the other, for ever."""
+        sim = self._records.sim
+        while True:
+            packet = await self.mailbox.get()
+            if not isinstance(packet, PrefetchPacket):
+                raise TypeError(f"the migration worker does not understand {packet!r}")
+            begin = sim.now
+            await self._prefetch(packet)
+            packet.done.set(("copies", begin, sim.now))
+
+    async def _prefetch(self, packet: PrefetchPacket) -> None:
+        """Migrate a range, block by block (``uvm_migrate``), and wait for the copies at the end.
+
+        To the device pages migrate only as far as there is room, or as room may be made.
+        """
+        copies: list[Signal] = []
+        await self._submit(packet, copies)
+        for copy in copies:
+            await copy.wait()
+
+    async def _submit(self, packet: PrefetchPacket, copies: list[Signal]) -> None:
+        """Work on one block after the other; copies to the device that are under way are added to ``copies``."""
+        records, cause = self._records, packet.cause
+        costs, locks = records.costs, records.locks
+        for block, pages in records.pages.parts(packet.begin, packet.nbytes):
+            await locks.read()
+            try:
+                await locks.take(block)
+                arrival: Signal | bool = False
+                try:
+                    if packet.to_host:
+                        for side in records.space.host_sides:
+                            await side.send_back(block.index, pages, cause)
+                    elif wanted := pages & block.valid & ~block.resident:
+                        records.thrashing.forget(block.index, wanted)
+                        evicts = costs.prefetch_evicts
+                        work = costs.prefetch_block + records.map_for_copies(block, block.on_host)
+                        arrival = await self._mover.fetch(block, wanted, work, cause, evicts=evicts)
+                        if not arrival:
+                            return
+                        if isinstance(arrival, Signal):
+                            copies.append(arrival)
+                finally:
+                    if not isinstance(arrival, Signal):
+                        locks.give(block)
+            finally:
+                locks.release()
 
 
 @attrs.frozen
