@@ -257,7 +257,7 @@ class Device:
         Raises ProfileError when the profile lacks an entry.
         """
         spec = self._spec.read(ManagedSpec)
-        pages = ManagedPages(spec.block, spec.page, spec.reported)
+        pages = ManagedPages(spec.block, spec.page, spec.reported, self._story)
         ports = {
             direction: RemotePort(
                 self.sim,
@@ -275,6 +275,11 @@ class Device:
         self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
         managed.buffer.injector = self._shared.injector
         return managed
+
+    def _story(self) -> str:
+        """Say of an error in the driver on which device it is, when, and in which actor."""
+        actor = self.sim.running
+        return f"device {self.index} at {self.sim.now:.9g} s" + (f", in {actor.name!r}" if actor is not None else "")
 
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
         """Let kernels reach managed memory on another device: ``h2d`` is the link from it, ``d2h`` the one to it.

@@ -1,45 +1,111 @@
-"""The locks of a device's managed memory: one for the whole address space, one for each block."""
+"""The blocks of managed memory (``uvm_va_block.c`` of nvidia-uvm): what each device has of them, and how they move.
+
+Open ``DeviceBlocks`` first.  It is what the driver does with the blocks of one device: it changes what the GPU can
+translate, gives and takes device memory, brings pages to the device and evicts them.  Everybody who migrates takes
+these steps: the page-fault handler (``gpu_faults.py``), host threads that fault (``host_faults.py``), the workers
+(``workers.py``), and allocations that need room.  ``VaSpace`` keeps the records that several devices have of one block
+in agreement.  ``UvmLocks`` are the locks that all of them take.
+
+A migration to the GPU needs device memory for the whole block.  When there is none, a block is evicted, which the
+eviction policy chooses (``eviction/``): all its pages go to the host, whether they were written or not.
+
+The driver submits copies and goes on.  A copy to the device waits for the write-back of what was there before, and the
+GPU can translate a page when its copy has ended (nvidia-uvm has a tracker for each block, which the next copy and the
+update of the page table acquire).  A block of which a copy is under way stays locked, so that whoever wants it waits.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Annotated, Literal, Protocol
+from typing import Literal
 
-import attrs
+import msgspec
 
 from offloadrt.driver.halting import halt
-from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
+from offloadrt.driver.uvm.costs import PeerCosts, SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
+from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse, EvictionPolicy
+from offloadrt.driver.uvm.prefetch import PREFETCH_POLICIES, PrefetchPolicy, PrefetchRules
+from offloadrt.driver.uvm.prefetch.none import NoPrefetch
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
-from offloadrt.machine import Device, Machine
+from offloadrt.machine import Device, Machine, ProfileError
 from offloadrt.machine.links.link import Link
-from offloadrt.machine.managed.block import ManagedBlock
+from offloadrt.machine.managed.block import IllegalTransition, ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import ResumeKernels, SuspendKernels, Unmapped
 from offloadrt.sim import PASSED, RWLock, Signal, Simulation
+
+
+class Arriving(msgspec.Struct, frozen=True, eq=False):
+    """Pages are on their way to the device."""
+
+    signal: Signal
+    """It is set when they have arrived, which also gives the block's lock."""
+
+
+class Fetched(enum.Enum):
+    """What became of a fetch for which nothing is under way; the caller still has the block's lock."""
+
+    RESIDENT = "resident"
+    """Nothing had to move: the pages are on the device."""
+    NO_ROOM = "no room"
+    """There is no device memory for the block, and none may be had by evictions: nothing was done."""
+
+
+FetchResult = Arriving | Fetched
+
+
+class WritingBack(msgspec.Struct, frozen=True, eq=False):
+    """The pages of an evicted block are on their way to the host; its device memory is free already."""
+
+    signal: Signal
+    """It is set when they have arrived, which also gives the block's lock."""
+
+
+class Evicted(enum.Enum):
+    """What became of an eviction for which no copy is under way."""
+
+    FREED = "freed"
+    """The device memory of a block is free; the host had copies of all its pages."""
+    WAITED = "waited"
+    """Every block was being worked on, so this waited for one; its memory may be free now: look again."""
+    NOTHING = "nothing"
+    """No block can be evicted."""
+
+
+Eviction = WritingBack | Evicted
 
 
 class UvmLocks:
     """The space lock and the block locks, in the order in which they are taken.
 
     Whoever works on a block holds the space lock for reading; advice, which changes the rules, holds it for writing
-    (``va_space->lock`` of nvidia-uvm).  A block is worked on by one at a time (``va_block->lock``).  Without
+    (``va_space->lock`` of nvidia-uvm).  One actor works on a block at a time (``va_block->lock``).  Without
     ``contends`` the space lock excludes nobody (an ablation).
     """
 
     def __init__(self, sim: Simulation, name: str, *, contends: bool) -> None:
         self.space = RWLock(sim, name)
-        self.read: Callable[[], Awaitable[None]] = self.space.acquire_read if contends else _pass
-        """Take the space lock for reading; ``release`` gives it back.  Await it at once."""
-        self.write: Callable[[], Awaitable[None]] = self.space.acquire_write if contends else _pass
-        """Take the space lock for writing; ``release`` gives it back.  Await it at once."""
-        self.release: Callable[[], object] = self.space.release if contends else _pass
-        """Give the space lock back."""
+        self._contends = contends
         self._sim = sim
         self._taken: dict[int, Signal | None] = {}
         """Blocks that somebody works on, and what tells those who wait; None while nobody does."""
+
+    def read(self) -> Awaitable[None]:
+        """Take the space lock for reading; ``release`` gives it back.  Await it at once."""
+        return self.space.acquire_read() if self._contends else PASSED
+
+    def write(self) -> Awaitable[None]:
+        """Take the space lock for writing; ``release`` gives it back.  Await it at once."""
+        return self.space.acquire_write() if self._contends else PASSED
+
+    def release(self) -> None:
+        """Give the space lock back."""
+        if self._contends:
+            self.space.release()
 
     def take(self, block: ManagedBlock) -> Awaitable[None]:
         """Become the one who works on a block; ``give`` ends it.  Await it at once."""
@@ -66,73 +132,15 @@ class UvmLocks:
         return block.index in self._taken
 
 
-def _pass() -> Awaitable[None]:
-    return PASSED
-
-
-@attrs.frozen
-class PeerCosts:
-    """What managed memory costs on several devices besides what it costs on one."""
-
-    unmap: Annotated[float, "numa.peer_unmap"]
-    """Seconds of work that take a block's translations away from another device, of which it has some."""
-    map: Annotated[float, "numa.peer_map"]
-    """Seconds of work that let a device translate pages of a block in another device's memory."""
-    access_part: Annotated[float, "numa.peer_access"]
-    """Part of a link's bandwidth that a kernel attains in another device's memory."""
-
-
-class SpaceMember(Protocol):
-    """What the space, and other devices, ask of a device's records (``BlockRecords``)."""
-
-    device: Device
-    pages: ManagedPages
-
-    def remove(self, begin: int, nbytes: int) -> None:
-        """Remove an allocation."""
-
-    def unmap(self, block: ManagedBlock, pages: int) -> None:
-        """Take the GPU's translations of these pages away."""
-
-    def protect(self, block: ManagedBlock, pages: int) -> None:
-        """Make resident pages read-only."""
-
-    def release_memory(self, block: ManagedBlock) -> None:
-        """Give the device memory of a block back, if it has no resident pages."""
-
-    def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: int) -> int:
-        """Count the bytes of pages of a block that migrate, and return them."""
-
-    def map_remote_again(self, block: ManagedBlock) -> None:
-        """Restore the translations of what the GPU is advised to access."""
-
-
-class PeerMover(Protocol):
-    """What a device asks of another one that is to have pages (``BlockMover``)."""
-
-    async def fetch(
-        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
-    ) -> Signal | bool:
-        """Migrate pages of a block to the device."""
-
-
-class HostSide(Protocol):
-    """What the space asks of the faults that the host has on one device's memory (``HostFaults``)."""
-
-    async def reclaim(self, index: int, pages: int, writes: bool, cause: int) -> int:
-        """Bring back what the device owns of some pages of a block; return how many faults that took."""
-
-    async def send_back(self, index: int, pages: int, cause: int) -> None:
-        """Migrate what the device owns of some pages of a block to the host."""
-
-    def touched(self, index: int, pages: int) -> None:
-        """Note that the host has translations of some pages of a block."""
-
-
 class VaSpace:
-    """The devices of one process that share its managed memory, each a member once it has joined.
+    """The devices of one process that share its managed memory (``uvm_va_space_t``), each a member once it has joined.
 
-    Wide because it has one method for each thing that devices have to agree upon.
+    Each device has its own page table and its own record of every block.  The records of one block are that block's
+    state together, and this keeps them in agreement.  It also holds what all devices have in common: the space lock,
+    the block locks and the allocations.  With one device there is nothing to agree upon.
+
+    Which device reaches which follows ``uvm_va_space.c``: devices with NVLink reach one another from the start, devices
+    with PCIe between them once the program has enabled peer access.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -141,28 +149,22 @@ class VaSpace:
         self.locks = UvmLocks(machine.sim, "uvm space lock", contends=contends)
         self._allocations: dict[int, tuple[int, str]] = {}
         """Bytes and name of each allocation that a driver call made, by its address."""
-        self.movers: dict[int, PeerMover] = {}
-        """What brings pages to each member, by the index of its device."""
-        self.host_sides: list[HostSide] = []
-        """What serves the host's faults on the memory of each member."""
+        self.members: list[DeviceBlocks] = []
         self.shared = False
         """Whether it has several members."""
-        self._members: list[SpaceMember] = []
         self._enabled: set[tuple[int, int]] = set()
         self._costs: PeerCosts | None = None
 
-    def join(self, member: SpaceMember, mover: PeerMover, host_side: HostSide) -> None:
+    def join(self, member: DeviceBlocks) -> None:
         """Add a device, which learns of what was allocated before.
 
         Raises ProfileError when the profile lacks an entry that several devices need.
         """
         for address, (nbytes, name) in self._allocations.items():
             member.pages.add(address, nbytes, False, name)
-        self._members.append(member)
-        self.movers[member.device.index] = mover
-        self.host_sides.append(host_side)
-        self.shared = len(self._members) > 1
-        for other in self._members[:-1]:
+        self.members.append(member)
+        self.shared = len(self.members) > 1
+        for other in self.members[:-1]:
             for one, two in ((member, other), (other, member)):
                 if (links := self._links(one.device.index, two.device.index)) is not None:
                     one.device.reach_peer(two.device.index, links, self.costs.access_part)
@@ -170,7 +172,7 @@ class VaSpace:
     def allocate(self, address: int, nbytes: int, name: str) -> None:
         """Add an allocation, of the object of this name, for all devices; nobody has touched it."""
         self._allocations[address] = nbytes, name
-        for member in self._members:
+        for member in self.members:
             member.pages.add(address, nbytes, False, name)
 
     def free(self, address: int) -> bool:
@@ -178,7 +180,7 @@ class VaSpace:
         if address not in self._allocations:
             return False
         nbytes, _ = self._allocations.pop(address)
-        for member in self._members:
+        for member in self.members:
             member.remove(address, nbytes)
         return True
 
@@ -217,27 +219,26 @@ class VaSpace:
 
     # the records of one block
 
-    def others(self, device: int, index: int) -> Iterator[tuple[SpaceMember, ManagedBlock]]:
+    def others(self, device: int, index: int) -> Iterator[tuple[DeviceBlocks, ManagedBlock]]:
         """Yield the devices other than one with their records of a block."""
-        for other in self._members:
+        for other in self.members:
             if other.device.index != device:
                 yield other, other.pages.block(index)
 
-    def everywhere(self, index: int) -> Iterator[tuple[SpaceMember, ManagedBlock]]:
+    def everywhere(self, index: int) -> Iterator[tuple[DeviceBlocks, ManagedBlock]]:
         """Yield all devices with their records of a block."""
-        for member in self._members:
+        for member in self.members:
             yield member, member.pages.block(index)
 
     def records(self, index: int) -> Iterator[ManagedBlock]:
         """Yield the records of a block, one for each device."""
-        for member in self._members:
+        for member in self.members:
             yield member.pages.block(index)
 
     def arrived(self, device: int, index: int, pages: int) -> None:
         """Agree that pages of a block are in the memory of a device now."""
         for other, block in self.others(device, index):
-            block.populated |= pages
-            block.elsewhere |= pages
+            block.arrived_elsewhere(pages)
             other.map_remote_again(block)
 
     def left(self, device: int, index: int, pages: int) -> None:
@@ -250,30 +251,30 @@ class VaSpace:
             elsewhere = 0
             for one in records:
                 elsewhere |= one.resident if one is not block else 0
-            block.elsewhere = elsewhere
+            block.left_elsewhere(elsewhere)
 
     def has_host_copy(self, index: int, pages: int, *, valid: bool) -> None:
         """Agree whether the host has valid copies of pages of a block that devices have."""
         for block in self.records(index):
-            block.host_copy = block.host_copy | pages if valid else block.host_copy & ~pages
+            block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
         """Restore what the devices are advised to translate of a block, some of which is the host's now."""
-        for member in self._members:
+        for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
     def read_mostly(self, index: int, pages: int) -> None:
         """Have reads of pages of a block make copies from now on; kernels that run already store as before."""
         for member, block in self.everywhere(index):
             member.pages.tell_stores_apart()
-            block.read_mostly |= pages
+            block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: int) -> None:
         """Have pages of a block one place again: the device that prefers them, else the host, else the first device."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:
-            block.read_mostly &= ~pages
+            block.set_read_mostly(pages, False)
             left |= block.read_only & pages
             on_host |= block.host_copy & pages
         for _, block in places:
@@ -296,9 +297,6 @@ class VaSpace:
             if block.prefers_here and self.reaches(device, other.device.index):
                 pages |= block.prefers_here
         return pages
-
-
-_REASON = "eviction"
 
 
 class QueueEviction:
@@ -329,7 +327,7 @@ class QueueEviction:
         self._stopping = over = Signal(self._sim, f"device {self._device.index} queues stop")
         self.count += 1
         try:
-            resume = await halt(self._device, SuspendKernels, _REASON, cause)
+            resume = await halt(self._device, SuspendKernels, "eviction", cause)
             self._stopped = True
         finally:
             self._stopping = None
@@ -342,36 +340,62 @@ class QueueEviction:
         self._device.compute.mailbox.put(resume)
 
 
-class BlockRecords:
-    """Keeps the records of one device's blocks; the caller holds the lock of the block that it changes (``UvmLocks``).
+class DeviceBlocks:
+    """The blocks of managed memory as one device has them; the caller holds the lock of the block that it changes.
 
-    ``kernels`` is what the device's compute units know of managed memory.
+    ``kernels`` is what the device's compute units know of managed memory.  ``ManagedBlock`` holds the state of a block
+    and refuses what its state does not allow.  The methods here are what the driver does on top: kernels that have
+    translations ahead are told, device memory is taken and given back, the records of other devices agree, and the
+    bytes move.
 
-    Wide because it has one method for each thing that changes in a block besides its bytes.
+    Raises ProfileError when the profile lacks an entry, or names a policy that does not exist.
     """
 
     def __init__(self, machine: Machine, device: Device, kernels: ManagedKernels, space: VaSpace) -> None:
+        spec = machine.spec
         self.machine = machine
         self.sim = machine.sim
         self.device = device
         self.pages = kernels.pages
-        self.costs = machine.spec.read(UvmCosts)
+        self.costs = spec.read(UvmCosts)
         self.system_costs: SystemMemoryCosts | None = None
         """What system-allocated memory costs; None unless the device uses it in place."""
-        self.big_pages = max(self.costs.big_page // self.pages.page_size, 1)
-        """Pages that a fault brings at least, where the driver prefetches."""
         self.counters = UvmCounters()
         self.space = space
         self.locks = space.locks
-        self.thrashing = Thrashing(machine.spec.read(ThrashingRules), self.pages.per_block, self.counters)
+        self.thrashing = Thrashing(spec.read(ThrashingRules), self.pages.per_block, self.counters)
         """Decides what becomes of pages that go to and fro."""
+        self.prefetch: PrefetchPolicy = NoPrefetch()
+        """Decides which pages a fault brings along."""
+        self.eviction: EvictionPolicy
+        """Decides which block is evicted."""
+        try:
+            if self.costs.prefetch_tree:
+                self.prefetch = PREFETCH_POLICIES.find(self.costs.prefetch_policy)
+        except ValueError as error:
+            raise ProfileError(spec.path, "prefetch.policy", str(error)) from None
+        try:
+            self.eviction = EVICTION_POLICIES.find(self.costs.eviction_policy)
+        except ValueError as error:
+            raise ProfileError(spec.path, "evict.policy", str(error)) from None
+        big = max(self.costs.big_page // self.pages.page_size, 1)
+        self.prefetch_rules = PrefetchRules(self.pages.per_block, big, self.costs.threshold)
+        self._in_use = DeviceMemoryInUse(
+            self.pages.chunks.by_last_fault, self.pages.chunks.by_arrival, self.pages.per_block, self.sim.rng
+        )
+        self._queues = QueueEviction(self.sim, device, self.costs.restore)
         self._kernels = kernels
-        # On no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
-        # predicted too fast, by at most the time of these steps.
-        self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._pay_roughly
-        """``await pay(dt)``: one of the driver's own threads works for ``dt`` seconds."""
+        self._exact = machine.exact
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
+
+    def pay(self, dt: float) -> Awaitable[None]:
+        """Let one of the driver's own threads work for ``dt`` seconds.
+
+        It works on no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
+        predicted too fast, by at most the time of these steps.
+        """
+        return self.sim.sleep(dt if self._exact else self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
         """Return the work in seconds that lets copy engines reach pages of a block on the host, the first time.
@@ -379,8 +403,7 @@ class BlockRecords:
         The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
         the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
         """
-        if fresh := pages & ~block.dma_mapped:
-            block.dma_mapped |= fresh
+        if fresh := block.map_for_copies(pages):
             return self.costs.dma_map * (fresh.bit_count() / self.pages.per_block)
         return 0.0
 
@@ -405,27 +428,24 @@ class BlockRecords:
         """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""
         for block, pages in self.pages.remove(begin, nbytes):
             self.unmap(block, pages & (block.resident | block.remote))
-            block.prefers_host &= ~pages
-            block.prefers_here &= ~pages
-            block.accessed_by &= ~pages
-            block.read_mostly &= ~pages
+            block.release(pages)
             self.thrashing.forget(block.index, pages)
             if not self.locks.is_taken(block):
                 self.release_memory(block)
 
     def take_memory(self, block: ManagedBlock) -> bool:
         """Take device memory for a block, unless it has some; return False when there is none to be had."""
-        lru, size = self.pages.lru, self.pages.block_size
-        if block.index not in lru:
-            if not self.device.memory.take_managed(size):
+        chunks = self.pages.chunks
+        if block.index not in chunks:
+            if not self.device.memory.take_managed(self.pages.block_size):
                 return False
             # It can be evicted from now on, but nobody does so while its lock is held.
-            lru[block.index] = block
+            chunks.add(block)
         return True
 
     def release_memory(self, block: ManagedBlock) -> None:
         """Give the device memory of a block back, if it has no resident pages."""
-        if not block.resident and self.pages.lru.pop(block.index, None) is not None:
+        if not block.resident and self.pages.chunks.remove(block):
             self.device.memory.give_managed(self.pages.block_size)
 
     def map_local(self, block: ManagedBlock, pages: int) -> None:
@@ -497,7 +517,7 @@ class BlockRecords:
             for member, record in self.space.others(self.device.index, block.index):
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
-    def map_at_peer(self, block: ManagedBlock, pages: int, member: SpaceMember) -> None:
+    def map_at_peer(self, block: ManagedBlock, pages: int, member: DeviceBlocks) -> None:
         """Let the GPU translate pages that lie on another device, if it reaches that and has no translation yet."""
         pages &= ~(block.resident | block.remote)
         if pages and self.space.reaches(self.device.index, member.device.index):
@@ -522,91 +542,75 @@ class BlockRecords:
                 block = self.pages.block(index)
                 self.unmap(block, pages & ~(block.prefers_host | block.accessed_by | block.system))
 
-    def _pay_roughly(self, dt: float) -> Awaitable[None]:
-        return self.sim.sleep(self.machine.jitter(dt))
-
-
-class BlockMover:
-    """Moves the bytes of blocks to and from one device; the caller holds the block's lock (``UvmLocks``).
-
-    ``records`` are the device's: each step changes them as it goes.
-    """
-
-    def __init__(self, records: BlockRecords) -> None:
-        self._records = records
-        self._queues = QueueEviction(records.sim, records.device, records.costs.restore)
-
     # Migrations
 
     async def fetch(
         self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
-    ) -> Signal | bool:
+    ) -> FetchResult:
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
 
-        Of pages that are read mostly it makes copies, but for those that stores have met.
-
-        Returns what is set when the pages have arrived, which also gives the block's lock; True when nothing has to
-        move, so that they are there; False, having done nothing, when there is no device memory for the block and none
-        may be had by evictions.
+        Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other
+        blocks may be evicted for room.
         """
-        records, written = self._records, None
-        while not records.take_memory(block):  # others may bring it in while its lock is given up for room
-            evicted = await self.evict_one(cause, held=block) if evicts else False
-            if not evicted:
-                return False
-            if isinstance(evicted, Signal):
-                written = evicted
-        await records.pay(cost)
-        if records.space.shared or block.read_mostly:
+        written: Signal | None = None
+        while not self.take_memory(block):  # others may bring it in while its lock is given up for room
+            evicted = await self.evict_one(cause, held=block) if evicts else Evicted.NOTHING
+            if evicted is Evicted.NOTHING:
+                return Fetched.NO_ROOM
+            if isinstance(evicted, WritingBack):
+                written = evicted.signal
+        await self.pay(cost)
+        if self.space.shared or block.read_mostly:
             return await self._fetch_from_all(block, brought, stored, written, cause)
         moved = brought & block.populated
-        nbytes = records.note_moved("h2d", block, moved) if moved else 0
-        block.host_mapped &= ~moved
+        nbytes = self.note_moved("h2d", block, moved) if moved else 0
+        block.unmap_on_host(moved)
         if not moved and written is None:
-            records.map_local(block, brought)
-            return True
+            self.map_local(block, brought)
+            return Fetched.RESIDENT
         if written is None:
-            return self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought))
+            return Arriving(self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought)))
         return self._fetch_behind(written, block, brought, nbytes, cause)
 
     async def _fetch_from_all(
         self, block: ManagedBlock, brought: int, stored: int, written: Signal | None, cause: int
-    ) -> Signal | bool:
-        """Fetch pages from wherever they are; see ``fetch``.
+    ) -> FetchResult:
+        """Fetch pages from wherever they are: the host, devices over a link, devices without one.
 
-        Who had them loses them, but for pages that are read mostly: of those it keeps a copy, which is read-only.
+        Whoever had a page loses it, unless it is read mostly: then that place keeps a copy, which is read-only.
+        ``written`` is the write-back that the fetch has to wait for.
         """
-        space, index = self._records.space, block.index
+        space, index = self.space, block.index
         brought &= ~block.resident  # the lock may have been given up for room
         sources = self._sources(block, brought & block.populated)
         copied, from_host = brought & block.populated & block.read_mostly & ~stored, brought & block.on_host
         taken = brought & ~copied
-        for member, record in [*space.others(self._records.device.index, index)]:
+        for member, record in [*space.others(self.device.index, index)]:
             if gone := (record.resident | record.remote) & taken:
-                await self._records.pay(space.costs.unmap)
+                await self.pay(space.costs.unmap)
                 member.unmap(record, gone)
             if kept := record.resident & copied:
                 member.protect(record, kept)
         for record in space.records(index):
-            record.host_mapped &= ~from_host
+            record.unmap_on_host(from_host)
         space.has_host_copy(index, taken, valid=False)
         space.has_host_copy(index, copied & from_host, valid=True)
         if not sources and written is None:
-            self._records.map_local(block, brought)
-            return True
+            self.map_local(block, brought)
+            return Fetched.RESIDENT
 
-        arrival = Signal(self._records.sim, f"pages of block {index:#x}")
+        arrival = Signal(self.sim, f"pages of block {index:#x}")
         left = len(sources)
 
         def ended() -> None:
             nonlocal left
             left -= 1
             if left <= 0:
-                for member, record in space.others(self._records.device.index, index):
+                for member, record in space.others(self.device.index, index):
                     member.release_memory(record)
-                self._records.map_local(block, brought)
-                self._records.protect(block, copied & block.resident)
-                self._records.locks.give(block)
+                self.map_local(block, brought)
+                self.protect(block, copied & block.resident)
+                self.locks.give(block)
                 arrival.set()
 
         def start() -> None:
@@ -619,16 +623,16 @@ class BlockMover:
             start()
         else:
             written.set_callback(start)
-        self._records.counters.duplications += copied.bit_count()
-        return arrival
+        self.counters.duplications += copied.bit_count()
+        return Arriving(arrival)
 
-    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[SpaceMember | None, int]]:
+    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[DeviceBlocks | None, int]]:
         """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
-        sources: list[tuple[SpaceMember | None, int]] = []
-        others = [*self._records.space.others(self._records.device.index, block.index)]
+        sources: list[tuple[DeviceBlocks | None, int]] = []
+        others = [*self.space.others(self.device.index, block.index)]
         for linked in (True, False):
             for member, record in others:
-                link = self._records.space.link(member.device.index, self._records.device.index)
+                link = self.space.link(member.device.index, self.device.index)
                 if (link is not None) == linked and (part := record.resident & pages):
                     sources.append((member, part))
                     pages &= ~part
@@ -638,29 +642,29 @@ class BlockMover:
         return sources
 
     def _bring_from(
-        self, member: SpaceMember | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
+        self, member: DeviceBlocks | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
     ) -> None:
         """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
         if member is None:
-            self._send("h2d", self._records.note_moved("h2d", block, pages), cause, ended)
+            self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
             return
-        if (link := self._records.space.link(member.device.index, self._records.device.index)) is None:
+        if (link := self.space.link(member.device.index, self.device.index)) is None:
 
             def on_host() -> None:
-                self._send("h2d", self._records.note_moved("h2d", block, pages), cause, ended)
+                self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
 
             record = member.pages.block(block.index)
             nbytes = member.note_moved("d2h", record, pages)
-            number = self._records.machine.next_number()
+            number = self.machine.next_number()
             member.device.engines["d2h"].send(number, cause, nbytes, "managed", on_host)
             return
-        nbytes = self._records.note_moved("p2p", block, pages)
-        number = self._records.machine.next_number()
+        nbytes = self.note_moved("p2p", block, pages)
+        number = self.machine.next_number()
         member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
 
-    def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Signal:
+    def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Arriving:
         """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
-        arrival = Signal(self._records.sim, "pages of managed memory")
+        arrival = Signal(self.sim, "pages of managed memory")
 
         def start() -> None:
             if nbytes:
@@ -670,11 +674,11 @@ class BlockMover:
                 arrival.set()
 
         written.set_callback(start)
-        return arrival
+        return Arriving(arrival)
 
     def _map_and_give(self, block: ManagedBlock, brought: int) -> None:
-        self._records.map_local(block, brought)
-        self._records.locks.give(block)
+        self.map_local(block, brought)
+        self.locks.give(block)
 
     def _send(
         self,
@@ -685,16 +689,14 @@ class BlockMover:
         done: Signal | None = None,
     ) -> Signal:
         """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
-        number, pauses_s = self._records.machine.next_number(), self._pauses(nbytes)
-        return self._records.device.engines[direction].send(
-            number, cause, nbytes, "managed", ended, pauses_s, done=done
-        )
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
     def carry_home(self, block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
         """Copy pages of a block from the device to the host, on a copy engine.  Await it at once."""
-        nbytes = self._records.note_moved("d2h", block, pages)
-        number, pauses_s = self._records.machine.next_number(), self._pauses(nbytes)
-        return self._records.device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)
+        nbytes = self.note_moved("d2h", block, pages)
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)
 
     def _pauses(self, nbytes: int) -> float:
         """Return the seconds that a copy engine spends between the pages of a migration.
@@ -702,36 +704,70 @@ class BlockMover:
         Older drivers push one copy for each page unless both ends of the whole block are contiguous, which host memory
         never is; later ones join pages whose chunks are contiguous (``block_copy_resident_pages_between``).
         """
-        return nbytes / self._records.pages.page_size * self._records.costs.page_copy
+        return nbytes / self.pages.page_size * self.costs.page_copy
+
+    async def send_back(self, index: int, pages: int, cause: int) -> None:
+        """Migrate what the device owns of some pages of a block to the host, as a prefetch asks for."""
+        block = self.pages.block(index)
+        if pages := pages & block.resident:
+            self.thrashing.forget(index, pages)
+            await self.stop_queues(block, pages, cause)
+            await self.copy_home(block, pages, pages & block.read_mostly, cause, self.costs.prefetch_block)
+            self.release_memory(block)
+
+    async def copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
+        """Copy pages to the host, but for those of which it has a copy; the device keeps copies of some."""
+        moved = pages & ~block.host_copy
+        self.unmap(block, pages & ~kept)
+        self.protect(block, kept)
+        if work:
+            await self.pay(work)
+        if moved:
+            await self.carry_home(block, moved, cause)
+        if copies := pages & (block.resident | block.elsewhere):
+            self.space.has_host_copy(block.index, copies, valid=True)
+        self.space.came_home(block.index)
+
+    def touched_by_host(self, index: int, pages: int) -> None:
+        """Note that the host has touched pages of a block, and has translations of them."""
+        block = self.pages.block(index)
+        block.touched_by_host(pages)
+        if block.system & pages:
+            self.map_remote_again(block)
 
     # Evictions
 
-    async def evict_one(self, cause: int, held: ManagedBlock | None = None) -> Signal | bool:
-        """Evict the block whose last fault is the longest ago; returns False when no block can be evicted.
+    async def evict_one(self, cause: int, held: ManagedBlock | None = None) -> Eviction:
+        """Evict the block that the eviction policy chooses (``pick_and_evict_root_chunk`` of ``uvm_pmm_gpu.c``).
 
-        ``held``: the block that room is needed for.  Its lock is given up while it waits on a device among several.
+        A block that somebody works on is passed over.  When all are, this waits for the first one.  ``held`` is the
+        block that room is needed for.  Its lock is given up during that wait on a device among several.
 
-        Returns what is set when its pages are on the host, which also gives its lock; its memory is free before, for
-        whoever waits for that.  Follows ``pick_and_evict_root_chunk`` of nvidia-uvm.  A block that somebody works on is
-        passed over; when all are, this waits for the first, and returns True.
+        Raises IllegalTransition when the policy chooses a block that has no device memory.
         """
-        lru, locks = self._records.pages.lru, self._records.locks
-        for block in lru.values():  # the block that is being fetched is not among them yet, or is taken
-            if not locks.is_taken(block):
+        locks = self.locks
+        first: ManagedBlock | None = None
+        for index in self.eviction.order(self._in_use):
+            block = self._in_use.by_arrival.get(index)
+            if block is None:
+                name, story = getattr(self.eviction, "name", self.eviction), self.pages.block(index).story()
+                raise IllegalTransition(f"{story}: eviction policy {name}: block {index:#x} has no device memory")
+            if not locks.is_taken(block):  # the block that is being fetched is not among them yet, or is taken
                 break
+            first = first or block
         else:
-            if (first := next(iter(lru.values()), None)) is None:
-                return False
+            if first is None:
+                return Evicted.NOTHING
             # All are worked on. The first that is given up may have made room itself, so the caller looks again.
             # Two devices that fetch from one another would wait for each other's block for ever if they kept theirs.
-            gives_up = held is not None and self._records.space.shared
+            gives_up = held is not None and self.space.shared
             if held is not None and gives_up:
                 locks.give(held)
             await locks.take(first)
             locks.give(first)
             if held is not None and gives_up:
                 await locks.take(held)
-            return True
+            return Evicted.WAITED
         await locks.take(block)
         written = None
         try:
@@ -740,21 +776,21 @@ class BlockMover:
             # The translations go before the bytes, so that no kernel writes to a page that is on its way.
             gone = block.resident
             sent, elsewhere = gone & ~block.host_copy, gone & block.elsewhere
-            self._records.unmap(block, gone)
-            self._records.counters.evictions += 1
-            await self._records.pay(self._records.costs.evict + self._records.map_for_copies(block, gone))
+            self.unmap(block, gone)
+            self.counters.evictions += 1
+            await self.pay(self.costs.evict + self.map_for_copies(block, gone))
             if not sent:  # the host has copies of all
-                return True
+                return Evicted.FREED
 
             def back() -> None:
                 if elsewhere:
-                    self._records.space.has_host_copy(block.index, elsewhere, valid=True)
-                self._records.space.came_home(block.index)
+                    self.space.has_host_copy(block.index, elsewhere, valid=True)
+                self.space.came_home(block.index)
                 locks.give(block)
 
-            written = self._send("d2h", self._records.note_moved("d2h", block, sent), cause, back)
+            written = WritingBack(self._send("d2h", self.note_moved("d2h", block, sent), cause, back))
         finally:
-            self._records.release_memory(block)
+            self.release_memory(block)
             if written is None:
                 locks.give(block)
         return written
@@ -765,12 +801,15 @@ class BlockMover:
             await self._queues.begin(cause)
 
     async def make_room(self, nbytes: int, cause: int) -> None:
-        """Evict until there is room for a block of so many bytes of the program, or nothing is left to evict."""
-        memory = self._records.device.memory
-        await self._records.locks.read()
+        """Evict until there is room for ``nbytes`` bytes of the program, or nothing is left to evict."""
+        memory = self.device.memory
+        await self.locks.read()
         try:
-            while not memory.has_room(memory.needs(nbytes)) and (evicted := await self.evict_one(cause)):
-                if isinstance(evicted, Signal):
-                    await evicted.wait()
+            while not memory.has_room(memory.needs(nbytes)):
+                evicted = await self.evict_one(cause)
+                if evicted is Evicted.NOTHING:
+                    break
+                if isinstance(evicted, WritingBack):
+                    await evicted.signal.wait()
         finally:
-            self._records.locks.release()
+            self.locks.release()

@@ -1,34 +1,57 @@
-"""The worker that carries out prefetches of managed memory (cuMemPrefetchAsync), in the order of their streams."""
+"""The workers of the unified-memory driver that no fault wakes: prefetches, and the GPU's access counters.
+
+``MigrationWorker`` carries out cuMemPrefetchAsync in the order of the streams (``uvm_migrate``).
+
+``AccessCounterWorker`` migrates what kernels often reach on the host.  It follows nvidia-uvm's
+``uvm_parent_gpu_service_access_counters``.  The first notification in an empty buffer interrupts the host.  The worker
+takes at most ``access_counter.batch`` of them at a time, sorts them by address, and serves one region after the other,
+as ``service_notification_ats`` does: the translations go, the bytes move, and the worker waits for the copy.  It clears
+the counter of a region of which something has migrated.  When there is no device memory to be had, nothing migrates;
+no other memory is evicted for it.
+"""
 
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Annotated
 
 import attrs
 
-from offloadrt.driver.uvm.costs import CounterCosts
-from offloadrt.driver.uvm.va_block import BlockMover, BlockRecords
+from offloadrt.driver.uvm.va_block import Arriving, DeviceBlocks, Fetched, FetchResult
 from offloadrt.machine.managed.kernels import AccessCounters
 from offloadrt.machine.messages import AccessNotification, PrefetchPacket
 from offloadrt.machine.servers import Servers, numbered_from_the_second
 from offloadrt.sim import Mailbox, Signal
 
 
+@attrs.frozen
+class CounterCosts:
+    """What the driver's work for notifications of the access counters takes; seconds."""
+
+    batch_max: Annotated[int, "access_counter.batch"]
+    """Notifications that the worker takes from the buffer at a time."""
+    interrupt: Annotated[float, "access_counter.interrupt"]
+    """From the first notification in an empty buffer until the worker looks."""
+    service: Annotated[float, "access_counter.service"]
+    """Work for the migration of a region, without its bytes."""
+    uncontended: Annotated[bool, "access_counter.uncontended"]
+    """Whether each notification finds a worker of its own."""
+
+
 class MigrationWorker:
     """Takes prefetches in the order in which hardware queues dispatch them; ``start`` spawns its actor."""
 
-    def __init__(self, mailbox: Mailbox, records: BlockRecords, mover: BlockMover) -> None:
+    def __init__(self, mailbox: Mailbox, blocks: DeviceBlocks) -> None:
         self.mailbox = mailbox
-        self._records = records
-        self._mover = mover
+        self._blocks = blocks
 
     def start(self) -> None:
         """Spawn the actor."""
-        self._records.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
+        self._blocks.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
 
     async def _run(self) -> None:
         """Carry out one prefetch after the other, for ever."""
-        sim = self._records.sim
+        sim = self._blocks.sim
         while True:
             packet = await self.mailbox.get()
             if not isinstance(packet, PrefetchPacket):
@@ -38,9 +61,10 @@ class MigrationWorker:
             packet.done.set(("copies", begin, sim.now))
 
     async def _prefetch(self, packet: PrefetchPacket) -> None:
-        """Migrate a range, block by block (``uvm_migrate``), and wait for the copies at the end.
+        """Migrate a range, block by block, and wait for the copies at the end.
 
-        To the device pages migrate only as far as there is room, or as room may be made.
+        A prefetch to the device ends at the first block for which there is no room.  ``prefetch_async.evicts`` says
+        whether it may make room by evictions.
         """
         copies: list[Signal] = []
         await self._submit(packet, copies)
@@ -48,29 +72,29 @@ class MigrationWorker:
             await copy.wait()
 
     async def _submit(self, packet: PrefetchPacket, copies: list[Signal]) -> None:
-        """Work on one block after the other; copies to the device that are under way are added to ``copies``."""
-        records, cause = self._records, packet.cause
-        costs, locks = records.costs, records.locks
-        for block, pages in records.pages.parts(packet.begin, packet.nbytes):
+        """Work on one block after the other; add the copies to the device that are under way to ``copies``."""
+        blocks, cause = self._blocks, packet.cause
+        costs, locks = blocks.costs, blocks.locks
+        for block, pages in blocks.pages.parts(packet.begin, packet.nbytes):
             await locks.read()
             try:
                 await locks.take(block)
-                arrival: Signal | bool = False
+                fetched: FetchResult | None = None
                 try:
                     if packet.to_host:
-                        for side in records.space.host_sides:
-                            await side.send_back(block.index, pages, cause)
+                        for member in blocks.space.members:
+                            await member.send_back(block.index, pages, cause)
                     elif wanted := pages & block.valid & ~block.resident:
-                        records.thrashing.forget(block.index, wanted)
+                        blocks.thrashing.forget(block.index, wanted)
                         evicts = costs.prefetch_evicts
-                        work = costs.prefetch_block + records.map_for_copies(block, block.on_host)
-                        arrival = await self._mover.fetch(block, wanted, work, cause, evicts=evicts)
-                        if not arrival:
+                        work = costs.prefetch_block + blocks.map_for_copies(block, block.on_host)
+                        fetched = await blocks.fetch(block, wanted, work, cause, evicts=evicts)
+                        if fetched is Fetched.NO_ROOM:
                             return
-                        if isinstance(arrival, Signal):
-                            copies.append(arrival)
+                        if isinstance(fetched, Arriving):
+                            copies.append(fetched.signal)
                 finally:
-                    if not isinstance(arrival, Signal):
+                    if not isinstance(fetched, Arriving):
                         locks.give(block)
             finally:
                 locks.release()
@@ -91,20 +115,21 @@ class AccessCounterStatistics:
 class AccessCounterWorker:
     """Serves the notifications of one device; ``start`` spawns its actor."""
 
-    def __init__(self, records: BlockRecords, mover: BlockMover, counters: AccessCounters) -> None:
-        self.costs = records.machine.spec.read(CounterCosts)
-        self._records = records
-        self._mover = mover
+    def __init__(self, blocks: DeviceBlocks, counters: AccessCounters) -> None:
+        self.costs = blocks.machine.spec.read(CounterCosts)
+        self._blocks = blocks
         self._counters = counters
         self.mailbox = counters.mailbox
         names = numbered_from_the_second(self.mailbox.name, "worker")
         self._workers: Servers[AccessNotification] = Servers(
-            records.sim, self.mailbox, self._run, names, grow=self.costs.uncontended
+            blocks.sim, self.mailbox, self._run, names, grow=self.costs.uncontended
         )
-        self.start = self._workers.start
-        """Spawn the actor."""
         self._served = 0
         self._service_s = self._wait_s = 0.0
+
+    def start(self) -> None:
+        """Spawn the actor."""
+        self._workers.start()
 
     async def _run(self) -> None:
         """Serve one interrupt after the other, for ever."""
@@ -112,7 +137,7 @@ class AccessCounterWorker:
         while True:
             batch = [self._checked(await self.mailbox.get())]
             self._workers.took_from_mailbox()
-            await self._records.pay(costs.interrupt)
+            await self._blocks.pay(costs.interrupt)
             while batch:
                 while items and len(batch) < costs.batch_max and not costs.uncontended:
                     batch.append(self._checked(items.popleft()))
@@ -128,35 +153,36 @@ class AccessCounterWorker:
 
     async def _serve(self, notification: AccessNotification) -> None:
         """Migrate what the host has of the region, and wait for its bytes."""
-        records, locks, sim = self._records, self._records.locks, self._records.sim
+        blocks, locks, sim = self._blocks, self._blocks.locks, self._blocks.sim
         self._wait_s += sim.now - notification.time
         await locks.read()
         try:
-            block = records.pages.block(notification.block)
+            block = blocks.pages.block(notification.block)
             await locks.take(block)
-            begin, arrival = sim.now, None
+            begin = sim.now
+            fetched: FetchResult | None = None
             try:
                 wanted = notification.pages & block.system & block.on_host & block.remote
                 cost = self.costs.service
                 if mapped := block.host_mapped & wanted:
-                    cost += records.costs.unmap * (mapped.bit_count() / records.pages.per_block)
+                    cost += blocks.costs.unmap * (mapped.bit_count() / blocks.pages.per_block)
                 if wanted:
                     # The translations go before the bytes: kernels that come to the pages meanwhile fault, and wait.
-                    records.unmap(block, wanted)
-                    arrival = await self._mover.fetch(block, wanted, cost, notification.cause, evicts=False)
-                if not arrival:
-                    records.map_remote_again(block)
-                    await records.pay(cost)
+                    blocks.unmap(block, wanted)
+                    fetched = await blocks.fetch(block, wanted, cost, notification.cause, evicts=False)
+                if fetched is None or fetched is Fetched.NO_ROOM:
+                    blocks.map_remote_again(block)
+                    await blocks.pay(cost)
                 self._served += 1
                 self._service_s += sim.now - begin
-                records.counters.notifications += 1
+                blocks.counters.notifications += 1
             finally:
-                if not isinstance(arrival, Signal):
+                if not isinstance(fetched, Arriving):
                     locks.give(block)
-            if isinstance(arrival, Signal):
-                records.counters.counted_htod += wanted.bit_count() * records.pages.page_size
-                await arrival.wait()
-            if arrival or not wanted:
+            if isinstance(fetched, Arriving):
+                blocks.counters.counted_htod += wanted.bit_count() * blocks.pages.page_size
+                await fetched.signal.wait()
+            if fetched is not Fetched.NO_ROOM:
                 self._counters.clear(notification.block)
         finally:
             locks.release()

@@ -1,24 +1,23 @@
-"""Managed memory as one device sees it: who owns each page, and what the GPU can translate.
+"""Managed memory as one device sees it: its blocks, and the page table that says what the GPU can translate.
 
-Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (those
-of the host: 4 KiB, 64 KiB on POWER).  Arrays that lie in one block share it, as small managed allocations do.  A page
-has one owner: the GPU when it is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has
-touched it).
+Memory is dealt with in *blocks* of *pages*.  A block is 2 MiB of addresses; device memory is given and taken back in
+blocks.  A page is one of the host's: 4 KiB, or 64 KiB on POWER.  Arrays that lie in one block share it, as small
+managed allocations do.
 
-A block is some whole numbers, one bit a page.  What the GPU can translate is kept a second time as a byte a page
-(``translations.py``), and both change in ``set_state`` alone.
+``ManagedBlock`` (``block.py``) keeps what is known of a block as whole numbers, one bit a page.  ``Translations`` keeps
+what the GPU can translate a second time, as a byte a page, so that C finds the next missing page.  ``set_state`` is the
+only place that changes both.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
 
-from offloadrt.machine.managed.block import ManagedBlock, ManagedUsage, Picks, WatchedPages
+from offloadrt.machine.managed.block import ManagedBlock, ManagedUsage, Picks, RootChunks, WatchedPages
 from offloadrt.machine.managed.page_sets import PageSets, by_block, runs
 from offloadrt.machine.memory.address_map import AddressMap
 
@@ -224,12 +223,16 @@ class Translations:
 
 
 class ManagedPages:
-    """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages.
+    """The blocks of one device's managed memory, and the page table that their states are written to.
 
-    Wide because who owns a page, whose allocation it is and what the GPU can translate change together.
+    ``story`` says whose memory this is, when it is asked and by which actor, for errors.
+
+    Raises ValueError unless a block has a power of two of pages.
     """
 
-    def __init__(self, block_size: int, page_size: int, reported: int = 4 << 10) -> None:
+    def __init__(
+        self, block_size: int, page_size: int, reported: int = 4 << 10, story: Callable[[], str] = lambda: "no device"
+    ) -> None:
         if page_size < 1 or block_size % page_size or (block_size // page_size).bit_count() != 1:
             raise ValueError(f"blocks of {block_size} bytes with pages of {page_size} bytes")
         self.block_size = block_size
@@ -240,14 +243,15 @@ class ManagedPages:
         self.blocks: dict[int, ManagedBlock] = {}
         self._untouched: AddressMap[tuple[range, int, ManagedUsage]] = AddressMap()
         """Blocks that are made when they are asked for, by the first of them: which, and whose they are then."""
-        self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
-        """Blocks with device memory, the one whose last fault is the longest ago first."""
+        self.chunks = RootChunks()
+        """Blocks with device memory."""
+        self._story = story
         self.remote_pages = 0
         """How many pages the GPU reaches over a link."""
         self.peer_pages = 0
         """How many of these lie in the memory of other devices."""
         self.for_stores: Translations | None = None
-        """What stores find, where that differs: pages with copies in other places; None until ``duplicate``."""
+        """What stores find, where that differs: pages with copies in other places; None until ``tell_stores_apart``."""
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
@@ -262,10 +266,10 @@ class ManagedPages:
         """Return a block; it is made when it is first asked for."""
         block = self.blocks.get(index)
         if block is None:
-            block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index))
+            block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index), self._story)
             if (nearest := self._untouched.before(index)) is not None and index in nearest[1][0]:
                 _, begin, usage = nearest[1]
-                self._enter(block, self._all, begin, usage)
+                block.enter(begin, self._all, usage)
         return block
 
     def parts(self, begin: int, nbytes: int, untouched: range = range(0)) -> Iterator[tuple[ManagedBlock, int]]:
@@ -296,38 +300,23 @@ class ManagedPages:
         else:
             self._untouched[own.start] = own, begin, usage
         for block, pages in self.parts(begin, nbytes, own):
-            self._enter(block, pages, begin, usage)
+            block.enter(begin, pages, usage)
             if populated:
-                block.populated |= pages & ~block.resident
-                block.host_mapped |= pages & ~block.resident
+                block.touched_by_host(pages & ~block.resident)
 
     def _blocks_within(self, begin: int, nbytes: int) -> range:
         return range(-(-begin // self.block_size), (begin + nbytes) // self.block_size)
 
-    def _enter(self, block: ManagedBlock, pages: int, begin: int, usage: ManagedUsage) -> None:
-        """Let pages of a block belong to the allocation that begins there."""
-        block.users[begin] = pages, usage
-        block.sole = block.users[begin] if len(block.users) == 1 else (0, None)
-        block.valid |= pages
-
     def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """Remove an allocation: yield (block, pages that are no other's), ascending, where there is a block."""
+        """Remove an allocation: yield (block, pages that are no other's), ascending, where there is a block.
+
+        The driver unmaps these pages and releases them (``ManagedBlock.release``).
+        """
         own = self._blocks_within(begin, nbytes)
         if not own or self._untouched.pop(own.start) is None:
             own = range(0)
         for block, pages in self.parts(begin, nbytes, own):
-            del block.users[begin]
-            block.sole = next(iter(block.users.values())) if len(block.users) == 1 else (0, None)
-            for others, _ in block.users.values():
-                pages &= ~others
-            block.valid &= ~pages
-            block.populated &= ~pages
-            block.host_mapped &= ~pages
-            block.dma_mapped &= ~pages
-            block.host_copy &= ~pages
-            block.elsewhere &= ~pages
-            block.system &= ~pages
-            yield block, pages
+            yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
         """Return (how many, whose) of some pages of a block; one that several share is the first one's."""
@@ -359,10 +348,7 @@ class ManagedPages:
 
     def resident_pages(self) -> int:
         """Count the pages that lie in the GPU's memory."""
-        count = 0
-        for block in self.lru.values():
-            count += block.resident.bit_count()
-        return count
+        return sum([block.resident.bit_count() for block in self.chunks.by_arrival.values()])
 
     # what the GPU can translate
 
@@ -371,24 +357,23 @@ class ManagedPages:
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
         """
-        resident, remote = block.resident, block.remote
-        more = ((resident | remote) & pages).bit_count()
+        remote = block.remote
+        more = ((block.resident | remote) & pages).bit_count()
         if remote and (over := remote & pages):
             self.remote_pages -= over.bit_count()
-            block.remote = remote = remote & ~pages
             if block.at_peers:
-                self._leave_peers(block, pages)
+                self.peer_pages -= block.count_at_peers(pages)
         if state == UNMAPPED:
-            block.resident = resident = resident & ~pages
-            alike = self._all & ~(resident | remote)
+            block.unmap(pages)
+            alike = self._all & ~(block.resident | block.remote)
         else:
             more -= pages.bit_count()
-            block.populated |= pages
             if state == LOCAL:
-                block.resident = alike = resident | pages
+                block.map_local(pages)
+                alike = block.resident
             else:
-                block.resident = resident & ~pages
-                block.remote = alike = remote | pages
+                block.map_remote(pages)
+                alike = block.remote
                 self.remote_pages += pages.bit_count()
         block.counts.clear()
         table, offset, fill = block.table, block.offset, self._fills[state]
@@ -400,7 +385,6 @@ class ManagedPages:
                 table[offset + low : offset + high] = fill[low:high]
         self.translations.note(block.index, more)
         if self.for_stores is not None:
-            block.read_only &= block.resident
             self.for_stores.follow(block, self.per_block)
 
     # pages that lie in the memory of other devices, or have copies there
@@ -408,13 +392,8 @@ class ManagedPages:
     def set_at_peer(self, block: ManagedBlock, pages: int, device: int) -> None:
         """Let the GPU translate pages of a block that lie in the memory of another device."""
         self.set_state(block, pages, REMOTE)
-        block.at_peers[device] = block.at_peers.get(device, 0) | pages
+        block.map_at_peer(pages, device)
         self.peer_pages += pages.bit_count()
-
-    def _leave_peers(self, block: ManagedBlock, pages: int) -> None:
-        for device, there in [*block.at_peers.items()]:
-            self.peer_pages -= (there & pages).bit_count()
-            block.at_peers[device] = there & ~pages
 
     def at_peers(self, low: int, high: int, picks: Picks | None = None) -> dict[int, int]:
         """Count the pages of [low, high), or of some of them, that lie in the memory of each other device."""
@@ -439,7 +418,10 @@ class ManagedPages:
 
     def protect(self, block: ManagedBlock, pages: int, *, read_only: bool) -> None:
         """Let stores to resident pages of a block fault, or let them pass again."""
-        block.read_only = block.read_only | pages & block.resident if read_only else block.read_only & ~pages
+        if read_only:
+            block.protect(pages)
+        else:
+            block.allow_stores(pages)
         if self.for_stores is not None:
             self.for_stores.follow(block, self.per_block)
 

@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from offloadrt.machine.profile import topology, units
+from offloadrt.registry import Registry
 
 RangeEnd = Literal["mean", "low", "high"] | float
 """Where in its range an entry is taken: at an end, at the mean, or at a place between 0 (low) and 1 (high)."""
@@ -22,10 +23,22 @@ SourceType = Literal[
 ]
 Value = float | bool | str
 
+
+def _check_policy(kind: str, group: str) -> Callable[[str], object]:
+    """Return what checks the name of a policy: an entry point of the group, or `FILE.py:CLASS`.
+
+    Loading the project's own policies would import the driver, so that only names are looked up here.
+    """
+    registry: Registry[object] = Registry(kind, group)
+    return lambda text: text in registry.points() or registry.load(text)
+
+
 FORMATS: dict[str, Callable[[str], object]] = {
     "topology": topology.parse,
     "groups": topology.parse_groups,
     "words": str.split,
+    "eviction_policy": _check_policy("eviction policy", "offloadrt.eviction_policies"),
+    "prefetch_policy": _check_policy("prefetch policy", "offloadrt.prefetch_policies"),
 }
 """Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
@@ -52,7 +65,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     range: tuple[float, float] | None = None
     unit: str | None = None
     choices: tuple[str, ...] = ()
-    format: Literal["topology", "groups", "words"] | None = None
+    format: Literal["topology", "groups", "words", "eviction_policy", "prefetch_policy"] | None = None
     note: str = ""
     reference: bool = False
 
