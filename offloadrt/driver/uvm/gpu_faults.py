@@ -2,7 +2,7 @@
 
 The way of a page fault: the compute units' actor finds pages missing (``ManagedKernels``) and leaves a ``ManagedFault``
 in the ``FaultBuffer``; ``UvmFaultHandler`` fetches a batch; ``GpuFaults.serve`` serves each of its blocks, which
-``DeviceBlocks.fetch`` brings to the device; a ``ReplayFaults`` lets the kernels try again.
+``VaBlocks.fetch`` brings to the device; a ``ReplayFaults`` lets the kernels try again.
 
 *Batching* follows ``uvm_parent_gpu_service_replayable_faults``.  The first fault in an empty buffer interrupts the
 host.  A batch is what lies in the buffer when the worker comes to fetch it, at most ``fault.batch_max`` entries
@@ -29,7 +29,7 @@ import attrs
 import msgspec
 
 from offloadrt.driver.uvm.thrashing import Hint
-from offloadrt.driver.uvm.va_block import Arriving, DeviceBlocks, Fetched, FetchResult
+from offloadrt.driver.uvm.va_block import Arriving, Fetched, FetchResult, VaBlocks
 from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.machine.managed.kernels import FaultBuffer
@@ -195,7 +195,7 @@ class GpuFaults:
     Follows ``service_fault_batch_block_locked`` and ``uvm_va_block_service_locked`` of nvidia-uvm.
     """
 
-    def __init__(self, blocks: DeviceBlocks) -> None:
+    def __init__(self, blocks: VaBlocks) -> None:
         self._blocks = blocks
 
     async def serve(
@@ -381,9 +381,7 @@ class UvmFaultHandler:
     With ``uncontended`` each message of a kernel finds a worker of its own, so that no batch has two kernels.
     """
 
-    def __init__(
-        self, blocks: DeviceBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False
-    ) -> None:
+    def __init__(self, blocks: VaBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False) -> None:
         self._blocks = blocks
         self.costs = blocks.machine.spec.read(BatchCosts)
         self._faults = faults

@@ -7,14 +7,14 @@ prefetch policy adds.
 from __future__ import annotations
 
 from offloadrt.driver.uvm.thrashing import Hint
-from offloadrt.driver.uvm.va_block import DeviceBlocks
+from offloadrt.driver.uvm.va_block import VaBlocks
 from offloadrt.machine.managed.block import ManagedBlock
 
 
 class HostFaults:
     """Brings back to the host what host threads touch and the GPU owns."""
 
-    def __init__(self, blocks: DeviceBlocks) -> None:
+    def __init__(self, blocks: VaBlocks) -> None:
         self._blocks = blocks
 
     async def access(self, begin: int, nbytes: int, writes: bool) -> int:
@@ -34,7 +34,7 @@ class HostFaults:
                 member.touched_by_host(block.index, pages)
         return count
 
-    async def _reclaim(self, member: DeviceBlocks, index: int, pages: int, writes: bool, cause: int) -> int:
+    async def _reclaim(self, member: VaBlocks, index: int, pages: int, writes: bool, cause: int) -> int:
         """Bring back what a device owns of some pages of a block; return how many faults that took."""
         block, count = member.pages.block(index), 0
         # A fault brings one page and its neighbours in the tree, so a block may need several. Whoever has the block
@@ -51,7 +51,7 @@ class HostFaults:
         """
         return block.resident & pages & ~(block.system if writes else block.host_copy | block.system)
 
-    async def _fault(self, member: DeviceBlocks, block: ManagedBlock, pages: int, writes: bool, cause: int) -> int:
+    async def _fault(self, member: VaBlocks, block: ManagedBlock, pages: int, writes: bool, cause: int) -> int:
         """Bring back the first of some pages that the GPU owns, with what the prefetch policy brings along.
 
         Returns 1, or 0 when there was no fault after all: the page came meanwhile, or it is throttled and the thread
@@ -88,7 +88,7 @@ class HostFaults:
         return 0
 
     async def _bring_back(
-        self, member: DeviceBlocks, block: ManagedBlock, page: int, hint: Hint, writes: bool, cause: int
+        self, member: VaBlocks, block: ManagedBlock, page: int, hint: Hint, writes: bool, cause: int
     ) -> None:
         """Move a page to the host; if it is pinned there, the GPU reaches it over the link."""
         machine, space, sim, thrashing = member.machine, member.space, member.sim, member.thrashing

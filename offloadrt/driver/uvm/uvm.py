@@ -2,7 +2,7 @@
 
 The page-fault handler, an actor, serves faults of the GPU (``gpu_faults.py``).  Two more actors serve prefetches and
 access counters (``workers.py``).  The host thread that faults serves its fault itself (``host_faults.py``).  All of
-them move a block by the steps of ``DeviceBlocks`` and take the same locks (``va_block.py``).
+them move a block by the steps of ``VaBlocks`` and take the same locks (``va_block.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.gpu_faults import GpuFaults, UvmFaultHandler
 from offloadrt.driver.uvm.host_faults import HostFaults
-from offloadrt.driver.uvm.va_block import DeviceBlocks, VaSpace
+from offloadrt.driver.uvm.va_block import VaBlocks, VaSpace
 from offloadrt.driver.uvm.workers import AccessCounterWorker, MigrationWorker
 from offloadrt.machine import Device, Machine, ProfileError
 from offloadrt.machine.managed.block import ManagedBlock
@@ -55,7 +55,7 @@ class Uvm:
         self._machine = machine
         self._device = device
         self._space = space = space or VaSpace(machine)
-        self._blocks = blocks = DeviceBlocks(machine, device, kernels, space)
+        self._blocks = blocks = VaBlocks(machine, device, kernels, space)
         self._host_faults = HostFaults(blocks)
         self.worker = MigrationWorker(prefetches, blocks)
         self.counter_worker: AccessCounterWorker | None = None

@@ -1,6 +1,6 @@
 """The blocks of managed memory (``uvm_va_block.c`` of nvidia-uvm): what each device has of them, and how they move.
 
-Open ``DeviceBlocks`` first.  It is what the driver does with the blocks of one device: it changes what the GPU can
+Open ``VaBlocks`` first.  It is what the driver does with the blocks of one device: it changes what the GPU can
 translate, gives and takes device memory, brings pages to the device and evicts them.  Everybody who migrates takes
 these steps: the page-fault handler (``gpu_faults.py``), host threads that fault (``host_faults.py``), the workers
 (``workers.py``), and allocations that need room.  ``VaSpace`` keeps the records that several devices have of one block
@@ -23,7 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from offloadrt.driver.halting import halt
+from offloadrt.driver.halting import QueueEviction
 from offloadrt.driver.uvm.costs import PeerCosts, SystemMemoryCosts, UvmCosts
 from offloadrt.driver.uvm.counters import UvmCounters
 from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse, EvictionPolicy
@@ -35,7 +35,7 @@ from offloadrt.machine.links.link import Link
 from offloadrt.machine.managed.block import IllegalTransition, ManagedBlock
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
-from offloadrt.machine.messages import ResumeKernels, SuspendKernels, Unmapped
+from offloadrt.machine.messages import Unmapped
 from offloadrt.sim import PASSED, RWLock, Signal, Simulation
 
 
@@ -149,13 +149,13 @@ class VaSpace:
         self.locks = UvmLocks(machine.sim, "uvm space lock", contends=contends)
         self._allocations: dict[int, tuple[int, str]] = {}
         """Bytes and name of each allocation that a driver call made, by its address."""
-        self.members: list[DeviceBlocks] = []
+        self.members: list[VaBlocks] = []
         self.shared = False
         """Whether it has several members."""
         self._enabled: set[tuple[int, int]] = set()
         self._costs: PeerCosts | None = None
 
-    def join(self, member: DeviceBlocks) -> None:
+    def join(self, member: VaBlocks) -> None:
         """Add a device, which learns of what was allocated before.
 
         Raises ProfileError when the profile lacks an entry that several devices need.
@@ -219,13 +219,13 @@ class VaSpace:
 
     # the records of one block
 
-    def others(self, device: int, index: int) -> Iterator[tuple[DeviceBlocks, ManagedBlock]]:
+    def others(self, device: int, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
         """Yield the devices other than one with their records of a block."""
         for other in self.members:
             if other.device.index != device:
                 yield other, other.pages.block(index)
 
-    def everywhere(self, index: int) -> Iterator[tuple[DeviceBlocks, ManagedBlock]]:
+    def everywhere(self, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
         """Yield all devices with their records of a block."""
         for member in self.members:
             yield member, member.pages.block(index)
@@ -299,48 +299,7 @@ class VaSpace:
         return pages
 
 
-class QueueEviction:
-    """Stops and restores the queues of one device.
-
-    ``delay`` is the time in seconds from the stop to the restoration; 0 for a device that does not stop.
-    """
-
-    def __init__(self, sim: Simulation, device: Device, delay: float) -> None:
-        self.count = 0
-        """How often the queues have been stopped."""
-        self._sim = sim
-        self._device = device
-        self._delay = delay
-        self._stopped = False
-        self._stopping: Signal | None = None
-
-    async def begin(self, cause: int) -> None:
-        """Stop the queues before pages are taken from the device; return when they have stopped."""
-        while self._delay and not self._stopped:
-            if self._stopping is None:
-                await self._stop(cause)
-            else:  # somebody else's stop, which a cancellation may end: look again afterwards
-                await self._stopping.wait()
-
-    async def _stop(self, cause: int) -> None:
-        """Stop the queues and have them restored after the delay."""
-        self._stopping = over = Signal(self._sim, f"device {self._device.index} queues stop")
-        self.count += 1
-        try:
-            resume = await halt(self._device, SuspendKernels, "eviction", cause)
-            self._stopped = True
-        finally:
-            self._stopping = None
-            over.set()
-        self._sim.spawn(self._restore, resume, name=f"device {self._device.index} queue restoration", daemon=True)
-
-    async def _restore(self, resume: ResumeKernels) -> None:
-        await self._sim.sleep(self._delay)
-        self._stopped = False
-        self._device.compute.mailbox.put(resume)
-
-
-class DeviceBlocks:
+class VaBlocks:
     """The blocks of managed memory as one device has them; the caller holds the lock of the block that it changes.
 
     ``kernels`` is what the device's compute units know of managed memory.  ``ManagedBlock`` holds the state of a block
@@ -369,15 +328,14 @@ class DeviceBlocks:
         """Decides which pages a fault brings along."""
         self.eviction: EvictionPolicy
         """Decides which block is evicted."""
+        key = "prefetch.policy"
         try:
             if self.costs.prefetch_tree:
                 self.prefetch = PREFETCH_POLICIES.find(self.costs.prefetch_policy)
-        except ValueError as error:
-            raise ProfileError(spec.path, "prefetch.policy", str(error)) from None
-        try:
+            key = "evict.policy"
             self.eviction = EVICTION_POLICIES.find(self.costs.eviction_policy)
         except ValueError as error:
-            raise ProfileError(spec.path, "evict.policy", str(error)) from None
+            raise ProfileError(spec.path, key, str(error)) from None
         big = max(self.costs.big_page // self.pages.page_size, 1)
         self.prefetch_rules = PrefetchRules(self.pages.per_block, big, self.costs.threshold)
         self._in_use = DeviceMemoryInUse(
@@ -482,7 +440,7 @@ class DeviceBlocks:
     def protect(self, block: ManagedBlock, pages: int) -> None:
         """Make resident pages of a block read-only, and tell the kernels that may have stores to them ahead."""
         if pages:
-            self.pages.protect(block, pages, read_only=True)
+            self.pages.protect(block, pages & block.resident, read_only=True)  # some may have been freed meanwhile
             self._tell(block)
 
     async def invalidate_copies(self, block: ManagedBlock, pages: int) -> None:
@@ -517,7 +475,7 @@ class DeviceBlocks:
             for member, record in self.space.others(self.device.index, block.index):
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
-    def map_at_peer(self, block: ManagedBlock, pages: int, member: DeviceBlocks) -> None:
+    def map_at_peer(self, block: ManagedBlock, pages: int, member: VaBlocks) -> None:
         """Let the GPU translate pages that lie on another device, if it reaches that and has no translation yet."""
         pages &= ~(block.resident | block.remote)
         if pages and self.space.reaches(self.device.index, member.device.index):
@@ -626,9 +584,9 @@ class DeviceBlocks:
         self.counters.duplications += copied.bit_count()
         return Arriving(arrival)
 
-    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[DeviceBlocks | None, int]]:
+    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[VaBlocks | None, int]]:
         """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
-        sources: list[tuple[DeviceBlocks | None, int]] = []
+        sources: list[tuple[VaBlocks | None, int]] = []
         others = [*self.space.others(self.device.index, block.index)]
         for linked in (True, False):
             for member, record in others:
@@ -642,7 +600,7 @@ class DeviceBlocks:
         return sources
 
     def _bring_from(
-        self, member: DeviceBlocks | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
+        self, member: VaBlocks | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
     ) -> None:
         """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
         if member is None:

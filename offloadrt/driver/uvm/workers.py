@@ -17,7 +17,7 @@ from typing import Annotated
 
 import attrs
 
-from offloadrt.driver.uvm.va_block import Arriving, DeviceBlocks, Fetched, FetchResult
+from offloadrt.driver.uvm.va_block import Arriving, Fetched, FetchResult, VaBlocks
 from offloadrt.machine.managed.kernels import AccessCounters
 from offloadrt.machine.messages import AccessNotification, PrefetchPacket
 from offloadrt.machine.servers import Servers, numbered_from_the_second
@@ -41,7 +41,7 @@ class CounterCosts:
 class MigrationWorker:
     """Takes prefetches in the order in which hardware queues dispatch them; ``start`` spawns its actor."""
 
-    def __init__(self, mailbox: Mailbox, blocks: DeviceBlocks) -> None:
+    def __init__(self, mailbox: Mailbox, blocks: VaBlocks) -> None:
         self.mailbox = mailbox
         self._blocks = blocks
 
@@ -115,7 +115,7 @@ class AccessCounterStatistics:
 class AccessCounterWorker:
     """Serves the notifications of one device; ``start`` spawns its actor."""
 
-    def __init__(self, blocks: DeviceBlocks, counters: AccessCounters) -> None:
+    def __init__(self, blocks: VaBlocks, counters: AccessCounters) -> None:
         self.costs = blocks.machine.spec.read(CounterCosts)
         self._blocks = blocks
         self._counters = counters

@@ -356,6 +356,8 @@ class ManagedPages:
         """Set the GPU's translation of some pages of a block to ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
+
+        Raises IllegalTransition when pages become ``LOCAL`` that the GPU has already.
         """
         remote = block.remote
         more = ((block.resident | remote) & pages).bit_count()
@@ -372,6 +374,8 @@ class ManagedPages:
                 block.map_local(pages)
                 alike = block.resident
             else:
+                if here := block.resident & pages:
+                    block.unmap(here)
                 block.map_remote(pages)
                 alike = block.remote
                 self.remote_pages += pages.bit_count()

@@ -255,10 +255,7 @@ _ALL = 1.0 - 1e-6
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step.
-
-    Wide because where a kernel is, what it comes to next and what it misses follow from one another.
-    """
+    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
 
     accesses: Accesses
     windows: int
@@ -272,13 +269,17 @@ class ManagedSweep:
     reports: list[float]
     """For each access how often the GPU reports each place that it misses."""
     ahead: int = 1
-    """How many windows have as many teams that go beyond their first accesses as are resident."""
+    """Windows whose later accesses run at one time.
+
+    Many teams end after their first accesses.  So many windows together have as many teams that go on as the device
+    holds at a time.
+    """
     at: int = 0
     """The window that it is in, or comes to next."""
     end: int = 1
     """The first window whose teams find no room meanwhile."""
     level: int = 0
-    """How many levels of that window have what they need, or had it when they asked."""
+    """The level of the window that is looked at next; the levels before it had all their pages when they were."""
     until: int = 0
     """Where the present step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)

@@ -2,7 +2,7 @@
 
 ``evict.policy`` of the profile names a policy: an entry point of the group ``offloadrt.eviction_policies``, or
 ``FILE.py:CLASS``.  A policy is pure: it is asked for an order of the blocks and changes nothing.  The driver evicts the
-first block of this order on which nobody works (``DeviceBlocks.evict_one``).
+first block of this order on which nobody works (``VaBlocks.evict_one``).
 """
 
 from __future__ import annotations
