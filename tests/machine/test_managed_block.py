@@ -34,9 +34,7 @@ class AnyTransitions(RuleBasedStateMachine):
         before = self.state()
         call, *arguments = change
         if illegal:
-            with pytest.raises(
-                IllegalTransition, match=r"device 3 at 0\.5 s, in 'page fault handler': block 0x0: pages"
-            ):
+            with pytest.raises(IllegalTransition, match=r"device 3 at 0\.5 s, in 'handler': block 0x0: pages"):
                 call(*arguments)  # type: ignore[operator]
             assert self.state() == before
         else:

@@ -180,7 +180,7 @@ class ReplayChannel:
             signal.set_callback(ended)
 
 
-class Served(NamedTuple):
+class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What became of the faults on one block."""
 
     seconds: float
@@ -320,6 +320,8 @@ class GpuFaults:
         """Return the pages that migrate for faults on the ``wanted`` pages of a block."""
         blocks, resident = self._blocks, block.resident
         brought = blocks.prefetch.brings(resident, wanted, block.valid, thrashes, blocks.prefetch_rules)
+        if brought == wanted:
+            return wanted
         stays = resident | block.remote
         # A page that is to stay on the host comes only for a fault of its own.
         if block.prefers_host:
