@@ -32,7 +32,7 @@ from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd import Kfd, KfdStatistics
 from offloadrt.driver.rocr import AsyncHandler, HsaSignal, Rocr, RunHandler, blit
 from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.driver.uvm.fault_batch import FaultBatch
+from offloadrt.driver.uvm.gpu_faults import FaultBatch
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 
 __all__ = [

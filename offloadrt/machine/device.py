@@ -23,9 +23,9 @@ from offloadrt.machine.host.host_memory import HostMemory
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.engines import CopyEngines, DmaRing, EngineSpec, PeerRelay, RemotePort, RingSpec
 from offloadrt.machine.links.link import Link
+from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.memory.device_memory import DeviceMemory
 from offloadrt.machine.memory.page_table import FaultStatistics, PageTable
 from offloadrt.machine.object_placement import ObjectPlacement
@@ -313,7 +313,7 @@ class DiscreteGpu(Device):
         Raises ProfileError when the profile lacks an entry.
         """
         spec = self._spec.read(ManagedSpec)
-        pages = ManagedPages(spec.block, spec.page, spec.reported)
+        pages = ManagedPages(spec.block, spec.page, spec.reported, self._story)
         ports = {
             direction: RemotePort(
                 self.sim,
@@ -331,6 +331,11 @@ class DiscreteGpu(Device):
         self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
         managed.buffer.injector = self._shared.injector
         return managed
+
+    def _story(self) -> str:
+        """Say of an error in the driver on which device it is, when, and in which actor."""
+        actor = self.sim.running
+        return f"device {self.index} at {self.sim.now:.9g} s" + (f", in {actor.name!r}" if actor is not None else "")
 
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
         """Let kernels reach managed memory on another device: ``h2d`` is the link from it, ``d2h`` the one to it.

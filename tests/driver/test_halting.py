@@ -2,7 +2,7 @@
 
 import pytest
 
-from offloadrt.driver.uvm.queue_eviction import QueueEviction
+from offloadrt.driver.halting import QueueEviction
 from offloadrt.kernels import Kernel
 from offloadrt.machine import load
 

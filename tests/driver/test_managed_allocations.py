@@ -59,7 +59,7 @@ def test_when_everything_is_freed_nothing_is_resident(uvm, sizes, blocks, random
                 assert all(
                     block.valid & own == own == block.populated & own for block, own in pages.parts(begin, nbytes)
                 )
-        assert not pages.resident_pages() and not pages.lru and not pages.remote_pages
+        assert not pages.resident_pages() and not pages.chunks and not pages.remote_pages
         assert not any(block.valid or block.users for block in pages.blocks.values())
         memory = rig.machine.devices[0].memory
         assert memory.free_bytes == memory.capacity

@@ -36,7 +36,7 @@ def seen(rig):
         "drawn": rig.sim.rng.random(),
         "number": rig.machine.next_number(),
         "blocks": blocks,
-        "lru": list(rig.uvm.pages.lru),
+        "lru": list(rig.uvm.pages.chunks),
         "managed": rig.machine.devices[0].memory.managed,
         "counters": rig.counters.table(),
         "usage": attrs.asdict(rig.uvm.pages.usage[""]),

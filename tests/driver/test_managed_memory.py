@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
 from property_examples import examples
 
+from offloadrt.driver.uvm.prefetch.tree import with_prefetched
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
-from offloadrt.machine.managed.draws import divided
-from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
-from offloadrt.machine.managed.tree_prefetch import runs, with_prefetched
+from offloadrt.machine.managed.page_sets import runs
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages, divided
 
 # the tree prefetcher
 
@@ -57,6 +56,7 @@ def numbers(sets):
 def test_the_byte_table_finds_what_a_dictionary_says(changes):
     pages, states = ManagedPages(8 * PAGE, PAGE), {}
     for index, mask, state in changes:
+        pages.set_state(pages.block(index), mask, UNMAPPED)
         pages.set_state(pages.block(index), mask, state)
         states.update({index * 8 + bit: state for bit in range(8) if mask >> bit & 1})
     low, high = 17, 1090 * 8 + 3

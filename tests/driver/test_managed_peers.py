@@ -15,7 +15,7 @@ from managed_rig import BLOCK, sweep
 from offloadrt.driver import ADVICE, CudaDriver, Uvm
 from offloadrt.machine import Stream
 from offloadrt.machine.managed.access import ManagedAccess
-from offloadrt.machine.managed.translations import LOCAL
+from offloadrt.machine.managed.pages import LOCAL
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.sim import Signal
 
@@ -339,11 +339,11 @@ def test_records_agree_and_bytes_add_up_whatever_is_done(steps, room, together):
     rig.run(main)
     rig.check()
     for device, uvm in zip(machine.devices, rig.uvms, strict=True):
-        assert device.memory.managed == len(uvm.pages.lru) * BLOCK
+        assert device.memory.managed == len(uvm.pages.chunks) * BLOCK
         assert device.bytes_moved()["h2d"] == uvm.counters.bytes_htod
         assert device.bytes_moved()["d2h"] == uvm.counters.bytes_dtoh
         for block in uvm.pages.blocks.values():
-            assert bool(block.resident) == (block.index in uvm.pages.lru)
+            assert bool(block.resident) == (block.index in uvm.pages.chunks)
             for table, found in ((uvm.pages.translations, 0), (uvm.pages.for_stores, block.read_only)):
                 if table is not None:
                     low = block.index * uvm.pages.per_block

@@ -20,7 +20,7 @@ from offloadrt.driver.cuda.kernels import Kernels
 from offloadrt.driver.cuda.memory import BlockMemory, ManagedMemory, MemPools, Pinning
 from offloadrt.driver.cuda.process import DriverProcess
 from offloadrt.driver.cuda.streams import Streams, TimedEvents
-from offloadrt.driver.uvm.fault_batch import FaultBatch
+from offloadrt.driver.uvm.gpu_faults import FaultBatch
 from offloadrt.machine import Machine, Statistics, Stream
 from offloadrt.sim import LockStatistics
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import attrs
 
 from offloadrt.driver.uvm.uvm import Uvm
-from offloadrt.driver.uvm.va_space import VaSpace
+from offloadrt.driver.uvm.va_block import VaSpace
 from offloadrt.machine import Device, Machine
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.memory.address_map import AddressMap

@@ -16,6 +16,7 @@ import attrs
 import msgspec
 
 from offloadrt.machine.profile import units
+from offloadrt.registry import Registry
 
 # ---------------------------------------------------------------------- topologies
 # How the devices of a machine hang together: links between them, PCIe switches, sockets.
@@ -140,10 +141,22 @@ SourceType = Literal[
 ]
 Value = float | bool | str
 
+
+def _check_policy(kind: str, group: str) -> Callable[[str], object]:
+    """Return what checks the name of a policy: an entry point of the group, or `FILE.py:CLASS`.
+
+    Loading the project's own policies would import the driver, so that only names are looked up here.
+    """
+    registry: Registry[object] = Registry(kind, group)
+    return lambda text: text in registry.points() or registry.load(text)
+
+
 FORMATS: dict[str, Callable[[str], object]] = {
     "topology": parse_topology,
     "groups": parse_groups,
     "words": str.split,
+    "eviction_policy": _check_policy("eviction policy", "offloadrt.eviction_policies"),
+    "prefetch_policy": _check_policy("prefetch policy", "offloadrt.prefetch_policies"),
 }
 """Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
@@ -170,7 +183,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     range: tuple[float, float] | None = None
     unit: str | None = None
     choices: tuple[str, ...] = ()
-    format: Literal["topology", "groups", "words"] | None = None
+    format: Literal["topology", "groups", "words", "eviction_policy", "prefetch_policy"] | None = None
     note: str = ""
     reference: bool = False
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import attrs
 
 from offloadrt.driver import Driver, FaultBatch
-from offloadrt.machine.managed.usage import ManagedUsage
+from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice

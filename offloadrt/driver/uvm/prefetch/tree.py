@@ -1,16 +1,25 @@
-"""The tree prefetcher of the unified-memory driver: what a fault brings along besides the page that was asked for.
+"""The tree prefetcher of nvidia-uvm (``uvm_perf_prefetch.c``; Allen & Ge, SC21).
 
-A block is the root of a binary tree whose leaves are its pages.  A fault brings its *big page* (64 KiB), and the
-largest subtree around it of which more than a threshold (51 %) is there already or was asked for in the same batch
-(NVIDIA's open kernel module, ``uvm_perf_prefetch.c``; Allen & Ge, SC21).  Nothing is brought from beyond the block.
-
-Sets of pages are whole numbers: bit k is page k of the block.
+A block is the root of a binary tree whose leaves are its pages.  A fault brings its *big page* (64 KiB).  It also
+brings the largest subtree around it of which more than a threshold (51 %) is there already or was asked for in the same
+batch.  Nothing is brought from beyond the block.  Sets of pages are whole numbers: bit k is page k of the block.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+
+from offloadrt.driver.uvm.prefetch import PrefetchRules
+
+
+class Tree:
+    """Brings the big page of each fault, and dense subtrees around it, as the real driver does."""
+
+    name = "tree"
+
+    def brings(self, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules) -> int:
+        return with_prefetched(there, faulted, valid, rules.pages, rules.big, rules.threshold, thrashing)
 
 
 def with_prefetched(
@@ -28,7 +37,7 @@ def with_prefetched(
     '0b11'
     """
     left = faulted & ~thrashing
-    wanted = faulted | _grown(left, big, thrashing) & valid if big > 1 else faulted
+    wanted = faulted | big_pages_of(left, big, thrashing) & valid if big > 1 else faulted
     occupied = (there | wanted) & valid
     # The largest subtree, which is the block, decides two faults of five under oversubscription: it comes first.
     if occupied.bit_count() > threshold * valid.bit_count() and left and big < pages:
@@ -75,33 +84,13 @@ def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, i
     return tuple(levels)
 
 
-def _grown(faulted: int, big: int, thrashing: int) -> int:
+def big_pages_of(faulted: int, big: int, thrashing: int) -> int:
     """Return the big pages that some pages of a block lie in and no thrashing page (``grow_fault_granularity``)."""
-    found = 0
+    grown = 0
     while faulted:
-        place = (faulted & -faulted).bit_length() - 1
-        own = (1 << big) - 1 << place - place % big
+        page = (faulted & -faulted).bit_length() - 1
+        own = (1 << big) - 1 << page - page % big
         if not own & thrashing:
-            found |= own
+            grown |= own
         faulted &= ~own
-    return found
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def runs(pages: int) -> tuple[tuple[int, int], ...]:
-    """Return a set of pages as ranges [low, high), ascending.
-
-    >>> runs(0b110111)
-    ((0, 3), (4, 6))
-    """
-    ranges: list[tuple[int, int]] = []
-    low = 0
-    while pages:
-        empty = (pages & -pages).bit_length() - 1
-        pages >>= empty
-        low += empty
-        full = (~pages & (pages + 1)).bit_length() - 1
-        pages >>= full
-        ranges.append((low, low + full))
-        low += full
-    return tuple(ranges)
+    return grown
