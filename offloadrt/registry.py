@@ -83,8 +83,8 @@ class Registry(Generic[T]):
     def unknown(self, text: str) -> str:
         """Return the message for a name that nothing has: the names that exist, and the nearest one."""
         names = self.names()
-        near = get_close_matches(text, names, 1)
-        return f"no {self.kind} {text!r}; there are: {', '.join(names)}" + (f"; did you mean {near[0]}?" if near else "")
+        hint = "".join(f"; did you mean {near}?" for near in get_close_matches(text, names, 1))
+        return f"no {self.kind} {text!r}; there are: {', '.join(names)}{hint}"
 
     def _made(self, loaded: Any) -> T:
         try:
