@@ -45,7 +45,7 @@ class Registry(Generic[T]):
         return sorted(self.points())
 
     def points(self) -> Mapping[str, EntryPoint]:
-        """Return the entry points by name: the project's own, in the order of its file, then those of packages."""
+        """Return the entry points by name: the project's own, then those of packages."""
         return _groups().get(self.group, {})
 
     def others(self) -> Mapping[str, EntryPoint]:

@@ -15,6 +15,7 @@ from offloadrt.models.cuda.mapped_memory import MappedMemory
 from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.options import has_devices
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
@@ -86,3 +87,6 @@ class CUDA(OffloadProgram[HostThread]):
             with suppress(DriverError):
                 for stream in [*driver.streams]:
                     await driver.stream_synchronize(stream)
+
+
+MODEL = Model(CUDAOptions, CUDA, module="offloadrt.models.cuda")

@@ -6,6 +6,7 @@ from offloadrt.driver import Driver
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openacc.async_queues import AsyncQueues
 from offloadrt.models.openacc.compilers import compiler_model
@@ -70,3 +71,6 @@ class OpenACC(OffloadProgram[HostThread]):
             for queue in self.library.queues.in_use(device.number) if device.ended is None else ():
                 await queue.give_back(device, self.next_directive())
         self.machine.host_time.lived(self.sim.now - begin)
+
+
+MODEL = Model(OpenACCOptions, OpenACC, module="offloadrt.models.openacc")
