@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from offloadrt.checking.checked import check
 from offloadrt.study.points import Options
-from offloadrt.study.running.checked import check
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
 

@@ -90,13 +90,6 @@ Json = Annotated[
     bool,
     Parameter(name="--json", help="Print one JSON object instead of tables (see `offloadrt schema`).", negative=()),
 ]
-Predicated = Annotated[
-    bool,
-    Parameter(
-        help="Show the source of each kernel for several devices instead (JACC's predicate-based filtering).",
-        negative=(),
-    ),
-]
 SamplePhases = Annotated[
     bool,
     Parameter(

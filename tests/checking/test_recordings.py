@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from offloadrt.checking.checked import CheckReport, check
 from offloadrt.study.points import Options
-from offloadrt.study.running.checked import CheckReport, check
 from offloadrt.study.scripts import registry
 
 STORED = Path(__file__).parents[1] / "recording" / "stored"

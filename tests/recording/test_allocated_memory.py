@@ -9,10 +9,10 @@ import pytest
 from recorded_programs import built
 from replaying import replayed
 
+from offloadrt.checking.checked import check
 from offloadrt.recording.format import convert
 from offloadrt.recording.recorder import RecordOptions, record
 from offloadrt.study.points import Options
-from offloadrt.study.running.checked import check
 from offloadrt.study.scripts import registry
 
 MAPPED, ALLOCATED, UNINITIALISED, UNORDERED, POINTER_IN_MEMORY = range(5)

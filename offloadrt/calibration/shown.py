@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.markup import escape
 
-from offloadrt.calibration import Calibration, CalibrationError, calibrate
-from offloadrt.calibration.calibration import CalibratedEntry
+from offloadrt.calibration.calibration import CalibratedEntry, Calibration, calibrate
+from offloadrt.calibration.errors import CalibrationError
 from offloadrt.calibration.kernel_times import ComparedKernel, compare
 from offloadrt.calibration.profile_file import write
 from offloadrt.cli.render import table_of

@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offloadrt.cli.app import app
 from offloadrt.cli.options import DEFAULTS, Jobs, RunOptions, ScenarioName, Whole
 from offloadrt.cli.terminal import stages
-from offloadrt.cli.why import seconds_of
+from offloadrt.study.why.command import seconds_of
 
 if TYPE_CHECKING:
     from offloadrt.study.report.page import ReportedRun
     from offloadrt.study.why.observed import Observed
 
-__all__ = ["app", "report"]
 
-
-@app.command
 def report(
     out: Path,
     scenario: ScenarioName,
@@ -51,8 +47,7 @@ def report(
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.points import grid
-    from offloadrt.study.report import write_report
-    from offloadrt.study.report.page import ReportedRun
+    from offloadrt.study.report.page import ReportedRun, write_report
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
     from offloadrt.study.why.explain import explain
