@@ -7,11 +7,12 @@ for. This module imports nothing of the project: every floor may have a registry
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PROJECT = "offloadrt"
+
+
+class LeftOut(ValueError):
+    """A name's module is not there: an installation may do without a part that only its entry points name."""
 
 
 @attrs.frozen
@@ -55,14 +60,20 @@ class Registry(Generic[T]):
     def load(self, text: str) -> Any:
         """Return what `text` names, as it is: a name, or `FILE.py:NAME`.
 
-        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded.
+        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded; LeftOut
+        for a name whose module is not there.
         """
         file, colon, name = text.rpartition(":")
         if colon and file.endswith(".py"):
             return _named_in(Path(file), name)
         if (point := self.points().get(text)) is None:
             raise ValueError(self.unknown(text))
-        return point.load()
+        try:
+            return point.load()
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{point.module}.".startswith(f"{error.name}."):
+                raise
+            raise LeftOut(f"the {self.kind} {text!r} is not installed: {error}") from None
 
     def find(self, given: str | T) -> T:
         """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
@@ -70,6 +81,12 @@ class Registry(Generic[T]):
         Raises ValueError as `load` does, for a class that needs arguments, and for an object that lacks something.
         """
         return self._made(self.load(given)) if isinstance(given, str) else self.checked(given)
+
+    def installed(self) -> Iterator[T]:
+        """Yield the objects of all names, in their order, but those that are left out."""
+        for name in self.names():
+            with contextlib.suppress(LeftOut):
+                yield self.find(name)
 
     def checked(self, thing: Any) -> T:
         """Return an object that has what this kind needs. Raises ValueError for a class, or with what it lacks."""

@@ -35,6 +35,7 @@ or `offload_check = false` in the ini file for all tests whose marks do not ask 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -42,7 +43,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from offloadrt.registry import Registry
+from offloadrt.registry import LeftOut, Registry
 
 if TYPE_CHECKING:
     from offloadrt.study import Run
@@ -198,7 +199,8 @@ def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
         return
     wanted = asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check")
     if wanted and "mistakes_in_a_test" in _CHECKERS.points():
-        item.stash[_REPORTS] = _CHECKERS.load("mistakes_in_a_test")(run)
+        with contextlib.suppress(LeftOut):
+            item.stash[_REPORTS] = _CHECKERS.load("mistakes_in_a_test")(run)
 
 
 def _checker() -> Callable[[Any], Callable[[], list[str]]]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.cli.app import app
+from offloadrt.cli.app import add_commands, app
 from offloadrt.cli.schemas import commands as with_schema
 from offloadrt.cli.schemas import schema_of
 
@@ -97,6 +97,7 @@ def test_a_conformance_report_fits_its_schema(tmp_path: Path, capsysbinary: pyte
 
 
 def test_every_command_with_json_has_a_schema_and_the_reverse() -> None:
+    add_commands(["--help"])
     commands = {
         name: app[name].default_command for name in app if not name.startswith("-") and app[name].default_command
     }

@@ -15,7 +15,7 @@ from cyclopts import App
 import offloadrt
 from offloadrt.cli.options import Json, Overrides, Runtime, ScenarioName, overrides_of
 from offloadrt.cli.terminal import console, print_json
-from offloadrt.registry import Registry
+from offloadrt.registry import LeftOut, Registry
 
 COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
 """A function with its options, or an `App` of cyclopts that has the command's name."""
@@ -36,22 +36,32 @@ app.register_install_completion_command(help="Install completion for this shell:
 
 
 def add_commands(tokens: Sequence[str]) -> list[str]:
-    """Add the commands that are entry points; return the tokens as their command reads them.
+    """Add the command of an entry point that `tokens` name; return the tokens as the command reads them.
 
-    A command is imported when it is used, or when all of them are listed. Raises UserError for one that cannot be.
+    Where they name no command, as `--help` does, all commands are added. Raises UserError for one that cannot be.
     """
-    for name, point in COMMANDS.points().items():
-        if name not in app:
-            app.command(point.value, name=name)
-    first = next(iter(tokens), "")
-    for name, point in COMMANDS.points().items() if first.startswith("-") or not first else ():
-        try:
-            app[name]
-        except Exception as error:
-            from offloadrt.study.errors import UserError
+    from offloadrt.study.errors import UserError
 
-            package = point.dist.name if point.dist else "?"
-            raise UserError(f"the command {name} of the package {package} cannot be loaded: {error}") from error
+    first = next(iter(tokens), "")
+    names = COMMANDS.names()
+    if first in names:
+        names = [first]
+    elif first in app and not first.startswith("-"):
+        names = []
+    for name in names:
+        if name in app:
+            continue
+        try:
+            command = COMMANDS.load(name)
+        except LeftOut as error:
+            if name == first:
+                raise UserError(str(error)) from None
+        except Exception as error:
+            raise UserError(
+                f"the command {name} ({COMMANDS.points()[name].value}) cannot be loaded: {error}"
+            ) from error
+        else:
+            app.command(command) if isinstance(command, App) else app.command(command, name=name)
     return COMMAND_LINES.load(first)(tokens) if first in COMMAND_LINES.points() else list(tokens)
 
 

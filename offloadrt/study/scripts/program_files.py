@@ -60,19 +60,18 @@ def reader_of(reference: str) -> ProgramFiles | None:
     path = Path(reference)
     if path.suffix == ".py" or (not path.suffix and not path.exists()):
         return None  # nearly all references, which need no reader
-    known = PROGRAM_FILES.names()
-    if path.suffix.removeprefix(".") not in known and not path.exists():
+    if path.suffix.removeprefix(".") not in PROGRAM_FILES.points() and not path.exists():
         return None
-    return next((reader for reader in map(PROGRAM_FILES.find, known) if reader.holds(path)), None)
+    return next((reader for reader in PROGRAM_FILES.installed() if reader.holds(path)), None)
 
 
 def hint_of(path: Path) -> str:
     """Say how a program that is no script can be given; the empty string if nobody knows."""
-    return next(filter(None, (PROGRAM_FILES.find(name).hint(path) for name in PROGRAM_FILES.names())), "")
+    return next(filter(None, (reader.hint(path) for reader in PROGRAM_FILES.installed())), "")
 
 
 def is_source(path: Path) -> bool:
     """Tell whether a file is the source of a program that is no script."""
     if path.suffix in ("", ".py"):
         return False
-    return any(path.suffix.lower() in PROGRAM_FILES.find(name).sources for name in PROGRAM_FILES.names())
+    return any(path.suffix.lower() in reader.sources for reader in PROGRAM_FILES.installed())
