@@ -26,7 +26,7 @@ T = TypeVar("T")
 _PROJECT = "offloadrt"
 
 
-class LeftOut(ValueError):
+class NotInstalled(ValueError):
     """A name's module is not there: an installation may do without a part that only its entry points name."""
 
 
@@ -60,7 +60,7 @@ class Registry(Generic[T]):
     def load(self, text: str) -> Any:
         """Return what `text` names, as it is: a name, or `FILE.py:NAME`.
 
-        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded; LeftOut
+        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded; NotInstalled
         for a name whose module is not there.
         """
         file, colon, name = text.rpartition(":")
@@ -73,7 +73,7 @@ class Registry(Generic[T]):
         except ModuleNotFoundError as error:
             if error.name is None or not f"{point.module}.".startswith(f"{error.name}."):
                 raise
-            raise LeftOut(f"the {self.kind} {text!r} is not installed: {error}") from None
+            raise NotInstalled(f"the {self.kind} {text!r} is not installed: {error}") from None
 
     def find(self, given: str | T) -> T:
         """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
@@ -85,7 +85,7 @@ class Registry(Generic[T]):
     def installed(self) -> Iterator[T]:
         """Yield the objects of all names, in their order, but those that are left out."""
         for name in self.names():
-            with contextlib.suppress(LeftOut):
+            with contextlib.suppress(NotInstalled):
                 yield self.find(name)
 
     def checked(self, thing: Any) -> T:
@@ -120,6 +120,8 @@ def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
         for point in distribution.entry_points
         if point.group.startswith(f"{_PROJECT}.")
     ]
+    if not any(map(_is_own, points)):
+        points += _of_checkout()
     groups: dict[str, dict[str, EntryPoint]] = {}
     for point in sorted(points, key=lambda point: not _is_own(point)):
         groups.setdefault(point.group, {}).setdefault(point.name, point)
@@ -127,7 +129,20 @@ def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
 
 
 def _is_own(point: EntryPoint) -> bool:
-    return point.dist is not None and point.dist.name == _PROJECT
+    return point.dist is None or point.dist.name == _PROJECT
+
+
+def _of_checkout() -> list[EntryPoint]:
+    """Return the project's own entry points where it is on the path without being installed: those of its checkout."""
+    import tomllib
+    from importlib.metadata import EntryPoint
+
+    try:
+        text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    groups = tomllib.loads(text)["project"]["entry-points"]
+    return [EntryPoint(name, value, group) for group, points in groups.items() for name, value in points.items()]
 
 
 def forget() -> None:

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from offloadrt.registry import LeftOut, Registry
+from offloadrt.registry import NotInstalled, Registry
 
 if TYPE_CHECKING:
     from offloadrt.study import Run
@@ -199,7 +199,7 @@ def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
         return
     wanted = asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check")
     if wanted and "mistakes_in_a_test" in _CHECKERS.points():
-        with contextlib.suppress(LeftOut):
+        with contextlib.suppress(NotInstalled):
             item.stash[_REPORTS] = _CHECKERS.load("mistakes_in_a_test")(run)
 
 

@@ -15,7 +15,7 @@ from cyclopts import App
 import offloadrt
 from offloadrt.cli.options import Json, Overrides, Runtime, ScenarioName, overrides_of
 from offloadrt.cli.terminal import console, print_json
-from offloadrt.registry import LeftOut, Registry
+from offloadrt.registry import NotInstalled, Registry
 
 COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
 """A function with its options, or an `App` of cyclopts that has the command's name."""
@@ -53,7 +53,7 @@ def add_commands(tokens: Sequence[str]) -> list[str]:
             continue
         try:
             command = COMMANDS.load(name)
-        except LeftOut as error:
+        except NotInstalled as error:
             if name == first:
                 raise UserError(str(error)) from None
         except Exception as error:
