@@ -60,8 +60,8 @@ class Registry(Generic[T]):
     def load(self, text: str) -> Any:
         """Return what `text` names, as it is: a name, or `FILE.py:NAME`.
 
-        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded; NotInstalled
-        for a name whose module is not there.
+        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded;
+        NotInstalled for a name whose module is not there.
         """
         file, colon, name = text.rpartition(":")
         if colon and file.endswith(".py"):
