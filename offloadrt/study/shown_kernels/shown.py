@@ -162,7 +162,7 @@ def _home(judges: str) -> str:
 
 
 def _program(module: str) -> str:
-    """Return the folder or file of a paper, as `zerocopy.qmcpack` in the package of papers, in which a module lies."""
+    """Return the folder or file of a paper, as `zerocopy.qmcpack`, in which a module lies."""
     return ".".join(module.split(".")[:4])
 
 
