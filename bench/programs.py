@@ -373,7 +373,7 @@ def main() -> None:
     import offloadrt.cli.running
     import offloadrt.recording.recorder
     import offloadrt.recording.replay
-    import offloadrt.study.scripts.recordings  # noqa: F401 -- once here, not in each child
+    import offloadrt.recording.scenario  # noqa: F401 -- once here, not in each child
 
     kept = work / f"{given.table.stem}.json"
     answers: dict[str, Answer] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}

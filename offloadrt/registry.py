@@ -7,11 +7,12 @@ for. This module imports nothing of the project: every floor may have a registry
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PROJECT = "offloadrt"
+
+
+class NotInstalled(ValueError):
+    """A name's module is not there: an installation may do without a part that only its entry points name."""
 
 
 @attrs.frozen
@@ -55,14 +60,20 @@ class Registry(Generic[T]):
     def load(self, text: str) -> Any:
         """Return what `text` names, as it is: a name, or `FILE.py:NAME`.
 
-        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded.
+        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded;
+        NotInstalled for a name whose module is not there.
         """
         file, colon, name = text.rpartition(":")
         if colon and file.endswith(".py"):
             return _named_in(Path(file), name)
         if (point := self.points().get(text)) is None:
             raise ValueError(self.unknown(text))
-        return point.load()
+        try:
+            return point.load()
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{point.module}.".startswith(f"{error.name}."):
+                raise
+            raise NotInstalled(f"the {self.kind} {text!r} is not installed: {error}") from None
 
     def find(self, given: str | T) -> T:
         """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
@@ -70,6 +81,12 @@ class Registry(Generic[T]):
         Raises ValueError as `load` does, for a class that needs arguments, and for an object that lacks something.
         """
         return self._made(self.load(given)) if isinstance(given, str) else self.checked(given)
+
+    def installed(self) -> Iterator[T]:
+        """Yield the objects of all names, in their order, but those that are left out."""
+        for name in self.names():
+            with contextlib.suppress(NotInstalled):
+                yield self.find(name)
 
     def checked(self, thing: Any) -> T:
         """Return an object that has what this kind needs. Raises ValueError for a class, or with what it lacks."""
@@ -103,6 +120,8 @@ def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
         for point in distribution.entry_points
         if point.group.startswith(f"{_PROJECT}.")
     ]
+    if not any(map(_is_own, points)):
+        points += _of_checkout()
     groups: dict[str, dict[str, EntryPoint]] = {}
     for point in sorted(points, key=lambda point: not _is_own(point)):
         groups.setdefault(point.group, {}).setdefault(point.name, point)
@@ -110,7 +129,20 @@ def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
 
 
 def _is_own(point: EntryPoint) -> bool:
-    return point.dist is not None and point.dist.name == _PROJECT
+    return point.dist is None or point.dist.name == _PROJECT
+
+
+def _of_checkout() -> list[EntryPoint]:
+    """Return the project's own entry points where it is on the path without being installed: those of its checkout."""
+    import tomllib
+    from importlib.metadata import EntryPoint
+
+    try:
+        text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    groups = tomllib.loads(text)["project"]["entry-points"]
+    return [EntryPoint(name, value, group) for group, points in groups.items() for name, value in points.items()]
 
 
 def forget() -> None:

@@ -34,20 +34,25 @@ or `offload_check = false` in the ini file for all tests whose marks do not ask 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import pytest
 
+from offloadrt.registry import NotInstalled, Registry
+
 if TYPE_CHECKING:
     from offloadrt.study import Run
-    from offloadrt.study.exploring.tested import ExploredTest, MakeRun
-    from offloadrt.study.exploring.token import Token
 
 _EXPLORING = ("explore", "runs", "check")
+_CHECKERS: Final = Registry[Callable[[Any], Callable[[], list[str]]]]("checker", "offloadrt.checkers")
+"""Called with a run that has not begun, a checker gives what tells its reports when the run has ended."""
+_EXPLORERS: Final = Registry[Any]("way to explore tests", "offloadrt.test_explorers")
+"""What runs a test under many schedules, and reads tokens: `study/exploring/tested.py` is one."""
 
 
 class _Exploring(NamedTuple):
@@ -60,10 +65,10 @@ class _Exploring(NamedTuple):
     """Whether a fault strikes each of its awaits, one in each run."""
 
 
-_MAKES: pytest.StashKey[MakeRun] = pytest.StashKey()
+_MAKES: pytest.StashKey[Callable[..., Any]] = pytest.StashKey()
 _EXPLORED: pytest.StashKey[_Exploring] = pytest.StashKey()
 _REPORTS: pytest.StashKey[Callable[[], list[str]]] = pytest.StashKey()
-_TOKEN: pytest.StashKey[Token] = pytest.StashKey()
+_TOKEN: pytest.StashKey[Any] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,10 +87,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known, and read the token."""
     if text := config.getoption("--offload-replay", None):
         from offloadrt.study.errors import UserError
-        from offloadrt.study.exploring.token import Token
 
         try:
-            config.stash[_TOKEN] = Token.decode(text)
+            config.stash[_TOKEN] = _explorer().Token.decode(text)
         except UserError as error:
             raise pytest.UsageError(f"--offload-{error}") from None
     config.addinivalue_line(
@@ -168,14 +172,17 @@ def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
     Raises UsageError for one that there is not.
     """
-    from offloadrt.study.running.options import MODELS, options_for
+    from offloadrt.models.host.model import MODELS
+    from offloadrt.study.running.options import options_for
     from offloadrt.study.spec import POLICIES, RunSpec
 
     fields = [*(field.name for field in attrs.fields(RunSpec) if field.name not in POLICIES), "sinks"]
     of_run = {name: value for name, value in options.items() if name in fields}
     rest = [name for name in options if name not in (*fields, "model", *_EXPLORING)]
     of_program = {"num_devices" if name == "devices" else name: options[name] for name in rest}
-    of_models = {field.name: None for model in MODELS for field in attrs.fields(options_for(model))} if rest else {}
+    of_models = (
+        {field.name: None for model in MODELS.names() for field in attrs.fields(options_for(model))} if rest else {}
+    )
     if unknown := [name for name in of_program if name not in of_models]:
         known = (*fields, "model", "devices", *of_models, *_EXPLORING)
         raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
@@ -184,12 +191,28 @@ def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
     """Let the checker watch a test's run, unless its mark, the command line or the ini file says otherwise."""
-    from offloadrt.study.running.checked import reports_in_a_test, reports_mistakes
-
     if asked:
-        item.stash[_REPORTS] = reports_mistakes(run)
-    elif asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check"):
-        item.stash[_REPORTS] = reports_in_a_test(run)
+        item.stash[_REPORTS] = _checker()(run)
+        return
+    wanted = asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check")
+    if wanted and "mistakes_in_a_test" in _CHECKERS.points():
+        with contextlib.suppress(NotInstalled):
+            item.stash[_REPORTS] = _CHECKERS.load("mistakes_in_a_test")(run)
+
+
+def _checker() -> Callable[[Any], Callable[[], list[str]]]:
+    try:
+        checker: Callable[[Any], Callable[[], list[str]]] = _CHECKERS.load("mistakes")
+    except ValueError as error:
+        raise pytest.UsageError(f"check: {error}") from None
+    return checker
+
+
+def _explorer() -> Any:
+    try:
+        return _EXPLORERS.load("schedules")
+    except ValueError as error:
+        raise pytest.UsageError(f"explore: {error}") from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -219,7 +242,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return None if token is not None else result
 
 
-def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token: Token | None) -> BaseException | None:
+def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token: Any | None) -> BaseException | None:
     """Run a test under a token's schedule, or under as many as its mark or the command line says.
 
     Returns what a run raised.
@@ -236,30 +259,31 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
             )
         return None
     from offloadrt.study.errors import UserError
-    from offloadrt.study.exploring.tested import ExploredTest, explore_test, fail_everywhere, replay_test
-    from offloadrt.study.exploring.token import CHECKED
-    from offloadrt.study.running.checked import reports_mistakes
 
+    explorer = _explorer()
     if token is not None:
-        checked = bool(token.options.get(CHECKED, False))
+        checked = bool(token.options.get(explorer.CHECKED, False))
     names = inspect.signature(test).parameters
     arguments = {name: item.funcargs[name] for name in names if name in item.funcargs}
-    explored: ExploredTest = ExploredTest(
+    explored = explorer.ExploredTest(
         item.nodeid,
         item.path,
         test,
         arguments,
         item.stash[_MAKES],
         passes=(pytest.skip.Exception, pytest.xfail.Exception),
-        checkers=(reports_mistakes,) if checked else (),
+        checkers=(_checker(),) if checked else (),
     )
+    error: BaseException | None
     if token is not None:
-        return replay_test(explored, token)
+        error = explorer.replay_test(explored, token)
+        return error
     runs = item.config.getoption("--offload-runs") or asked.runs
     try:
-        if asked.everywhere and (error := fail_everywhere(explored, runs or 1000)) is not None:
-            return error
-        return None if strategy is None else explore_test(explored, strategy, runs or 100)
+        error = explorer.fail_everywhere(explored, runs or 1000) if asked.everywhere else None
+        if error is None and strategy is not None:
+            error = explorer.explore_test(explored, strategy, runs or 100)
+        return error
     except UserError as error:
         raise pytest.UsageError(f"explore: {str(error).removeprefix('--strategy ')}") from None
 

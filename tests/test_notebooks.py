@@ -107,7 +107,7 @@ def test_the_completion_of_a_shell_knows_every_command(
     monkeypatch.setenv("HOME", str(tmp_path))  # whose start-up files are changed
     monkeypatch.delenv("ZDOTDIR", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    from offloadrt.cli.report import app
+    from offloadrt.cli.app import app
 
     file = tmp_path / "completion"
     assert main(["--install-completion", "--shell", shell, "--output", str(file)]) == 0

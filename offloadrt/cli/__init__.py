@@ -1,8 +1,8 @@
 """The command line: `offloadrt list | show | run | sweep | compare | stats | kernels | calibrate | record | …`.
 
 `main` turns what went wrong into one message and an exit code (`exit_codes.py`); a script that raised shows its own
-traceback, without ours. Open `app.py` first: the commands are there, in `running.py`, `check.py` and
-`record.py` (with the compilers `cc`, `cxx` and `fc`), one function each; what they print is made in `render.py`.
+traceback, without ours. Open `app.py` first: the commands of the core are there and in `running.py`, one function
+each; what they print is made in `render.py`. The others are entry points, each in the `command.py` of what it runs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
-    from offloadrt.cli import check as check  # its command
-    from offloadrt.cli import exploring as exploring  # its commands
-    from offloadrt.cli.record import program_apart
+    from offloadrt.cli import running as running  # its commands
+    from offloadrt.cli.app import add_commands
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
-    tokens = program_apart(sys.argv[1:] if tokens is None else tokens)
+    tokens = sys.argv[1:] if tokens is None else tokens
     try:
+        tokens = add_commands(tokens)
         code = _run(tokens)
         sys.stdout.flush()
     except CycloptsError as error:
@@ -61,7 +61,7 @@ def _run(tokens: list[str]) -> Any:
     """Run the command; what is a parameter of its scenario and was written as an option is read as it was meant."""
     from cyclopts import UnknownOptionError
 
-    from offloadrt.cli.report import app
+    from offloadrt.cli.app import app
 
     while True:
         try:

@@ -1,4 +1,4 @@
-"""RunSpec that several commands take."""
+"""Options that several commands take, beside those of `RunSpec`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,6 @@ ExecutorKind = Annotated[
 Json = Annotated[
     bool,
     Parameter(name="--json", help="Print one JSON object instead of tables (see `offloadrt schema`).", negative=()),
-]
-Predicated = Annotated[
-    bool,
-    Parameter(
-        help="Show the source of each kernel for several devices instead (JACC's predicate-based filtering).",
-        negative=(),
-    ),
 ]
 Whole = Annotated[
     bool,

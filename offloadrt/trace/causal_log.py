@@ -106,10 +106,9 @@ class Annotations:
 NOBODY = -1
 """The giver of a resumption that no actor made: a timeout of Trio's, or the beginning of the run."""
 
-_PACKAGE = Path(__file__).parents[1]
-_FLOORS = ("cli", "study", "recording", "models", "runtime", "driver", "machine", "sim", "trace")
-_WITHIN = tuple(f"{_PACKAGE / floor}/" for floor in _FLOORS)
-"""Where the emulator's own code is; a directive stands in the first frame outside of it."""
+_PROJECT = __name__.partition(".")[0]
+_FOLDER = f"{Path(__file__).parents[1]}/"
+"""Where the emulator's own code is. A directive stands in the first frame outside, or in a package of programs."""
 
 
 class Resumption(NamedTuple):
@@ -231,5 +230,12 @@ def _nature(kind: type) -> tuple[bool, bool]:
 
 @cache
 def _name_outside(path: str) -> str | None:
-    """Return the name of a source file, or None for one of the emulator's own."""
-    return None if path.startswith(_WITHIN) else path.rpartition("/")[2]
+    """Return the name of a source file, or None for one of the emulator's own.
+
+    A package in it that has programs, as a user's would be, says so by `HOLDS_PROGRAMS`.
+    """
+    if path.startswith(_FOLDER):
+        package = sys.modules.get(f"{_PROJECT}.{path.removeprefix(_FOLDER).partition('/')[0]}")
+        if package is not None and not getattr(package, "HOLDS_PROGRAMS", False):
+            return None
+    return path.rpartition("/")[2]

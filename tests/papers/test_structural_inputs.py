@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from invented_results import result_of
 
-from offloadrt import papers
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, Result
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
+from offloadrt.study.validation.paper import paper_named
 
 
 def test_inputs_of_jacc() -> None:
     """Two kernels of which one is divided; each iteration takes 100 executions."""
-    paper = papers.find("jacc")
+    paper = paper_named("jacc")
     checks = [check for id, check in paper.bench.checks.items() if id.split(".")[2] == "BT"]
     assert len(checks) == 5 and len(paper.bench.checks) == 50, "of ten benchmarks"
 
@@ -38,7 +38,7 @@ def test_inputs_of_jacc() -> None:
 
 
 def test_inputs_of_qmcpack() -> None:
-    paper = papers.find("zerocopy")
+    paper = paper_named("zerocopy")
     assert len(paper.bench.checks) == 7
 
     def answers(points: Sequence[Point]) -> list[Result]:

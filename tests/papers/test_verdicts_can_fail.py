@@ -11,12 +11,11 @@ import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt import papers
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, DeviceFigures, Result, TimeShare
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import hear
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.paper import PAPERS, Paper, paper_named
 
 WITHOUT_RUNS = {"otm.mech.got", "mi300a.mech.izc_detect"}
 """Their judges analyse programs, or evaluate the rule itself, and make no runs."""
@@ -83,8 +82,8 @@ def refused(paper: Paper, claim: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", papers.PAPERS)
+@pytest.mark.parametrize("name", PAPERS.names())
 def test_invented_results_make_every_counted_verdict_fail(name: str) -> None:
-    paper = papers.find(name)
+    paper = paper_named(name)
     never = {claim for claim in paper.bench.judges if not refused(paper, claim)}
     assert never <= WITHOUT_RUNS | OF_NAMED_OBJECTS

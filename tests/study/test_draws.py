@@ -11,6 +11,7 @@ import pytest
 from unknowns import UNKNOWN
 
 from offloadrt.study import execute, find_scenario
+from offloadrt.study.draws import DRAWS, draws_of
 from offloadrt.study.executors import InProcess
 from offloadrt.study.input_range import InputRange, inputs_at, inputs_of
 from offloadrt.study.points import Point
@@ -19,14 +20,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import (
-    DRAWS,
-    AnswersByTakenInputs,
-    DrawnShare,
-    describe_draws,
-    draws_of,
-    shares_of,
-)
+from offloadrt.study.validation.draws import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
 from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Reading, RunFailed
 from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.validate import validate

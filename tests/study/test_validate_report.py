@@ -14,7 +14,6 @@ from rich.table import Table
 
 from offloadrt import machine as machines
 from offloadrt.cli import main
-from offloadrt.cli.render import validation
 from offloadrt.cli.schemas import schema_of
 from offloadrt.cli.terminal import stages
 from offloadrt.papers.exahype.judges import PAPER
@@ -26,6 +25,7 @@ from offloadrt.study.sweep import SweepOutcome
 from offloadrt.study.validation.judging import Judgement
 from offloadrt.study.validation.paper import may_matter
 from offloadrt.study.validation.ranges import CORNER, MachineVariant, variants_of
+from offloadrt.study.validation.shown import validation
 from offloadrt.study.validation.validate import Finding, StructuralInput, ValidationReport, _reason, _verdict, validate
 
 

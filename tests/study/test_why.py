@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offloadrt.cli.why import holder_labels
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.drawn import compare_drawn
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.why.command import holder_labels
 from offloadrt.study.why.explain import Page, explain
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import Proposal, decisions, proposals

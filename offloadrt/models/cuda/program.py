@@ -14,6 +14,7 @@ from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, Prim
 from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
@@ -107,3 +108,6 @@ class CUDA(OffloadProgram[HostThread]):
             with suppress(DriverError):
                 for stream in [*driver.streams.all]:
                     await driver.streams.synchronize(stream)
+
+
+MODEL = Model(CUDAOptions, CUDA, module="offloadrt.models.cuda")

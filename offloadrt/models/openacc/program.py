@@ -5,6 +5,7 @@ from __future__ import annotations
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openacc.host_thread import HostThread
 from offloadrt.models.openacc.jacc.generation import CodeCache
@@ -72,3 +73,6 @@ class OpenACC(OffloadProgram[HostThread]):
             for queue in self.library.queues.in_use(device.number) if device.ended is None else ():
                 await queue.give_back(device, self.next_directive())
         self.machine.host_time.lived(self.sim.now - begin)
+
+
+MODEL = Model(OpenACCOptions, OpenACC, module="offloadrt.models.openacc")

@@ -11,6 +11,7 @@ from offloadrt.driver import Schedule
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
@@ -109,3 +110,6 @@ class OpenMP(OffloadProgram[HostThread]):
     async def complete_tasks(self) -> None:
         """Wait for every deferred task, of whatever thread; for some nobody may have waited."""
         await self.helpers.drain()
+
+
+MODEL = Model(OpenMPOptions, OpenMP, module="offloadrt.models.openmp")

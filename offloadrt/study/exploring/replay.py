@@ -6,6 +6,7 @@ from pathlib import Path
 
 import attrs
 
+from offloadrt.checking.checked import reports_mistakes
 from offloadrt.study.errors import UserError
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.outcome import RunOutcome
@@ -13,7 +14,6 @@ from offloadrt.study.exploring.program import Checker, Ended, ScenarioProgram
 from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running import profiles
-from offloadrt.study.running.checked import reports_mistakes
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.spec import RunSpec

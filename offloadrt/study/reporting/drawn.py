@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.study.draws import draws_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.points import grid
 from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
@@ -26,7 +27,6 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome, sweep
-from offloadrt.study.validation.draws import draws_of
 
 _INTERVAL = 0.9
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.machine.injection import Injector
+from offloadrt.models.host.model import MODELS
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
+from offloadrt.registry import Registry
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.program_events import ProgramObserver
-from offloadrt.sim import Fifo, Random, Simulation
+from offloadrt.sim import Fifo, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
@@ -34,12 +35,11 @@ from offloadrt.study.running.windows import MeasuredPart, Windows
 from offloadrt.study.spec import RunSpec
 from offloadrt.trace import Calls, CausalLog, Trace
 
-if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
-    from offloadrt.models.openacc import OpenACC
+if TYPE_CHECKING:  # most runs are of one model, and each takes a good part of the start-up time
     from offloadrt.models.openmp import OpenMP
-    from offloadrt.models.stdpar import StdPar
 
 DEFAULT_MACHINE = "alex-a100"
+STRATEGIES: Final = Registry[Strategy]("strategy", "offloadrt.strategies")
 V = TypeVar("V")
 P = TypeVar("P", bound=OffloadProgram[Any])
 
@@ -55,14 +55,14 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
             raise UserError(f"strategy {type(text).__name__}: is no object with `name` and `choose(ready)`")
         return text
     if text == "fifo":
-        return Fifo()
-    if match := re.fullmatch(r"random(?:\((\d+)\))?", text):
-        return Random(int(match[1]) if match[1] else seed)
-    name, _, number = text.removesuffix(")").partition("(")
-    others = {point.name: point for point in entry_points(group="offloadrt.strategies")}
-    if name in others and re.fullmatch(r"[^()]+(\(\d+\))?", text):
-        return strategy_of(others[name].load()(int(number) if number else seed), seed)
-    known = ", ".join(["fifo", *others, "random or random(N)"])
+        return Fifo()  # the one that no seed decides
+    if (
+        (match := re.fullmatch(r"([^()]+)(?:\((\d+)\))?", text))
+        and match[1] in STRATEGIES.points()
+        and match[1] != "fifo"
+    ):
+        return strategy_of(STRATEGIES.load(match[1])(int(match[2]) if match[2] else seed), seed)
+    known = ", ".join(["fifo", *STRATEGIES.others(), "random or random(N)"])
     raise UserError(f"--strategy {text}: it can be {known}")
 
 
@@ -235,31 +235,30 @@ class Run:
             raise UserError("observe: the machine runs already; name the observer before its first use")
         self._observer = observer
 
-    def _of_model(self, kind: type[P], model: str) -> P:
+    def program_as(self, kind: type[P]) -> P:
+        """Return the program as one of this class: `run.program_as(acc.OpenACC)`. Raises UserError for another one."""
         if not isinstance(program := self.program, kind):
-            raise UserError(f"run.{model}: the program's model is {self.options.model}")
+            raise UserError(f"run: the program is no {kind.__name__}, its model is {self.options.model}")
         return program
+
+    if not TYPE_CHECKING:  # which cannot know what entry points give; `program_as` has a type
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the program by the name of its model, as in `run.openacc`. Raises UserError for another model."""
+            if name.startswith("_") or name not in MODELS.points():
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return self._of_model(name)
+
+    def _of_model(self, name: str) -> Any:
+        if self.options.model != name:
+            raise UserError(f"run.{name}: the program's model is {self.options.model}")
+        return self.program
 
     @property
     def openmp(self) -> OpenMP:
         """Return the OpenMP program: its runtime library and its present tables. Raises UserError for another model."""
-        from offloadrt.models.openmp import OpenMP
-
-        return self._of_model(OpenMP, "openmp")
-
-    @property
-    def openacc(self) -> OpenACC:
-        """Return the OpenACC program: its runtime library, its async queues. Raises UserError for another model."""
-        from offloadrt.models.openacc import OpenACC
-
-        return self._of_model(OpenACC, "openacc")
-
-    @property
-    def stdpar(self) -> StdPar:
-        """Return the stdpar program: its heap, its implementation. Raises UserError for another model."""
-        from offloadrt.models.stdpar import StdPar
-
-        return self._of_model(StdPar, "stdpar")
+        program: OpenMP = self._of_model("openmp")
+        return program
 
     async def parallel(self, body: Callable[[Any], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
         """Run a parallel region: `num_threads` host threads, of the program's model, each run `await body(t)`.

@@ -1,8 +1,7 @@
-"""The share of the input space in which a claim holds: places drawn in all ranges at once, of machine and programs.
+"""The share of the input space in which a claim holds: every draw of `study/draws.py` judges all claims.
 
-The draws are a scrambled Sobol sequence (`scipy.stats.qmc`): few points that fill a space of many dimensions evenly.
-Each range counts on a logarithmic scale between its ends, as its mean does. Every draw judges all claims on the small
-grid. The shares are of 64 draws, so that a true share of a half may come out as 0.38 to 0.62 (95 %).
+They are judged on the small grid. The shares are of 64 draws, so that a true share of a half may come out as 0.38 to
+0.62 (95 %).
 """
 
 from __future__ import annotations
@@ -11,17 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.machine import MachineSpec
-from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Keys, Point
 from offloadrt.study.reporting.results import Result
-from offloadrt.study.reporting.table import library
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Answers, Judge, JudgingGrid, RunFailed, hear_all
 
-DRAWS = 64
-"""A power of two, for which the sequence is balanced."""
-_SEED = 2026
 _AT_ONCE = 8
 """Draws whose runs are made together; their results are then let go."""
 
@@ -38,28 +31,6 @@ class DrawnShare:
 
     def __str__(self) -> str:
         return f"{self.holds} of {self.judged} draws"
-
-
-def draws_of(
-    spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
-) -> list[RunSpec]:
-    """Draw `count` places, each of all ranges together; what the user set stays as it is.
-
-    Raises UserError where SciPy is not installed.
-    """
-    keys = [key for key in spec.ranges() if key not in options.overrides]
-    dimensions = len(keys) + len(inputs)
-    if not dimensions or not count:
-        return []
-    sobol = library("scipy.stats").qmc.Sobol(dimensions, rng=_SEED)
-    places = sobol.random_base2((count - 1).bit_length())[:count].tolist()
-    return [
-        attrs.evolve(
-            options.with_ends(dict(zip(keys, place, strict=False))),
-            inputs={name: at * inputs[name].highest for name, at in zip(inputs, place[len(keys) :], strict=True)},
-        )
-        for place in places
-    ]
 
 
 def shares_of(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
+from offloadrt.registry import Registry
+from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Point
 from offloadrt.study.scripts.parameters import Value
@@ -60,3 +62,14 @@ def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> lis
     """Describe a paper's sensitivity runs on the machine of a grid."""
     named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
     return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]
+
+
+PAPERS: Final = Registry[Paper]("paper", "offloadrt.papers")
+
+
+def paper_named(name: str) -> Paper:
+    """Import the paper of that name. Raises UserError, with the names that exist, for any other name."""
+    known = PAPERS.names()
+    if name not in known:
+        raise UserError(f"--paper {name}: no claims of it{did_you_mean(name, known)} (there are: {', '.join(known)})")
+    return PAPERS.find(name)

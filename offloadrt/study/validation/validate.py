@@ -15,6 +15,7 @@ from typing import get_args
 import attrs
 import msgspec
 
+from offloadrt.study.draws import DRAWS, draws_of
 from offloadrt.study.errors import UserError
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
@@ -22,7 +23,6 @@ from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome, sweep
 from offloadrt.study.validation.claims import Claim, JudgedKind
-from offloadrt.study.validation.draws import DRAWS, draws_of
 from offloadrt.study.validation.freshness import digest_of
 from offloadrt.study.validation.judging import Extent, Judgement, RunFailed, hear
 from offloadrt.study.validation.paper import Paper

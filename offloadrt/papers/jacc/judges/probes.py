@@ -62,7 +62,7 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
         "value": value,
         "pushes": called.count("jacc_kernel_push"),
         "routines": ", ".join(dict.fromkeys(called)),
-        "compilations": run.openacc.code.compilations,
+        "compilations": run.program_as(acc.OpenACC).code.compilations,
         "compile_s": compiled.total_s / compiled.count,
         "first_s": min(times[:2]),
         "later_s": max(times[2:]),
@@ -113,10 +113,10 @@ async def specialization(run: Run) -> Facts:
             ("restrict", (2.0, 3.0, 2.0), restrict),
             ("both", (2.0, 2.0, 2.0), restrict | constants),
         ):
-            before = run.openacc.code.compilations
+            before = run.program_as(acc.OpenACC).code.compilations
             for value in values:
                 await jacc.jacc_kernel_push(scale, acc.jacc_args(scale, value, x, y), flags)
-            facts[name] = run.openacc.code.compilations - before
+            facts[name] = run.program_as(acc.OpenACC).code.compilations - before
             await jacc.jacc_host_access(y)
         try:
             await jacc.jacc_kernel_push(scale, acc.jacc_args(scale, 2.0, y, y), restrict)

@@ -108,8 +108,8 @@ async def loop(run: Run, body: Body = "inside", elision: bool = True) -> Facts:
                     await t.write(local, 1.0)
                 elif body == "allocation":
                     await t.delete(await t.new_array("scratch", 8))
-        made = run.stdpar.counts
-        counts.update(calls=made.calls, waits=made.waits, elided=run.stdpar.elided)
+        made = run.program_as(std.StdPar).counts
+        counts.update(calls=made.calls, waits=made.waits, elided=run.program_as(std.StdPar).elided)
         return bool((await t.read(a) == ROUNDS).all())
 
     (right,) = await run.parallel(program)
@@ -132,8 +132,8 @@ async def prefetches(
     calls_before: list[int] = []
 
     def note() -> None:
-        bytes_before.append(run.stdpar.counts.prefetched_bytes)
-        calls_before.append(run.stdpar.counts.prefetches)
+        bytes_before.append(run.program_as(std.StdPar).counts.prefetched_bytes)
+        calls_before.append(run.program_as(std.StdPar).counts.prefetches)
 
     async def body(t: std.HostThread) -> None:
         a, b = await t.new_array("a", N), await t.new_array("b", N)
@@ -185,15 +185,16 @@ async def sampled(
 
     if host or offload:
         await run.parallel(body)
+    program = run.program_as(std.StdPar)
     if host and offload:
-        run.stdpar.runtime.rules = std.HeuristicRules(sampling=std.Sampling.OFFLOAD)
+        program.runtime.rules = std.HeuristicRules(sampling=std.Sampling.OFFLOAD)
         await run.parallel(body)
-    run.stdpar.runtime.rules = std.HeuristicRules()
-    before = attrs.evolve(run.stdpar.counts)
+    program.runtime.rules = std.HeuristicRules()
+    before = attrs.evolve(program.counts)
     await run.parallel(body)
-    after, decision = run.stdpar.counts, run.stdpar.runtime.heuristics[-1].decisions[0]
+    after, decision = program.counts, program.runtime.heuristics[-1].decisions[0]
     samples = {
-        sample.place: sample.seconds for sample in run.stdpar.runtime.database.samples(f"for_each({increment.name})")
+        sample.place: sample.seconds for sample in program.runtime.database.samples(f"for_each({increment.name})")
     }
     return {
         "offloaded": after.offloaded - before.offloaded,
@@ -220,7 +221,7 @@ async def transfer(
     times |= {(double, Place.HOST): host_s, (double, Place.OFFLOAD): offload_s}
     for (operation, place), taken in times.items():
         for _ in range(3):
-            run.stdpar.runtime.database.add(OperationId(names[operation], LARGE), place, taken)
+            run.program_as(std.StdPar).runtime.database.add(OperationId(names[operation], LARGE), place, taken)
 
     async def body(t: std.HostThread) -> None:
         a = await t.new_array("a", LARGE)
@@ -231,13 +232,13 @@ async def transfer(
             await t.for_each(P, double, a)
 
     await run.parallel(body)
-    decisions = run.stdpar.runtime.heuristics[0].decisions
+    decisions = run.program_as(std.StdPar).runtime.heuristics[0].decisions
     last = decisions[-1]
     return {
         "stayed": not decisions[-2].offload,
         "offload": last.offload,
         "said_host_s": last.host_s,
         "said_offload_s": last.offload_s,
-        "transfer_s": LARGE * 8 / run.stdpar.runtime.rules.transfer_bytes_per_s,
+        "transfer_s": LARGE * 8 / run.program_as(std.StdPar).runtime.rules.transfer_bytes_per_s,
         "why": last.why.value,
     }

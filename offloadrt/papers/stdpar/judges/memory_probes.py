@@ -50,23 +50,23 @@ async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", sys
         foreign = await t.foreign_malloc("foreign", N)
         for array in (heap, aligned, own, foreign, t.stack_array("stack", N)):
             facts[array.name] = array.memory
-        known = run.stdpar.heap.allocations.find(heap.address + heap.nbytes // 2 + 3)
+        known = run.program_as(std.StdPar).heap.allocations.find(heap.address + heap.nbytes // 2 + 3)
         facts["interior"] = known is not None and (known.root, known.size) == (heap.address, heap.nbytes)
-        facts["first"] = run.stdpar.heap.allocations.find(heap.address) is known is not None
-        facts["beyond"] = run.stdpar.heap.allocations.find(heap.address + heap.nbytes) is not None
-        facts["of_libc"] = run.stdpar.heap.allocations.find(foreign.address) is not None
+        facts["first"] = run.program_as(std.StdPar).heap.allocations.find(heap.address) is known is not None
+        facts["beyond"] = run.program_as(std.StdPar).heap.allocations.find(heap.address + heap.nbytes) is not None
+        facts["of_libc"] = run.program_as(std.StdPar).heap.allocations.find(foreign.address) is not None
         await t.fill(P, heap, 1.0)
         await t.wait()
-        facts["prefetches"] = run.stdpar.counts.prefetches
+        facts["prefetches"] = run.program_as(std.StdPar).counts.prefetches
         await t.free(heap)
-        facts["freed"] = run.stdpar.heap.allocations.find(heap.address) is not None
+        facts["freed"] = run.program_as(std.StdPar).heap.allocations.find(heap.address) is not None
         for array in (aligned, own, foreign):
             await t.free(array)
 
     await run.parallel(body)
-    facts["interposed"] = run.stdpar.counts.interposed
+    facts["interposed"] = run.program_as(std.StdPar).counts.interposed
     await run.finish()
-    facts["late"] = (await run.stdpar.host_thread().new_array("late", N)).memory
+    facts["late"] = (await run.program_as(std.StdPar).host_thread().new_array("late", N)).memory
     return facts
 
 
@@ -88,7 +88,7 @@ async def frees(run: Run, implementation: Literal["acpp", "rocstdpar"] = "acpp")
         facts["freed"] = sum(array.freed for array in (ours, theirs, again))
 
     await run.parallel(body)
-    facts["left"] = len(run.stdpar.heap.allocations)
+    facts["left"] = len(run.program_as(std.StdPar).heap.allocations)
     return facts
 
 
@@ -110,7 +110,7 @@ async def host_pointer(
         else:
             b = await (t.foreign_malloc if memory == "foreign" else t.new_array)("b", N)
         await t.for_each(P, increment, a)
-        counts = run.stdpar.counts
+        counts = run.program_as(std.StdPar).counts
         before = counts.offloaded, counts.on_host, counts.waits
         try:
             await t.for_each(P, add_to, a, b)
@@ -124,7 +124,7 @@ async def host_pointer(
         facts["right"] = bool((await t.read(b) == 2.0).all())
 
     await run.parallel(body)
-    facts["host_pointers"] = run.stdpar.counts.host_pointers
+    facts["host_pointers"] = run.program_as(std.StdPar).counts.host_pointers
     return facts
 
 
@@ -145,7 +145,7 @@ async def churn(run: Run, pool: bool = True) -> Facts:
         return first, spent / ROUNDS
 
     ((first, each),) = await run.parallel(body)
-    counts = run.stdpar.counts
+    counts = run.program_as(std.StdPar).counts
     return {
         "first_s": first,
         "each_s": each,

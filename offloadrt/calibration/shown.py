@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.markup import escape
 
-from offloadrt.calibration import Calibration, CalibrationError, calibrate
-from offloadrt.calibration.calibration import CalibratedEntry, write
+from offloadrt.calibration.calibration import CalibratedEntry, Calibration, calibrate, write
+from offloadrt.calibration.device_trace import CalibrationError
 from offloadrt.calibration.kernel_times import ComparedKernel, compare
 from offloadrt.cli.render import table_of
 from offloadrt.machine import ProfileError

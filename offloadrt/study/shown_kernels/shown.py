@@ -5,23 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.markup import escape
 
-from offloadrt.cli.records import KernelRecord, KernelsRecord, ObjectRecord
 from offloadrt.cli.render import table_of
 from offloadrt.compilers.multi_device import PredicatedKernel, predicate
 from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
 from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP
 from offloadrt.kernels.counting import show_ranges
+from offloadrt.registry import Registry
 from offloadrt.study import Scenario
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.tracebacks import script_failure
+from offloadrt.study.shown_kernels.records import KernelRecord, KernelsRecord, ObjectRecord
 
-_PAPERS = "offloadrt.papers."
+_PAPERS: Final = Registry[Any]("paper", "offloadrt.papers")
 
 _LAF = "LAF, an array's local access frequency: its loads and stores in one iteration of a kernel"
 _GAF = (
@@ -147,15 +148,22 @@ def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     used = [
         value.__name__ if hasattr(value, "__path__") else getattr(value, "__module__", "") for value in names.values()
     ]
-    programs = {_program(module) for module in used if isinstance(module, str) and module.startswith(_PAPERS)}
+    homes = tuple({f"{_home(point.module)}." for point in _PAPERS.points().values()})
+    programs = {_program(module) for module in used if isinstance(module, str) and module.startswith(homes)}
     for name, module in sorted(sys.modules.items()):
-        if name.startswith(_PAPERS) and _program(name) in programs:
+        if name.startswith(homes) and _program(name) in programs:
             yield vars(module)
 
 
+def _home(judges: str) -> str:
+    """Return the package that holds the paper with these judges, and its siblings."""
+    paper = judges.rpartition(".")[0]
+    return paper.rpartition(".")[0] or paper
+
+
 def _program(module: str) -> str:
-    """Return the folder or file of a paper, as `zerocopy.qmcpack`, in which the module of that name lies."""
-    return ".".join(module.removeprefix(_PAPERS).split(".")[:2])
+    """Return the folder or file of a paper, as `zerocopy.qmcpack`, in which a module lies."""
+    return ".".join(module.split(".")[:4])
 
 
 _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "index", "after")

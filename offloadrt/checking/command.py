@@ -6,18 +6,16 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, ScenarioName, single
 from offloadrt.cli.terminal import console, run_progress
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
-    from offloadrt.checking import Waste
-    from offloadrt.study.running.checked import CheckReport
+    from offloadrt.checking.checked import CheckReport
+    from offloadrt.checking.mistakes import Waste
 
 
-@app.command
 def check(
     scenario: ScenarioName,
     /,
@@ -30,7 +28,7 @@ def check(
     The exit code is 1 when a mistake is reported. A table of waste follows, worst first: transfers and allocations that
     were for nothing, and the time that they took. Waste alone leaves the exit code 0.
     """
-    from offloadrt.study.running.checked import check as checked
+    from offloadrt.checking.checked import check as checked
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
 

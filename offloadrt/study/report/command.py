@@ -5,20 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offloadrt.cli.app import app
 from offloadrt.cli.options import DEFAULTS, Jobs, ScenarioName, Whole, several, single
 from offloadrt.cli.terminal import stages
-from offloadrt.cli.why import seconds_of
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.why.command import seconds_of
 
 if TYPE_CHECKING:
     from offloadrt.study.report.page import ReportedRun
     from offloadrt.study.why.observed import Observed
 
-__all__ = ["app", "report"]
 
-
-@app.command
 def report(
     out: Path,
     scenario: ScenarioName,
@@ -52,8 +48,7 @@ def report(
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.points import grid
-    from offloadrt.study.report import write_report
-    from offloadrt.study.report.page import ReportedRun
+    from offloadrt.study.report.page import ReportedRun, write_report
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
     from offloadrt.study.why.explain import explain

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import PROGRAM_FAILED
 
 if TYPE_CHECKING:
@@ -46,33 +45,30 @@ def _compile(language: Language, arguments: tuple[str, ...]) -> None:
 
 def _compiler_command(name: str) -> App:
     """Make a command whose arguments all belong to the compiler, `--help` and `--version` too."""
-    command = App(name=name, help_flags=[], version_flags=[])
-    app.command(command)
-    return command
+    return App(name=name, help_flags=[], version_flags=[])
 
 
-_cc, _cxx, _fc = (_compiler_command(name) for name in ("cc", "cxx", "fc"))
+cc_command, cxx_command, fc_command = (_compiler_command(name) for name in ("cc", "cxx", "fc"))
 
 
-@_cc.default
+@cc_command.default
 def cc(*arguments: Arguments) -> None:
     """Compile C for recording, with the host as the device; takes clang's arguments and can be CC of a makefile."""
     _compile("cc", arguments)
 
 
-@_cxx.default
+@cxx_command.default
 def cxx(*arguments: Arguments) -> None:
     """Compile C++ for recording, with the host as the device; takes clang's arguments."""
     _compile("cxx", arguments)
 
 
-@_fc.default
+@fc_command.default
 def fc(*arguments: Arguments) -> None:
     """Compile Fortran for recording, with the host as the device; takes flang's arguments."""
     _compile("fc", arguments)
 
 
-@app.command
 def record(
     *command: Arguments,
     output: Annotated[Path, Parameter(name=["--output", "-o"])],

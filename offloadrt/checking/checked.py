@@ -8,7 +8,9 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.checking import Checker, Costs, Mistake, Waste
+from offloadrt.checking.checker import Checker
+from offloadrt.checking.mistakes import Mistake, Waste
+from offloadrt.checking.waste import Costs
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
 from offloadrt.study.running.run import Run

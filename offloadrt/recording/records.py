@@ -6,9 +6,9 @@ from pathlib import Path
 
 import attrs
 
-from offloadrt.cli.recordings import loaded
 from offloadrt.recording.format import Recording, summary
 from offloadrt.recording.format.summary import ArraySummary, KernelSummary, ThreadSummary
+from offloadrt.recording.shown import loaded
 
 
 @attrs.frozen
@@ -122,3 +122,9 @@ class RecordedKernelsRecord:
     def all_of(cls, path: Path) -> list[RecordedKernelsRecord]:
         """Describe every run of a recording. Raises UserError."""
         return [cls(run.run, list(summary.kernels_of(run))) for run in loaded(path)]
+
+
+RUNTIMES = list[RealRuntimeRecord]
+"""What `offloadrt stats --json` prints of a recording."""
+KERNELS = list[RecordedKernelsRecord]
+"""What `offloadrt kernels --json` prints of a recording."""

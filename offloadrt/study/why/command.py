@@ -7,13 +7,9 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from offloadrt.cli import record, running  # noqa: F401  # the other commands are registered as well
-from offloadrt.cli.app import app
 from offloadrt.cli.options import DEFAULTS, ExecutorKind, Jobs, Json, ParameterValues, ScenarioName, Whole, single
 from offloadrt.cli.terminal import console, stages
 from offloadrt.study.spec import RunSpec
-
-__all__ = ["app", "why"]
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +25,6 @@ _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
-@app.command
 def why(
     scenario: ScenarioName,
     /,

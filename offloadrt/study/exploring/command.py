@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from offloadrt.cli.app import app
 from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
 from offloadrt.cli.terminal import bars, console, print_json
 from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
 
 if TYPE_CHECKING:
-    from offloadrt.cli.exploring_records import (
+    from offloadrt.study.exploring.everywhere import Everywhere
+    from offloadrt.study.exploring.explore import Exploration
+    from offloadrt.study.exploring.program import ScenarioProgram
+    from offloadrt.study.exploring.records import (
         EverywhereRecord,
         ExplorationRecord,
         FailureRecord,
         OutcomeRecord,
         ReplayRecord,
     )
-    from offloadrt.study.exploring.everywhere import Everywhere
-    from offloadrt.study.exploring.explore import Exploration
-    from offloadrt.study.exploring.program import ScenarioProgram
 
 _TOLD_EVERY_S = 10.0
 
 
-@app.command
 def explore(
     program: ScenarioName,
     /,
@@ -72,14 +70,14 @@ def explore(
     seed:
         Of the runs' random generator, and of the first schedule.
     """
-    from offloadrt.cli.exploring_records import ExplorationRecord
+    from offloadrt.checking.checked import reports_mistakes
     from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.exploring.explore import explore as search
     from offloadrt.study.exploring.plan import SchedulePlan
     from offloadrt.study.exploring.program import ScenarioProgram
-    from offloadrt.study.running.checked import reports_mistakes
+    from offloadrt.study.exploring.records import ExplorationRecord
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
 
@@ -133,9 +131,9 @@ def explore(
 
 def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: bool) -> int:
     """Run a program with a fault at each of its awaits, and print what came out."""
-    from offloadrt.cli.exploring_records import EverywhereRecord
     from offloadrt.study.executors import executor, processors
     from offloadrt.study.exploring.everywhere import everywhere
+    from offloadrt.study.exploring.records import EverywhereRecord
 
     workers = jobs if jobs is not None else processors()
     with executor("process", workers) as pool, bars() as (progress, _):
@@ -203,7 +201,6 @@ def _print_schedule(schedule: list[str]) -> None:
         print(f"  {line}")
 
 
-@app.command
 def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
     """Run again what a token stands for, bit by bit, and tell its schedule.
 
@@ -214,7 +211,7 @@ def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
     token:
         What `offloadrt explore` or the pytest plugin printed.
     """
-    from offloadrt.cli.exploring_records import ReplayRecord
+    from offloadrt.study.exploring.records import ReplayRecord
     from offloadrt.study.exploring.replay import replay as run_again
 
     record = ReplayRecord.of(run_again(token, gear=gear))
