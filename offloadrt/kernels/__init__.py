@@ -9,6 +9,7 @@ with teams, threads and iterations.
 ``algebra.py``          polynomials and other operations on whole numbers: what an index is
 ``accesses.py``         what the walk meets: loads and stores, loops and branches around each block
 ``walk.py``             the walk through a nest, and what is known of each number in it
+``number_kinds.py``     whole, floating-point, complex or truth value
 ``counting.py``         how often blocks run at a launch
 ``ranges.py``           where in their arrays accesses lie
 ``costs.py``            flops, bytes, loads: `KernelAnalysis` before a launch, `LaunchCounts` at one

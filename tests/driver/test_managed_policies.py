@@ -76,7 +76,7 @@ def sweeps(uvm, overrides, blocks=2, rounds=2, nbytes=3 * BLOCK):
     rig = uvm(small(blocks) | overrides)
 
     async def main():
-        address = await rig.driver.mem_alloc_managed(nbytes)
+        address = await rig.driver.managed.alloc(nbytes)
         await rig.uvm.host_access(address, nbytes)
         for _ in range(rounds):
             await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
