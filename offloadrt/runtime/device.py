@@ -10,7 +10,7 @@ import attrs
 
 from offloadrt.driver import Driver, OutOfDeviceMemory, Rocr
 from offloadrt.machine import Machine, Mechanism
-from offloadrt.machine.host_lock import LockPolicy, lock_policy
+from offloadrt.machine.host_lock import HostLock, LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -20,7 +20,6 @@ from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.entry_locks import EntryLocks
 from offloadrt.runtime.mapping.present_table import Entry, PresentTable, TargetPointer
-from offloadrt.runtime.mapping.table_arbiter import TableArbiter
 from offloadrt.runtime.objects.object_table import ObjectTable
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
@@ -117,8 +116,15 @@ class OffloadDevice:
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
         self.table = PresentTable()
         policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
-        self.table_arbiter = TableArbiter(machine, machine.named("device table", number), policy, self.costs.handover)
-        self.table_lock = self.table_arbiter.lock
+        self.table_lock = HostLock(
+            machine,
+            machine.named("device table", number),
+            policy,
+            self.costs.handover,
+            category="runtime",
+            wait_category="table lock",
+            uncontended=spec.flag("table.uncontended"),
+        )
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
@@ -136,8 +142,9 @@ class OffloadDevice:
         self._work = machine.work
 
     def start(self) -> None:
+        """Start the plugin's actors."""
         self.plugin.start()
-        self.table_arbiter.start()
+        self.sim.next_index()  # recorded histories name actors by number, and count one for each device table
 
     def _place(self, size: int, close: bool, implicit: bool, mechanism: Mechanism | None) -> Placement:
         """Ask the memory configuration what a `MapRequest` asks. Raises TypeError when its answer is no `Placement`."""

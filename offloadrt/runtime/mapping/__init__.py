@@ -2,6 +2,5 @@
 
 Start with `data_environment.py`: begin, end and update of a data environment, item by item. An item takes the device
 table (`HostLock.enter`), is looked up (`PresentTable.lookup`), and is counted up or created (`target_pointer.py`), or
-counted down and later removed (`unmapping.py`). Who finds the table taken leaves a `LockRequest` with its actor, the
-`TableArbiter`, and the table's policy says who is next. Entries are locked while they are copied (`table_visits.py`).
+counted down and later removed (`unmapping.py`). Entries are locked while they are copied (`table_visits.py`).
 """
