@@ -12,9 +12,9 @@ import pytest
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
+from offloadrt.registry import forget
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.running import profiles
-from offloadrt.study.scripts.listing import of_packages
 from offloadrt.study.scripts.registry import reference
 
 PACKAGE = Path(__file__).parent / "plugin"
@@ -35,9 +35,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (metadata / "entry_points.txt").write_text("\n".join(groups))
     monkeypatch.syspath_prepend(str(PACKAGE))
     monkeypatch.syspath_prepend(str(tmp_path))
-    of_packages.cache_clear()  # other tests of this process may have asked before
+    forget()  # other tests of this process may have asked before
     yield
-    of_packages.cache_clear()
+    forget()
 
 
 def copied(configuration: str) -> int:

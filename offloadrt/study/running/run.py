@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
@@ -19,10 +18,11 @@ from offloadrt.machine.injection.injector import Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
+from offloadrt.registry import Registry
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.program_events import ProgramObserver
-from offloadrt.sim import Fifo, Random, Simulation
+from offloadrt.sim import Fifo, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a go
 
 Gear = Literal["native", "turbo"]
 GEARS: tuple[Gear, ...] = ("native", "turbo")
+STRATEGIES: Final = Registry[Strategy]("strategy", "offloadrt.strategies")
 V = TypeVar("V")
 P = TypeVar("P", bound=OffloadProgram[Any])
 
@@ -56,14 +57,14 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
             raise UserError(f"strategy {type(text).__name__}: is no object with `name` and `choose(ready)`")
         return text
     if text == "fifo":
-        return Fifo()
-    if match := re.fullmatch(r"random(?:\((\d+)\))?", text):
-        return Random(int(match[1]) if match[1] else seed)
-    name, _, number = text.removesuffix(")").partition("(")
-    others = {point.name: point for point in entry_points(group="offloadrt.strategies")}
-    if name in others and re.fullmatch(r"[^()]+(\(\d+\))?", text):
-        return strategy_of(others[name].load()(int(number) if number else seed), seed)
-    known = ", ".join(["fifo", *others, "random or random(N)"])
+        return Fifo()  # the one that no seed decides
+    if (
+        (match := re.fullmatch(r"([^()]+)(?:\((\d+)\))?", text))
+        and match[1] in STRATEGIES.points()
+        and match[1] != "fifo"
+    ):
+        return strategy_of(STRATEGIES.load(match[1])(int(match[2]) if match[2] else seed), seed)
+    known = ", ".join(["fifo", *STRATEGIES.others(), "random or random(N)"])
     raise UserError(f"--strategy {text}: it can be {known}")
 
 

@@ -13,24 +13,27 @@ import importlib.util
 import sys
 import tokenize
 import traceback
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import (
     PROGRAMS,
+    SCENARIOS,
     ListedScenario,
     file_of,
     files,
     folder,
     grouped,
     indexed,
-    of_packages,
 )
 from offloadrt.study.scripts.tracebacks import script_failure
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _modules: dict[Path, ModuleType] = {}
 _COMPILED = {".c": "cc", **dict.fromkeys((".cc", ".cpp", ".cxx"), "cxx"), **dict.fromkeys((".f", ".f90", ".f95"), "fc")}
@@ -133,7 +136,7 @@ def listed() -> list[ListedScenario]:
     entries = [entry for path in files() for entry in (known[path] if path in known else listed_in(path))]
     entries += [
         ListedScenario(name, found.machine, found.summary, f"from the package {point.dist.name if point.dist else '?'}")
-        for name, point in of_packages().items()
+        for name, point in SCENARIOS.points().items()
         for found in [_of_package(point)]
     ]
     return grouped(entries)
@@ -195,7 +198,7 @@ def find(reference: str) -> Scenario:
     file = file_of(reference)
     if file is not None and reference in (scenarios := load(file)):
         return scenarios[reference]
-    others = of_packages()
+    others = SCENARIOS.points()
     if reference in others:
         return _of_package(others[reference])
     scenarios = shipped()
@@ -234,7 +237,7 @@ def reference(scenario: Scenario) -> str:
     """Return a text that `find` turns into this scenario in another process."""
     if is_recording(str(scenario.path)):
         return str(scenario.path)
-    for name, point in of_packages().items():
+    for name, point in SCENARIOS.points().items():
         package = scenario.function.__module__.partition(".")[0]
         if point.module.partition(".")[0] == package and _of_package(point) is scenario:
             return name
