@@ -31,7 +31,6 @@ from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.memory.device_memory import DeviceMemory
 from offloadrt.machine.memory.page_table import PageTable
-from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.machine.profile.node import node_topology
 from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
@@ -186,8 +185,6 @@ class Device:
             round_robin=self.apu and spec.text("hsa.queue_assignment") == "round_robin",
             uncontended=uncontended,
         )
-        self.list_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
-        """Returns where objects lie; set by a runtime that places objects one by one (configuration ``otm``)."""
         self._shared = _Shared()
         self.relay: PeerRelay | None = None
         """Carries copies to devices without a link; all discrete devices of a machine share one (``Peers``)."""
@@ -211,7 +208,6 @@ class Device:
         view.next_ring = itertools.cycle(self.rings).__next__
         if self.faults is not None:
             self.faults.mapped[number] = host_memory.mapped
-        view.list_placements = tuple
         return view
 
     @property
@@ -223,11 +219,6 @@ class Device:
     def managed(self) -> ManagedKernels | None:
         """Return what kernels do with managed memory, once ``manage`` has been called."""
         return self.compute.managed
-
-    @property
-    def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Return where the objects of the program lie, by rank; empty unless the runtime places objects one by one."""
-        return self.list_placements()
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:

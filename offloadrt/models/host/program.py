@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.driver import Driver, DriverError, Rocr, share_process
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
@@ -47,7 +46,7 @@ class OffloadProgram(ABC, Generic[T]):
 
     configuration, allocator, table_policy: names, or objects of one's own, for every device; without a policy that of
     the profile's `table.handoff` says who enters the device table next. host_program: what a compiler knows of it, for
-    a configuration that places objects.
+    a configuration that asks for that.
     ValueError for a name that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what
     the configuration asks for.
 
@@ -70,7 +69,7 @@ class OffloadProgram(ABC, Generic[T]):
         *,
         configuration: str | MemoryConfiguration = "copy",
         allocator: str | MakeAllocator = "direct",
-        host_program: HostProgram | None = None,
+        host_program: object = None,
         table_policy: str | LockPolicy | None = None,
     ) -> None:
         self.machine = machine
@@ -79,17 +78,9 @@ class OffloadProgram(ABC, Generic[T]):
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
         share_process(drivers)
+        chosen = configuration_named(configuration).for_program(host_program)
         self.devices = [
-            OffloadDevice(
-                machine,
-                number,
-                driver,
-                configuration_named(configuration),
-                allocator,
-                trace,
-                host_program,
-                table_policy,
-            )
+            OffloadDevice(machine, number, driver, chosen, allocator, trace, table_policy)
             for number, driver in enumerate(drivers)
         ]
         self.num_devices = len(self.devices) if has_devices(machine.spec) else 0

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 
 import attrs
 
-from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.models.host.options import ProgramOptions
@@ -26,8 +25,8 @@ class OpenMPOptions(ProgramOptions):
 
     model: ClassVar[str] = "openmp"
     configuration: str | MemoryConfiguration = "copy"
-    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`; with
-    `environment` the runtime chooses, as a real one does; or an object of one's own.
+    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, or one of an
+    extension; with `environment` the runtime chooses, as a real one does; or an object of one's own.
     """
     allocator: str | MakeAllocator = "llvm"
     """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
@@ -35,8 +34,8 @@ class OpenMPOptions(ProgramOptions):
     """Who enters the device table next: `fifo`, `barging`, or an object of one's own
     (`machine/host_lock/policy.py`); None: as the profile's `table.handoff` says.
     """
-    host_program: HostProgram | None = None
-    """What a compiler knows of the program (`object_ranking.HostProgram.of(its host function)`); `otm` needs it."""
+    host_program: object = None
+    """What a compiler knows of the program, for a configuration that asks for it."""
     requires_unified_shared_memory: bool = False
     """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
     target_offload: str = "default"

@@ -15,7 +15,8 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
-from offloadrt.runtime.device import OffloadDevice, why_nothing_migrates
+from offloadrt.runtime.configurations.managed import why_nothing_migrates
+from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, Kind

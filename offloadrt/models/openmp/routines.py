@@ -130,7 +130,7 @@ async def omp_target_is_accessible(
     """Return whether the device can use this host memory directly."""
     if is_host(t, device):
         return True
-    return t.program.device(chosen(t, device), "omp_target_is_accessible").configuration.host_pointers
+    return t.program.device(chosen(t, device), "omp_target_is_accessible").host_pointers
 
 
 async def omp_get_mapped_ptr(

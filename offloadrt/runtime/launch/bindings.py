@@ -65,7 +65,7 @@ async def bind_arguments(
 
 def unmapped(device: OffloadDevice) -> Binding:
     """Return where a kernel finds an array of which nothing is mapped."""
-    return ON_HOST if device.configuration.host_pointers or device.plugin.kernels_fault else NOWHERE
+    return ON_HOST if device.host_pointers or device.plugin.kernels_fault else NOWHERE
 
 
 async def _capture(
@@ -93,4 +93,4 @@ def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
     found = device.table.lookup(array.address, array.nbytes)
     if found.entry is not None and found.overlaps:
         return found.entry.binding
-    return Binding(None, is_host=device.configuration.host_pointers)
+    return Binding(None, is_host=device.host_pointers)

@@ -17,7 +17,7 @@ from offloadrt.runtime.launch.kernel_arguments import Pointees
 
 def reaches_host(device: OffloadDevice) -> bool:
     """Tell whether kernels of the device reach host memory by its addresses."""
-    return device.plugin.kernels_fault or device.configuration.host_pointers
+    return device.plugin.kernels_fault or device.host_pointers
 
 
 @attrs.frozen(eq=False)

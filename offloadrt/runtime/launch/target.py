@@ -31,7 +31,6 @@ from offloadrt.runtime.launch.touching import dying, touching_of
 from offloadrt.runtime.mapping.binding import NOWHERE, Binding
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.mapping.map_item import MapItem, MapItems
-from offloadrt.runtime.objects.placing import place_for_target, put_off_target_ended
 
 _BEFORE: Final = (
     "omptarget error: Call to targetDataBegin failed, abort target.",
@@ -58,8 +57,9 @@ async def target(
     arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value.
     globals_of: says where the device finds a global that is no argument of the region.
     """
-    if device.objects is not None:
-        await place_for_target(device, device.objects, launch, items, arguments, queue, call)
+    hooks = device.hooks
+    if hooks.before_target is not None:
+        await hooks.before_target(launch, items, arguments, queue, call)
     try:
         await target_data_begin(device, items, queue, call)
     except MappingError as error:
@@ -115,8 +115,8 @@ async def target(
         queue.private = None  # there is nothing to free, and without it the queue is in no cycle
     if private.blocks:
         queue.post_processing.append(private.free)
-    if device.objects is not None:
-        put_off_target_ended(device, device.objects, queue)
+    if hooks.target_ended is not None:
+        hooks.target_ended(queue)
 
 
 def _touching(

@@ -70,7 +70,7 @@ def touching_of(
                 if counts.position == position:
                     found = touched_ranges(counts.streams, array, counts.element_size, found)
             ranges.update(dict.fromkeys(found))
-            indirect = indirect or (array.kind in ("global", "link") and device.configuration.globals_on_host)
+            indirect = indirect or (array.kind in ("global", "link") and device.globals_on_host)
     serial_s = device.plugin.global_indirection if indirect else 0.0
     touching = Touching(tuple(ranges), serial_s) if ranges else NOTHING
     if isinstance(items, MapItems):

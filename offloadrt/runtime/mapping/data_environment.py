@@ -33,7 +33,6 @@ from offloadrt.runtime.mapping.unmapping import (
     get_present_pointer,
     restore_host_pointers,
 )
-from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
 from offloadrt.runtime.program_events import FreedCopied, ItemEnded, UpdateMissed
 from offloadrt.trace import events
 
@@ -50,14 +49,15 @@ async def target_data_begin(
     if isinstance(items, MapItems):
         items = items.mapped
     queue.items = items
-    if device.objects is not None and queue.placed is None:
-        await place_for_data(device, device.objects, items, queue, call)
+    hooks = device.hooks
+    if hooks.before_data is not None:
+        await hooks.before_data(items, queue, call)
     attaching: list[MapItem] = []
     """ATTACH items, put off until all items of the construct are mapped."""
     new_blocks: list[tuple[int, int]] = []
     returned: dict[int, int | None] = {}
     table, lookup_s = device.table_lock, device.costs.lookup
-    acts_in_place = device.prefaults or device.objects is not None
+    in_place = hooks.in_place
     for position, item in enumerate(items):
         flags, base = item.flags, item.base
         if flags.skipped:
@@ -76,8 +76,8 @@ async def target_data_begin(
                 device.release(pointer)
             if pointer.is_new or pointer.address is None:
                 _note_mapped(device, item, pointer, new_blocks, call)
-        if pointer.entry is None and acts_in_place:
-            await _use_in_place(device, item, queue)
+        if pointer.entry is None and in_place is not None and item.size:
+            await in_place(item, queue)
         queue.mapped = position + 1
         if flags.returned:
             returned[position] = None if pointer.address is None else pointer.address - (item.begin - base)
@@ -100,16 +100,6 @@ def _note_mapped(
         raise null_pointer(device, item, call)
     if pointer.is_new:
         new_blocks.append((item.begin, item.size))
-
-
-async def _use_in_place(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
-    """Do what the configuration wants for an item of which nothing is mapped, as the device uses the host's memory."""
-    if not item.size:
-        return
-    if device.objects is not None and queue.placed is None:
-        device.objects.put_off(item)
-    if device.prefaults:
-        await device.plugin.prefault(item.begin, item.size)
 
 
 async def _begin_pointer_and_object(
@@ -219,7 +209,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
     present, known, observer = device.table, device.table.known, device.observer
     ending, listed = queue.ending, 0
-    objects = device.objects if queue.placed is None else None
+    unmapping = device.hooks.unmapping
     for position in reversed(range(len(items))):
         item = items[position]
         flags = item.flags
@@ -236,9 +226,9 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
                 copies = is_last or flags.always
             if copies or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, copies)
-            if objects is not None and (flags.delete or entry is None or entry.is_unused):
-                objects.drop(item, flags.delete)  # without a block, or with one that is on its way out
-            if observer is not None and (entry is not None or not device.configuration.host_pointers):
+            if unmapping is not None:
+                unmapping(item, entry, queue)
+            if observer is not None and (entry is not None or not device.host_pointers):
                 observer.handle(ItemEnded(queue.cause, device.number, item, entry))
             if entry is not None:
                 count_down(entry, flags)
@@ -258,10 +248,10 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
             if copies:
                 pointer = TargetPointer(lookup.pointer.address, entry, is_locked=True, is_last=is_last)
                 await _copy_back(device, item, entry, pointer, queue, call)
-        elif flags.present and not device.configuration.host_pointers:
+        elif flags.present and not device.host_pointers:
             raise _absent(device, item, begin, size, call, "map type")
-    if objects is not None:
-        put_off_data_ended(device, objects, items, queue)
+    if device.hooks.data_ended is not None:
+        device.hooks.data_ended(items, queue)
 
 
 async def _copy_back(
@@ -344,8 +334,8 @@ async def _update_piece(
         entry, array = pointer.entry, item.array
         if entry is None and device.observer is not None and not pointer.is_host:
             device.observer.handle(UpdateMissed(queue.cause, device.number, item))
-        if device.objects is not None and pointer.is_host and array is not None and item.type & TO:
-            device.objects.use_in_place(array)
+        if device.hooks.updating is not None and pointer.is_host and array is not None and item.type & TO:
+            device.hooks.updating(array)
         if entry is None or array is None or pointer.address is None:
             return
         if array.freed:

@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from offloadrt.driver import DriverError
-from offloadrt.runtime.configurations import Placement
-from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device import OffloadDevice, Placement
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import MappingError, NotPresent
 from offloadrt.runtime.failures import report_failure
@@ -153,8 +152,9 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
 
 def _placement(device: OffloadDevice, item: MapItem, size: int, flags: MapFlags) -> Placement:
     """Ask the memory configuration what becomes of a section of which nothing is mapped."""
-    mechanism = None if device.objects is None else device.objects.mechanism(item.array)
-    return device.place(size, flags.close, flags.implicit, mechanism)
+    if (placing := device.hooks.placing) is not None:
+        return placing(item, size, flags)
+    return device.place(size, flags.close, flags.implicit)
 
 
 async def _create(

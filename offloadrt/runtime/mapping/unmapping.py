@@ -48,7 +48,7 @@ async def get_present_pointer(
         device.table_lock.release()
     if entry is not None:
         return TargetPointer(lookup.pointer.address, entry, True) if locks else lookup.pointer
-    if device.configuration.host_pointers:
+    if device.host_pointers:
         return TargetPointer(begin) if lookup.overlaps else lookup.pointer
     return ABSENT
 

@@ -35,7 +35,7 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
         grid = PAPER.grid(extent, Options())
         point = grid.point(grid.sized(size, {"benchmark": "srad", "placement": "otm"}))
         result = execute(find_scenario("rodinia"), dict(point.parameters), overrides=dict(point.options.overrides))
-        assert sum(one.place == "cpu" for one in result.placements.values()) == (1 if size == 18.0 else 0)
+        assert sum(one.place == "cpu" for one in result.figures("placements").values()) == (1 if size == 18.0 else 0)
         found = result.measured["size_over_memory"]
         assert isinstance(found, float)
         return found
