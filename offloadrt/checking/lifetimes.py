@@ -12,7 +12,7 @@ import attrs
 from offloadrt.checking.accesses import Directive
 from offloadrt.checking.mistakes import Mistakes, Story
 from offloadrt.checking.strands import Strand, Strands
-from offloadrt.runtime.mapping.map_type import IMPLICIT
+from offloadrt.runtime.mapping.map_item import IMPLICIT
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.runtime.program_events import EntryFound, FreedCopied, MappedFreed
 

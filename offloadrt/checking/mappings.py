@@ -8,8 +8,7 @@ import attrs
 
 from offloadrt.checking.accesses import Directive, WatchedBlock
 from offloadrt.checking.mistakes import Mistakes, Story
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import DELETE, IMPLICIT, OMPX_HOLD
+from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 
 _UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data end")

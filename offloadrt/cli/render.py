@@ -15,7 +15,7 @@ from offloadrt.study.reporting.words import figure, named, percent, seconds, siz
 
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
-    from offloadrt.runtime.device import Section
+    from offloadrt.runtime.device import ResultSection
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
@@ -129,7 +129,7 @@ def result(run: Result) -> Iterable[RenderableType]:
         yield from _repeats(run)
 
 
-def _section(section: Section) -> Table:
+def _section(section: ResultSection) -> Table:
     """Show what a memory configuration says of the run."""
     table = table_of(f"\n{section.title}", *section.columns, right=section.right)
     for cells in section.rows:

@@ -24,10 +24,8 @@ from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, Of
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.mapping.entry_locks import EntryLocks
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import MapFlags
-from offloadrt.runtime.mapping.present_table import Entry, PresentTable, TargetPointer
+from offloadrt.runtime.mapping.map_item import MapFlags, MapItem
+from offloadrt.runtime.mapping.present_table import Entry, EntryLocks, PresentTable, TargetPointer
 from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
 from offloadrt.runtime.plugins.cuda import CudaPlugin
@@ -64,7 +62,7 @@ class Placement(enum.Enum):
     """The device uses the host address; no entry, no storage operation."""
 
 
-class HostMemory(enum.Enum):
+class HostAccess(enum.Enum):
     """What the host's memory is to a device, where nothing of it is mapped."""
 
     SEPARATE = "separate"
@@ -86,7 +84,7 @@ class MapRequest:
 
 
 @attrs.frozen
-class Section:
+class ResultSection:
     """What a memory configuration has to say of a run.
 
     figures: what the JSON file has, attrs objects as dicts. For people there is a table of a title, columns and rows,
@@ -141,7 +139,7 @@ class MemoryConfiguration(ABC):
     """
 
     name: ClassVar[str]
-    host_memory: ClassVar[HostMemory] = HostMemory.SEPARATE
+    host_access: ClassVar[HostAccess] = HostAccess.SEPARATE
     """What a device can do with host memory of which nothing is mapped."""
 
     @abstractmethod
@@ -170,7 +168,7 @@ class MemoryConfiguration(ABC):
         """Return what is done on a device at the steps of directives; called once, when the device is complete."""
         return MapHooks()
 
-    def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, Section]:
+    def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
         """Return what there is to say of a run on these devices, by the name that it gets in the result."""
         return {}
 
@@ -206,12 +204,12 @@ class OffloadDevice:
         self.observer: ProgramObserver | None = None
         self.driver = driver
         configuration.supports(machine)
-        memory = configuration.host_memory
-        self.host_pointers = memory is not HostMemory.SEPARATE
+        memory = configuration.host_access
+        self.host_pointers = memory is not HostAccess.SEPARATE
         """Whether the device may use host addresses of what is not in the table."""
         self.globals_on_host = configuration.place_global() is Placement.HOST_POINTER
-        migrates = memory is HostMemory.MIGRATES
-        self.uses_system_memory = not self.hardware.apu and memory is HostMemory.IN_PLACE
+        migrates = memory is HostAccess.MIGRATES
+        self.uses_system_memory = not self.hardware.apu and memory is HostAccess.IN_PLACE
         """Whether kernels of a discrete device use the program's arrays in place, as the C library gives them."""
         self._all_managed = migrates or self.uses_system_memory
         self.plugin: DevicePlugin = (
@@ -266,7 +264,10 @@ class OffloadDevice:
     def start(self) -> None:
         """Start the plugin's actors."""
         self.plugin.start()
-        self.sim.next_index()  # recorded histories name actors by number, and count one for each device table
+        # Recorded histories and their hashes have an actor for each device table: its start, its first turn, its end.
+        # It has nothing to do. It can go when all of them are pinned anew.
+        never = Signal(self.sim, f"requests for the {self.table_lock.name}")
+        self.sim.spawn_service(never.wait, name=self.table_lock.name, chosen=True)
 
     def _place(self, size: int, close: bool, implicit: bool) -> Placement:
         """Ask the memory configuration what a `MapRequest` asks. Raises TypeError when its answer is no `Placement`."""

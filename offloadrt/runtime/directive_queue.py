@@ -34,7 +34,6 @@ class DirectiveQueue:
     queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
     (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
     stream; private, which frees its private arguments. kept: what the memory configuration's hooks keep of it.
-    prepared: gets what target regions would launch, instead of the stream; None: they launch.
     """
 
     cause: int
@@ -48,4 +47,10 @@ class DirectiveQueue:
     copy: Signal | None = None
     private: PostProcessing | None = None
     kept: object = None
-    prepared: list[PreparedKernel] | None = None
+
+
+@attrs.define(eq=False)
+class PreparedDirective(DirectiveQueue):
+    """The queue of target regions that do not launch their kernels, but leave them to become nodes of a graph."""
+
+    kernels: list[PreparedKernel] = attrs.field(factory=list)

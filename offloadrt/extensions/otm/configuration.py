@@ -32,25 +32,24 @@ from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.configurations.managed import Managed
-from offloadrt.runtime.device import MapHooks, OffloadDevice, Placement, Section
+from offloadrt.runtime.device import MapHooks, OffloadDevice, Placement, ResultSection
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import PlacementError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.lock_wait import no_work
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import (
+from offloadrt.runtime.mapping.data_environment import ending_entries, get_target_pointer, null_pointer
+from offloadrt.runtime.mapping.map_item import (
     ATTACH,
     LITERAL,
     PRIVATE,
     RETURN_PARAM,
     TARGET_PARAM,
     MapFlags,
+    MapItem,
     flags_of,
 )
 from offloadrt.runtime.mapping.present_table import Entry
-from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer
-from offloadrt.runtime.mapping.unmapping import ending_entries
 from offloadrt.trace import events
 
 _NO_MAP = ATTACH | LITERAL | PRIVATE
@@ -100,7 +99,7 @@ class Otm(Managed):
             f"option host_program {given}: set it to extensions.otm.HostProgram.of(the program's host function)"
         )
 
-    def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, Section]:
+    def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
         """Return where objects were placed last, and the room that they took, over all devices.
 
         ``placements`` has for each object its bytes, rank by GAF, density, place and mechanism; of several with one
@@ -121,8 +120,8 @@ class Otm(Managed):
         )
         columns = ("", "bytes", "density", "place", "mechanism")
         return {
-            "placements": Section(placements, "objects by rank", columns, rows, right=(1, 2)),
-            "otm": Section(
+            "placements": ResultSection(placements, "objects by rank", columns, rows, right=(1, 2)),
+            "otm": ResultSection(
                 {
                     "explicit_bytes": sum([table.peak.explicit for table in tables]),
                     "implicit_bytes": sum([table.peak.implicit for table in tables]),

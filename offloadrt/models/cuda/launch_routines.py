@@ -11,7 +11,7 @@ from offloadrt.driver import Touching
 from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.models.cuda.calling_thread import CallingThread, PrimaryContext
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.managed_accesses import accesses_of
+from offloadrt.runtime.launch.touching import accesses_of
 
 Shape = int | tuple[int, int]
 

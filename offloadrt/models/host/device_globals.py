@@ -15,9 +15,8 @@ import numpy as np
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.mapping.binding import ON_HOST, Binding
-from offloadrt.runtime.mapping.present_table import INFINITE, Entry
-from offloadrt.runtime.mapping.table_visits import enter_entry
+from offloadrt.runtime.mapping.data_environment import enter_entry
+from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, Entry
 from offloadrt.sim import Lock
 
 

@@ -13,8 +13,7 @@ from typing import Any, Final, Literal
 from offloadrt.models.host.section import Place, Section, array_of, literal_item, map_item
 from offloadrt.models.openacc.clauses import DataClause, UpdateClause
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import MapItem, MapItems
-from offloadrt.runtime.mapping.map_type import (
+from offloadrt.runtime.mapping.map_item import (
     ALLOC,
     DELETE,
     FROM,
@@ -22,6 +21,8 @@ from offloadrt.runtime.mapping.map_type import (
     PRESENT,
     TARGET_PARAM,
     TO,
+    MapItem,
+    MapItems,
 )
 
 DataConstruct = Literal["data", "enter data", "exit data", "parallel", "kernels"]

@@ -27,8 +27,8 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import InvalidFree
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.association import associate_pointer, disassociate_pointer
-from offloadrt.runtime.mapping.unmapping import get_present_pointer
+from offloadrt.runtime.mapping.data_environment import get_present_pointer
+from offloadrt.runtime.mapping.program_pointers import associate_pointer, disassociate_pointer
 
 
 def omp_get_num_devices(t: Caller) -> int:

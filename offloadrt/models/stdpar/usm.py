@@ -16,7 +16,7 @@ from offloadrt.machine import Machine
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
-from offloadrt.runtime.launch.managed_accesses import accesses_of
+from offloadrt.runtime.launch.touching import accesses_of
 
 _WITH_PAGES = ("migrates", "host")
 """Where the device has translations of its own for shared USM."""

@@ -16,7 +16,7 @@ from offloadrt.recording.format.recording import NONE, ItemForm, OmptOperation, 
 from offloadrt.recording.format.routines import memory_of
 from offloadrt.recording.format.slots import CALLS, MAPPER_COMPONENT, RawProcess, Row, Slot, a_of, kind_of, signed
 from offloadrt.recording.format.tables import ListTable, TaskRow
-from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39

@@ -20,8 +20,7 @@ from offloadrt.recording.replay.routines import Routines
 from offloadrt.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray, Kind
-from offloadrt.runtime.mapping.map_item import MapItems
-from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, NON_CONTIG
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
 
 _DATA: Final[Mapping[str, Literal["begin", "end", "update"]]] = {
     "__tgt_target_data_begin_mapper": "begin",
@@ -176,8 +175,8 @@ class ReplayedProgram:
         if (call := _DATA.get(site.call)) is not None:
             return self._lowered.data(call, lowered, device=device)
         recorded = self._kernels.launch(site, launch, lowered, self.arrays)
-        lowered.follows, lowered.blocks = list(recorded.reaches), recorded.blocks
-        return self._lowered.target(recorded.launch, lowered, device=device)
+        reached = list(recorded.reaches)
+        return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
 
     def _tell_of_reach(self, form: ItemForm, place: int) -> None:
         """Tell of a map that reaches beyond the end of its array."""

@@ -15,13 +15,13 @@ from offloadrt.runtime.configurations.eager_maps import EagerMaps
 from offloadrt.runtime.configurations.implicit_zero_copy import ImplicitZeroCopy
 from offloadrt.runtime.configurations.managed import Managed, ManagedPrefetch
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
-from offloadrt.runtime.device import HostMemory, MapHooks, MapRequest, MemoryConfiguration, Placement, Section
+from offloadrt.runtime.device import HostAccess, MapHooks, MapRequest, MemoryConfiguration, Placement, ResultSection
 
 __all__ = [
     "CONFIGURATIONS",
     "Copy",
     "EagerMaps",
-    "HostMemory",
+    "HostAccess",
     "ImplicitZeroCopy",
     "Managed",
     "ManagedPrefetch",
@@ -29,7 +29,7 @@ __all__ = [
     "MapRequest",
     "MemoryConfiguration",
     "Placement",
-    "Section",
+    "ResultSection",
     "UnifiedSharedMemory",
     "configuration",
 ]

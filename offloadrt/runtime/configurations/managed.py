@@ -11,7 +11,7 @@ from typing import ClassVar
 from offloadrt.machine import Machine
 from offloadrt.runtime.configurations.usm import UNREACHABLE
 from offloadrt.runtime.device import (
-    HostMemory,
+    HostAccess,
     MapHooks,
     MapRequest,
     MemoryConfiguration,
@@ -26,7 +26,7 @@ class Managed(MemoryConfiguration):
     """Maps do nothing; pages migrate by faults of the device and of the host."""
 
     name: ClassVar[str] = "managed"
-    host_memory: ClassVar[HostMemory] = HostMemory.MIGRATES
+    host_access: ClassVar[HostAccess] = HostAccess.MIGRATES
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.HOST_POINTER

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.runtime.device import HostMemory, MapRequest, MemoryConfiguration, Placement
+from offloadrt.runtime.device import HostAccess, MapRequest, MemoryConfiguration, Placement
 
 UNREACHABLE: Final = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
 
@@ -19,7 +19,7 @@ class UnifiedSharedMemory(MemoryConfiguration):
     """The device reads and writes host memory; no table entries, no copies, and `present` never holds."""
 
     name: ClassVar[str] = "usm"
-    host_memory: ClassVar[HostMemory] = HostMemory.IN_PLACE
+    host_access: ClassVar[HostAccess] = HostAccess.IN_PLACE
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.DEVICE_COPY if request.close else Placement.HOST_POINTER

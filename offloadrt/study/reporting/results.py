@@ -16,7 +16,7 @@ from offloadrt.study.reporting.words import figure, named, percent, seconds, whe
 from offloadrt.study.scripts.parameters import Value
 
 if TYPE_CHECKING:
-    from offloadrt.runtime.device import Section
+    from offloadrt.runtime.device import ResultSection
 
 MOST_IN_HTML = 8
 """Rows of a table that may be long, in a notebook."""
@@ -162,7 +162,7 @@ class Result:
     """The values that the program took of inputs with a range."""
     calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
-    sections: dict[str, Section] = attrs.field(factory=dict)
+    sections: dict[str, ResultSection] = attrs.field(factory=dict)
     """What the memory configuration has to say of the run; in the JSON file each stands under its own name."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
     """Managed memory by object; objects of one name are added up. Empty without managed memory. The sums are those of

@@ -11,7 +11,7 @@ import attrs
 from offloadrt.driver import Driver, FaultBatch, Rocr
 from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.device import OffloadDevice, Section
+from offloadrt.runtime.device import OffloadDevice, ResultSection
 from offloadrt.study.errors import did_you_mean
 from offloadrt.study.running.building import Built
 from offloadrt.trace import HostTime
@@ -87,7 +87,7 @@ class RunStatistics:
         return objects
 
     @property
-    def sections(self) -> Mapping[str, Section]:
+    def sections(self) -> Mapping[str, ResultSection]:
         """Return what the memory configuration has to say of the run (`MemoryConfiguration.sections`), by name."""
         devices = self._runtime_devices
         return devices[0].configuration.sections(devices) if devices else {}

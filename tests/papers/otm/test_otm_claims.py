@@ -11,12 +11,14 @@ import attrs
 import pytest
 from invented_results import result_of
 
+from offloadrt.extensions.otm.object_table import PlacementFigures
 from offloadrt.papers.otm.judges import PAPER
 from offloadrt.papers.otm.judges.mechanisms import PROBES
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
+from offloadrt.runtime.configurations import ResultSection
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.points import Options, Point
-from offloadrt.study.reporting.results import DeviceFigures, PlacementFigures, Result
+from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.validation.judging import Judgement, hear
 from offloadrt.study.validation.validate import validate
 
@@ -62,7 +64,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
             result_of(point, **moved | {name: value for name, value in made.items() if name not in fields}),
             parameters=parameters,
             devices={"device 0 page fault handler": DeviceFigures(0.5, 0.5, 0.0)},
-            placements=placed(edges="gpu", cost="cpu"),
+            sections={"placements": ResultSection(placed(edges="gpu", cost="cpu"))},
             otm={"budget_bytes": 8},
         )
         return attrs.evolve(plain, **{name: value for name, value in made.items() if name in fields})

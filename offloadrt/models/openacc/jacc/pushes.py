@@ -18,7 +18,7 @@ from offloadrt.models.openacc.jacc.generation import GeneratedKernel, PushFlags
 from offloadrt.models.openacc.lowering import lower_compute
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.present_arrays import ResolvedArrays
+from offloadrt.runtime.mapping.program_pointers import ResolvedArrays
 
 
 @attrs.frozen
