@@ -15,7 +15,7 @@ and in all that it starts, time is virtual. The test function is the first actor
 strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
 configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
 heuristic_file=..., devices=..., record=True, faults=["cuMemAlloc:3"])` says how the run is made; `strategy`,
-`configuration`, `allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
+`configuration`, `allocator` and `table_policy` may be objects of one's own (`runtime/device.py` and
 `machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
 may be parametrized. It needs pytest-trio.
 
