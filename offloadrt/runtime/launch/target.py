@@ -80,10 +80,10 @@ async def target(
     except DriverError as error:
         report_failure(device, error, *_AFTER)
         raise
+    if not private.blocks:
+        queue.private = None  # there is nothing to free, and without it the queue is in no cycle
     if private.blocks:
         queue.post_processing.append(private.free)
-    else:
-        queue.private = None  # there is nothing to free, and without it the queue is in no cycle
     if hooks.target_ended is not None:
         hooks.target_ended(queue)
 
