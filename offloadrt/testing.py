@@ -14,7 +14,7 @@ and in all that it starts, time is virtual. The test function is the first actor
 `offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., seed=..., overrides={...}, ...)`
 says how the run is made. It takes the fields of `RunSpec` (`study/spec.py`); `model`, which is "openmp", "openacc",
 "stdpar" or "cuda"; and the options of that model's programs (`OpenMPOptions`, …), where `devices` is short for
-`num_devices`. Strategies and the runtime's policies may be objects of one's own (`runtime/configurations/base.py` and
+`num_devices`. Strategies and the runtime's policies may be objects of one's own (`runtime/device.py` and
 `machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
 may be parametrized. It needs pytest-trio.
 

@@ -93,7 +93,7 @@ def described_messages() -> list[str]:
 def test_the_audit_finds_the_messages() -> None:
     names = [message.__name__ for message in MESSAGES]
     assert len(names) == len(set(names)), "two classes of message have one name"
-    assert {"CopyPacket", "DrainKernels", "LockRequest", "RunTask"} <= set(names)
+    assert {"CopyPacket", "DrainKernels", "RunTask"} <= set(names)
 
 
 def test_the_readmes_list_every_message_once_and_no_other() -> None:
@@ -214,14 +214,6 @@ async def to_the_callback_thread(actors: Actors) -> None:
     actors.driver.streams.callbacks().mailbox.put(Stranger())
 
 
-async def to_the_device_table_lock(actors: Actors) -> None:
-    mailbox_of(actors.program.devices[0].table_arbiter, "_requests").put(Stranger())
-
-
-async def to_the_device_table_lock_as_a_call(actors: Actors) -> None:
-    await mailbox_of(actors.program.devices[0].table_arbiter, "_requests").call(Stranger())
-
-
 async def to_the_hidden_helper_threads(actors: Actors) -> None:
     mailbox_of(actors.program.helpers, "_ready").put(Stranger())
 
@@ -242,8 +234,6 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
         to_a_remote_port,
         to_a_peer_relay,
         to_the_callback_thread,
-        to_the_device_table_lock,
-        to_the_device_table_lock_as_a_call,
         to_the_hidden_helper_threads,
     ],
     ids=lambda send: send.__name__,

@@ -16,8 +16,7 @@ from offloadrt.checking.accesses import Directive, WatchedBlock
 from offloadrt.checking.mistakes import Mistakes, Story
 from offloadrt.checking.strands import Strand, Strands
 from offloadrt.machine.memory.address_map import AddressMap
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import DELETE, IMPLICIT, OMPX_HOLD
+from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.runtime.program_events import (
     ConstantKnown,

@@ -15,6 +15,7 @@ from offloadrt.study.reporting.words import figure, named, percent, seconds, siz
 
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec
+    from offloadrt.runtime.device import ResultSection
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
@@ -120,19 +121,18 @@ def result(run: Result) -> Iterable[RenderableType]:
         yield "page faults and prefaults: " + ", ".join(pages)
     if run.algorithms:
         yield "algorithms: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in run.algorithms.items() if n)
-    if run.placements:
-        yield _placements(run)
+    yield from (_section(section) for section in run.sections.values() if section.rows)
     if any(any(attrs.astuple(usage)) for usage in run.managed.values()):
         yield _managed(run)
     if run.repeats:
         yield from _repeats(run)
 
 
-def _placements(run: Result) -> Table:
-    """Show where each object was placed, in order of rank."""
-    table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
-    for name, placed in run.placements.items():
-        table.add_row(escape(name), size(placed.nbytes), f"{placed.density:.4g}", placed.place, placed.mechanism)
+def _section(section: ResultSection) -> Table:
+    """Show what a memory configuration says of the run."""
+    table = table_of(f"\n{section.title}", *section.columns, right=section.right)
+    for cells in section.rows:
+        table.add_row(*(size(cell) if isinstance(cell, int) else escape(cell) for cell in cells))
     return table
 
 

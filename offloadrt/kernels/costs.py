@@ -46,10 +46,10 @@ from offloadrt.kernels.memory_streams import (
     streams_of,
     waits,
 )
-from offloadrt.kernels.number_kinds import check_index_parameters
+from offloadrt.kernels.number_kinds import IndexParameter, check_index_parameters
 from offloadrt.kernels.ranges import Outside, happens, outside, range_around, touched
 from offloadrt.kernels.source import check_type
-from offloadrt.kernels.walk import IndexParameter, complex_names, element_size, walk
+from offloadrt.kernels.walk import complex_names, element_size, walk
 
 
 @attrs.frozen

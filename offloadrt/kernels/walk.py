@@ -33,7 +33,7 @@ from offloadrt.kernels.accesses import (
 )
 from offloadrt.kernels.algebra import OPERATIONS, Polynomial, SymbolicOperation
 from offloadrt.kernels.loop_subset import MATH, LoopNest, reduction
-from offloadrt.kernels.number_kinds import IndexParameter, Kind, WholeNumbers, operated, returned
+from offloadrt.kernels.number_kinds import FLOAT, TRUTH, WHOLE, IndexParameter, Kind, WholeNumbers, operated, returned
 from offloadrt.kernels.source import (
     Assignment,
     Conditional,

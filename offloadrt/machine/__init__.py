@@ -47,7 +47,6 @@ from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
 from offloadrt.machine.memory.page_table import AccessFault, FaultStatistics, MemoryAccessFault, PageTable
 from offloadrt.machine.messages import MESSAGES
-from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
 from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd, Topology
 from offloadrt.machine.profile.files import available, available_runtimes, load, load_runtime, of_packages
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry
@@ -90,14 +89,11 @@ __all__ = [
     "MachineSpec",
     "ManagedAccess",
     "ManagedPages",
-    "Mechanism",
     "MemoryAccessFault",
-    "ObjectPlacement",
     "OutOfSegments",
     "PageTable",
     "PeerRelay",
     "Peers",
-    "Place",
     "ProfileEntry",
     "ProfileError",
     "QueueStatistics",

@@ -28,9 +28,15 @@ from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.memory.device_memory import DeviceMemory
 from offloadrt.machine.memory.page_table import FaultStatistics, PageTable
-from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, node_topology
-from offloadrt.machine.queues import HardwareQueue, HardwareQueues, HsaQueue, HsaQueues, QueueSlots, slot_spec
+from offloadrt.machine.queues import (
+    HardwareQueue,
+    HardwareQueues,
+    HsaQueue,
+    HsaQueues,
+    QueueSlots,
+    slot_spec,
+)
 from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
@@ -157,8 +163,6 @@ class Device(ABC):
         if processes > 1:
             contexts, self.slicer = shared_contexts(sim, index, spec, processes, trace)
         self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, faults, contexts)
-        self.list_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
-        """Returns where objects lie; set by a runtime that places objects one by one (configuration ``otm``)."""
         self._spec = spec
         self._shared = _Shared()
         self._blits: dict[str, int] = {}
@@ -174,7 +178,6 @@ class Device(ABC):
         view = copy.copy(self)
         view.process = number
         view.memory = self.memory.of_process(number)
-        view.list_placements = tuple
         view._take_own_queues(number, host_memory)
         return view
 
@@ -191,11 +194,6 @@ class Device(ABC):
     def managed(self) -> ManagedKernels | None:
         """Return what kernels do with managed memory; None unless it is in use (`DiscreteGpu.manage`)."""
         return self.compute.managed
-
-    @property
-    def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Return where the objects of the program lie, by rank; empty unless the runtime places objects one by one."""
-        return self.list_placements()
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:

@@ -21,7 +21,7 @@ from offloadrt.recording.format import (
 from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays
 from offloadrt.recording.format.container import check
 from offloadrt.recording.format.recording import Step
-from offloadrt.runtime.mapping.map_type import ATTACH
+from offloadrt.runtime.mapping.map_item import ATTACH
 
 X, DEVICE = 0x10000, 0x9000000
 

@@ -132,7 +132,7 @@ class Unfinished:
 @pytest.mark.parametrize(
     ("attribute", "value", "message"),
     [
-        ("configuration", Unfinished(), "Unfinished is no memory configuration: it lacks host_pointers, "),
+        ("configuration", Unfinished(), "Unfinished is no memory configuration: it lacks host_access, "),
         ("configuration", EverythingOnHost, "EverythingOnHost is no memory configuration: it is a class"),
         ("configuration", "zerocopy", "no memory configuration 'zerocopy'; there are: copy"),
         ("allocator", 3, "3 makes no allocator"),

@@ -15,6 +15,7 @@ from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.host.program_arrays import ProgramArrays
+from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.runtime.lock_wait import take
@@ -69,8 +70,9 @@ class OffloadProgram(ABC, Generic[T]):
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
+        chosen = configuration_named(on_devices.configuration).for_program(on_devices.host_program)
         self.devices = [
-            OffloadDevice(machine, number, driver, on_devices, trace) for number, driver in enumerate(drivers)
+            OffloadDevice(machine, number, driver, chosen, on_devices, trace) for number, driver in enumerate(drivers)
         ]
         self.num_devices = len(self.devices) if has_devices(machine.spec) else 0
         """How many of them directives and routines may use: none on a machine that has only the host's side."""

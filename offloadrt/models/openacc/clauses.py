@@ -13,8 +13,17 @@ import attrs
 
 from offloadrt.models.host.section import Place, Section, array_of, literal_item, map_item
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import MapItem, MapItems
-from offloadrt.runtime.mapping.map_type import ALLOC, DELETE, FROM, OMPX_HOLD, PRESENT, TARGET_PARAM, TO
+from offloadrt.runtime.mapping.map_item import (
+    ALLOC,
+    DELETE,
+    FROM,
+    OMPX_HOLD,
+    PRESENT,
+    TARGET_PARAM,
+    TO,
+    MapItem,
+    MapItems,
+)
 
 DataKind = Literal["copy", "copyin", "copyout", "create", "present", "delete"]
 

@@ -9,6 +9,7 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.models.host.options import ProgramOptions
+from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.environment import OFFLOAD, is_on, select_configuration
 
@@ -33,8 +34,9 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
     def check(self) -> None:
         """Raise ValueError, also for a memory configuration or an allocator that does not exist."""
         ProgramOptions.check(self)
-        chosen = attrs.evolve(self, configuration="copy") if self.configuration == "environment" else self
-        DeviceOptions.check(chosen)
+        if self.configuration != "environment":
+            configuration_named(self.configuration)
+        DeviceOptions.check(self)
         if self.target_offload not in _TARGET_OFFLOAD:
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 

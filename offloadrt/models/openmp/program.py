@@ -29,7 +29,8 @@ class OpenMP(OffloadProgram[HostThread]):
 
     What LLVM's environment variables set is in the machine's profile: `memory_manager.threshold`,
     `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name that does not exist, and for
-    `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
+    a configuration that lacks its host_program; UnifiedMemoryUnavailable when the devices cannot do what the
+    configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """

@@ -28,13 +28,14 @@ from offloadrt.models.host.section import Section, array_of, extent
 from offloadrt.models.openmp.clauses import Depend
 from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
-from offloadrt.runtime.device import OffloadDevice, why_nothing_migrates
+from offloadrt.runtime.configurations.managed import why_nothing_migrates
+from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import CopyFailed, InvalidFree, OutsideArray, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
-from offloadrt.runtime.mapping.association import associate_pointer, disassociate_pointer
-from offloadrt.runtime.mapping.unmapping import get_present_pointer
+from offloadrt.runtime.mapping.data_environment import get_present_pointer
+from offloadrt.runtime.mapping.program_pointers import associate_pointer, disassociate_pointer
 from offloadrt.runtime.observed_array import ObservedArray
 from offloadrt.runtime.program_events import ArrayMade, DataCopied, HostUsed
 
@@ -155,7 +156,7 @@ class RoutineCaller(ProgramThread):
         """Return whether the device can use this host memory directly."""
         if is_host(self, device):
             return True
-        return self.program.device(chosen(self, device), "omp_target_is_accessible").configuration.host_pointers
+        return self.program.device(chosen(self, device), "omp_target_is_accessible").host_pointers
 
     async def omp_get_mapped_ptr(
         self, place: HostArray | Section | None, device: int | None = None

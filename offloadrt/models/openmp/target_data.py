@@ -14,8 +14,7 @@ from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import target_data_begin
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import RETURN_PARAM
+from offloadrt.runtime.mapping.map_item import RETURN_PARAM, MapItem
 
 
 class TargetData(Region[dict[HostArray, DevicePointer | None]]):

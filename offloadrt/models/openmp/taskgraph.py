@@ -20,7 +20,7 @@ from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openmp.construct import Construct
 from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Signal
 
@@ -124,19 +124,19 @@ async def _record(t: RecordingThread, body: Callable[[], Awaitable[object]]) -> 
 
     async def build(where: OffloadDevice, queue: DirectiveQueue) -> None:
         nonlocal graph
+        assert isinstance(queue, PreparedDirective)
         await where.plugin.open(queue)
         graph = await graphs.create(queue.cause)
         region, nodes = TaskRegion(), dict[Task, int]()
         for construct, _ in recording.tasks:
-            queue.prepared = []
             await construct.work(where, queue)
-            (kernel,) = queue.prepared
+            kernel = queue.kernels.pop()
             task = Task(construct.name, _nothing, Signal(t.program.sim, CALL))
             after = sorted(nodes[one] for one in region.ordered_before(construct.depends))
             region.enter(task, construct.depends)
             nodes[task] = await graphs.add_kernel_node(graph, after, kernel.launch, (), queue.cause, kernel.touching)
 
-    await in_directive(t.program, f"{CALL} record", device.number, build)
+    await in_directive(t.program, f"{CALL} record", device.number, build, make_queue=PreparedDirective)
     assert graph is not None
     return TaskGraph(device, graphs, await graphs.instantiate(graph), places)
 

@@ -39,7 +39,7 @@ from offloadrt.recording.format.slots import (
     memory_of,
     signed,
 )
-from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39

@@ -23,7 +23,7 @@ from offloadrt.recording.format.recording import (
     row_columns,
 )
 from offloadrt.recording.format.slots import COUNTERS, COUNTERS_A_SLOT, STORES, SYNC, Row, Slot, a_of, b_of, kind_of
-from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL
 
 PAGE: Final = 4096
 F = TypeVar("F", KernelRace, KernelStray)

@@ -24,8 +24,7 @@ from offloadrt.recording.format.recording import NONE, Recording, Site
 from offloadrt.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import BlockUse, MapItem
-from offloadrt.runtime.mapping.map_type import LITERAL, TARGET_PARAM
+from offloadrt.runtime.mapping.map_item import LITERAL, TARGET_PARAM, BlockUse, MapItem
 from offloadrt.runtime.plugins.plugin import GridDefaults
 
 SECTOR: Final = 32

@@ -22,8 +22,7 @@ from offloadrt.recording.replay.observed import ObservedReplay, OperationLog, Or
 from offloadrt.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Kind
-from offloadrt.runtime.mapping.map_item import MapItems
-from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL, NON_CONTIG
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
@@ -419,8 +418,8 @@ class ReplayedProgram:
         if (call := _DATA.get(site.call)) is not None:
             return self._lowered.data(call, lowered, device=device)
         recorded = self._kernels.launch(site, launch, lowered, self.arrays)
-        lowered.follows, lowered.blocks = list(recorded.reaches), recorded.blocks
-        return self._lowered.target(recorded.launch, lowered, device=device)
+        reached = list(recorded.reaches)
+        return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
 
     def _tell_of_reach(self, form: ItemForm, place: int) -> None:
         """Tell of a map that reaches beyond the end of its array."""

@@ -1,6 +1,6 @@
 """Memory configurations: what a map means on a device. One file each, chosen by name.
 
-`base.py` (open it first) says what a configuration is asked for each map item, and what it may answer.
+`MemoryConfiguration` (`runtime/device.py`) says what a configuration is asked, and what it may answer.
 
 A package can add one with an entry point in the group ``offloadrt.configurations``.
 """
@@ -10,31 +10,34 @@ from __future__ import annotations
 from typing import Final
 
 from offloadrt.registry import Registry
-from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
 from offloadrt.runtime.configurations.copy import Copy
 from offloadrt.runtime.configurations.eager_maps import EagerMaps
 from offloadrt.runtime.configurations.implicit_zero_copy import ImplicitZeroCopy
 from offloadrt.runtime.configurations.managed import Managed, ManagedPrefetch
-from offloadrt.runtime.configurations.otm import Otm
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
+from offloadrt.runtime.device import HostAccess, MapHooks, MapRequest, MemoryConfiguration, Placement, ResultSection
 
 __all__ = [
     "CONFIGURATIONS",
     "Copy",
     "EagerMaps",
+    "HostAccess",
     "ImplicitZeroCopy",
     "Managed",
     "ManagedPrefetch",
+    "MapHooks",
     "MapRequest",
     "MemoryConfiguration",
-    "Otm",
     "Placement",
+    "ResultSection",
     "UnifiedSharedMemory",
     "configuration",
 ]
 
 CONFIGURATIONS: Final = Registry[MemoryConfiguration](
-    "memory configuration", "offloadrt.configurations", (*MemoryConfiguration.__annotations__, "place")
+    "memory configuration",
+    "offloadrt.configurations",
+    ("name", *(name for name in vars(MemoryConfiguration) if not name.startswith("_"))),
 )
 
 

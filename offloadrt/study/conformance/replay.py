@@ -22,8 +22,7 @@ from offloadrt.models.openmp.target_data import TargetData
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import NON_CONTIG
+from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
 from offloadrt.runtime.mapping.present_table import count_text
 from offloadrt.sim import Simulation
 from offloadrt.study.conformance import recorded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
@@ -14,6 +14,9 @@ from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.words import figure, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
+
+if TYPE_CHECKING:
+    from offloadrt.runtime.device import ResultSection
 
 MOST_IN_HTML = 8
 """Rows of a table that may be long, in a notebook."""
@@ -69,18 +72,6 @@ class Bytes:
     d2h: int = 0
     d2d: int = 0
     p2p: int = 0
-
-
-@attrs.frozen
-class PlacementFigures:
-    """Where an object was placed last (configuration `otm`): bytes, rank by GAF, density, place and mechanism."""
-
-    nbytes: int
-    rank: int
-    gaf: float
-    density: float
-    place: str
-    mechanism: str
 
 
 @attrs.frozen
@@ -171,10 +162,8 @@ class Result:
     """The values that the program took of inputs with a range."""
     calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
-    placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
-    """Placements by object, in order of rank; empty unless the runtime places objects."""
-    otm: dict[str, int] = attrs.field(factory=dict)
-    """The counters of the runtime that places objects (`Run.objects`)."""
+    sections: dict[str, ResultSection] = attrs.field(factory=dict)
+    """What the memory configuration has to say of the run; in the JSON file each stands under its own name."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
     """Managed memory by object; objects of one name are added up. Empty without managed memory. The sums are those of
     `faults`.
@@ -189,6 +178,11 @@ class Result:
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
     """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
+
+    def figures(self, section: str) -> Mapping[str, Any]:
+        """Return the figures of a section of the memory configuration; empty when it has none of that name."""
+        made = self.sections.get(section)
+        return {} if made is None else made.figures
 
     def all_calls(self) -> dict[str, CallFigures]:
         """Return the calls of the whole run, as a profiler that watches the process counts them."""
@@ -256,19 +250,23 @@ class Spread:
 
 
 _LEFT_OUT_WHEN_EMPTY = (
-    "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "placements", "otm", "managed",
-    "algorithms", "phases",
+    "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "managed", "algorithms", "phases",
 )  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`,
-    `placements`, `otm`, `managed`, `algorithms` and `phases` when there are none.
+    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`, the
+    sections of a memory configuration, `managed`, `algorithms` and `phases` when there are none.
     """
-    record = attrs.asdict(result)
-    return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}
+    record: dict[str, Any] = {}
+    for name, value in attrs.asdict(result).items():
+        if name == "sections":
+            record |= {section: made["figures"] for section, made in value.items() if made["figures"]}
+        elif value or name not in _LEFT_OUT_WHEN_EMPTY:
+            record[name] = value
+    return record
 
 
 def to_json(result: Result) -> bytes:

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 Cell = int | float | bool | str | None
 
-_GROUPS = (
-    "calls", "locks", "devices", "bytes", "faults", "where_time_went", "placements", "otm", "managed", "algorithms",
-)  # fmt: skip
+_GROUPS = ("calls", "locks", "devices", "bytes", "faults", "where_time_went")
+_LAST_GROUPS = ("managed", "algorithms")
 
 
 def row(result: Result) -> dict[str, Cell]:
@@ -35,7 +34,7 @@ def row(result: Result) -> dict[str, Cell]:
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)
     cells |= _flat("options", result.options)
-    for group in _GROUPS:
+    for group in (*_GROUPS, *result.sections, *_LAST_GROUPS):
         cells |= _flat(group, rest.get(group, {}))
     cells |= {"events": result.events, "trace_hash": result.trace_hash}
     return cells

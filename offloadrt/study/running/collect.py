@@ -11,7 +11,6 @@ from offloadrt.study.reporting.results import (
     DeviceFigures,
     LockFigures,
     ManagedFigures,
-    PlacementFigures,
     Result,
     SampledPhase,
     TimeShare,
@@ -55,26 +54,13 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),
         calls_outside=_calls(run.windows.calls_outside),
-        placements=_placements(run),
-        otm=dict(run.statistics.objects),
+        sections=dict(run.statistics.sections),
         algorithms={name: int(count) for name, count in ledger.algorithms.items()},
         phases=[
             SampledPhase(phase.threads, phase.instances, phase.skipped, phase.seconds, phase.error_s, phase.settled)
             for phase in run.windows.skipped
         ],
     )
-
-
-def _placements(run: Run) -> dict[str, PlacementFigures]:
-    """Return the placements by the name of the object; of several with one name the later are numbered: ``a (2)``."""
-    placements: dict[str, PlacementFigures] = {}
-    seen: dict[str, int] = {}
-    for placed in run.statistics.placements:
-        seen[placed.name] = number = seen.get(placed.name, 0) + 1
-        placements[placed.name if number == 1 else f"{placed.name} ({number})"] = PlacementFigures(
-            placed.nbytes, placed.rank, placed.gaf, placed.density, placed.place, placed.mechanism
-        )
-    return placements
 
 
 def _calls(calls: Calls) -> dict[str, CallFigures]:

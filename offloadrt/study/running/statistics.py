@@ -10,9 +10,8 @@ import attrs
 
 from offloadrt.driver import Driver, FaultBatch
 from offloadrt.machine.managed.block import ManagedUsage
-from offloadrt.machine.object_placement import ObjectPlacement
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device import OffloadDevice, ResultSection
 from offloadrt.study.errors import did_you_mean
 from offloadrt.study.running.building import Built
 from offloadrt.trace import HostTime
@@ -87,27 +86,10 @@ class RunStatistics:
         return objects
 
     @property
-    def objects(self) -> Mapping[str, int]:
-        """Return the room that objects took under the configuration `otm`, over all devices; empty under others.
-
-        The most bytes of explicit and of implicit objects that were active at one time (`explicit_bytes`,
-        `implicit_bytes`), and what there was for both (`budget_bytes`). `placements` says where each object lies.
-        """
-        tables = [device.objects for device in self._runtime_devices if device.objects is not None]
-        return _summed(
-            {
-                "explicit_bytes": table.peak.explicit,
-                "implicit_bytes": table.peak.implicit,
-                "budget_bytes": table.budget,
-            }
-            for table in tables
-        )
-
-    @property
-    def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Return where objects were placed last under the configuration `otm`, device by device; empty under others."""
-        devices = [device.machine.devices[device.number] for device in self._runtime_devices]
-        return tuple(placement for device in devices for placement in device.placements)
+    def sections(self) -> Mapping[str, ResultSection]:
+        """Return what the memory configuration has to say of the run (`MemoryConfiguration.sections`), by name."""
+        devices = self._runtime_devices
+        return devices[0].configuration.sections(devices) if devices else {}
 
     @property
     def algorithms(self) -> Mapping[str, int]:

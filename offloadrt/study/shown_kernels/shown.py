@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from offloadrt.cli.render import table_of
 from offloadrt.compilers.multi_device import PredicatedKernel, predicate
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
 from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP
 from offloadrt.kernels.counting import show_ranges

@@ -21,7 +21,7 @@ from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.present_arrays import ResolvedArrays
+from offloadrt.runtime.mapping.program_pointers import ResolvedArrays
 
 
 @attrs.define(eq=False)

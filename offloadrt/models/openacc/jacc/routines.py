@@ -53,8 +53,9 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.touching import OffloadedRegion
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.present_arrays import ResolvedArrays, device_pointers
+from offloadrt.runtime.mapping.program_pointers import ResolvedArrays, device_pointers
 from offloadrt.sim import Simulation
 
 
@@ -299,7 +300,8 @@ class Launching:
                 here.lies_at(known)
                 if stage == "part":
                     self.exchange.placed(where.number, here.arrays, known)
-            await target(where, here.launch, items, here.arguments, queue, "jacc_kernel_push", _no_global)
+            offloaded = OffloadedRegion(here.launch, items, here.arguments)
+            await target(where, offloaded, queue, "jacc_kernel_push", _no_global)
 
         return launch
 

@@ -26,7 +26,7 @@ def object_table(grid: RodiniaGrid) -> Hearing:
     for benchmark in BENCHMARKS:
         result, host_program = results[benchmark, size, OTM], program(benchmark)
         made = {name.removesuffix("_bytes"): nbytes for name, nbytes in result.measured.items() if "_bytes" in name}
-        entries = {name: placement.nbytes for name, placement in result.placements.items()}
+        entries = {name: placement.nbytes for name, placement in result.figures("placements").items()}
         emulated.append(f"{benchmark}: {len(entries)} entries for {len(made)} arrays")
         if entries != made:
             wrong.append(f"{benchmark}: entries and arrays differ")
@@ -34,7 +34,7 @@ def object_table(grid: RodiniaGrid) -> Hearing:
             ranked = host_program.object(name)
             if not ranked.regions or not all(region.laf(name) > 0 for region in ranked.regions):
                 wrong.append(f"{benchmark}: {name} has no uses")
-            if result.placements[name].gaf != ranked.gaf:
+            if result.figures("placements")[name].gaf != ranked.gaf:
                 wrong.append(f"{benchmark}: {name}'s GAF is not what the compiler says")
     return unless("; ".join(emulated), wrong)
 
@@ -80,7 +80,7 @@ def ranks(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
     emulated, wrong = [], []
     for benchmark in BENCHMARKS:
-        placements = results[benchmark, size, OTM].placements
+        placements = results[benchmark, size, OTM].figures("placements")
         order = sorted(placements, key=lambda name: placements[name].rank)
         gafs = [placements[name].gaf for name in order]
         emulated.append(f"{benchmark}: {', '.join(order)}")
@@ -96,7 +96,9 @@ def density(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size, OTM) for benchmark in BENCHMARKS for size in (grid.fitting[0], grid.over[0])]
     results = yield from runs(grid, places)
     (fact,) = yield from grid.facts(OBJECTS)
-    densities = [placement.density for result in results.values() for placement in result.placements.values()]
+    densities = [
+        placement.density for result in results.values() for placement in result.figures("placements").values()
+    ]
     estimated = {name: number(fact[f"{name}_density"]) for name in DENSITY}
     wrong = {
         "some lie outside": not all(0.0 <= density_of_object <= 1.0 for density_of_object in densities),
@@ -120,8 +122,8 @@ def greedy(grid: RodiniaGrid) -> Hearing:
 
 def _greedy(result: Result) -> set[str]:
     """Choose what has to be pinned: each object that does not fit beside those that rank before it."""
-    free, left_out = result.otm["budget_bytes"], set()
-    for name, placement in sorted(result.placements.items(), key=lambda item: item[1].rank):
+    free, left_out = result.figures("otm")["budget_bytes"], set()
+    for name, placement in sorted(result.figures("placements").items(), key=lambda item: item[1].rank):
         if placement.nbytes <= free:
             free -= placement.nbytes
         else:

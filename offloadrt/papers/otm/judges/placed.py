@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.papers.otm.judges.places import (
     BENCHMARKS,
     EXPLICIT,
@@ -38,7 +38,7 @@ def program(benchmark: str) -> HostProgram:
 
 def pinned(result: Result) -> set[str]:
     """Name the objects that were pinned to the CPU."""
-    return {name for name, placement in result.placements.items() if placement.place == "cpu"}
+    return {name for name, placement in result.figures("placements").items() if placement.place == "cpu"}
 
 
 @bench.judge("otm.bfs.fit.vs_trad")
@@ -82,7 +82,7 @@ def gain_above(grid: RodiniaGrid) -> Hearing:
 def edges(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [("bfs", size, OTM) for size in grid.over])
     where = [size for size in grid.over if "edges" in pinned(results["bfs", size, OTM])]
-    ranks = results["bfs", grid.over[0], OTM].placements
+    ranks = results["bfs", grid.over[0], OTM].figures("placements")
     emulated = f"at {sizes(where)}" if where else "at none"
     reason = (
         f"edges have rank {ranks['edges'].rank} with a GAF of {ranks['edges'].gaf:g}, as cost has "
@@ -180,9 +180,10 @@ def overhead(grid: RodiniaGrid) -> Hearing:
 
 def _copied(result: Result) -> str:
     """Explain why OTM takes as long as explicit copies."""
-    dense = [placement.density for placement in result.placements.values() if placement.mechanism == "explicit"]
+    placements = result.figures("placements")
+    dense = [placement.density for placement in placements.values() if placement.mechanism == "explicit"]
     return (
-        f"OTM copies {len(dense)} of {len(result.placements)} objects of BFS, whose estimated densities are "
+        f"OTM copies {len(dense)} of {len(placements)} objects of BFS, whose estimated densities are "
         f"{min(dense, default=0.0):.2g} or more; what it copies takes as long as explicit copies do"
     )
 

@@ -1,10 +1,14 @@
-"""What the names in a host function stand for: objects of the program, kernels, functions, regions that are to be run.
+"""`HostProgram`: how often a program comes to its target regions, and so how often each object is accessed in all.
 
-A name is one object when it is a parameter of the host function, or a name from outside; when it was assigned from a
-method that makes arrays, which says the object's name, from another call or a sequence of unknown length, which count
-as an object of the name that it is assigned to; and when it is another name of one. A name that two ways through the
-function leave with different objects, or that a loop takes from one object to the next, is `Ambiguous`. An attribute is
-an object that is called as it is written, unless the program assigns to it.
+The host function is read as kernels are, by the same rules: a branch 0.5, a loop of unknown trip count 32, exceptions
+never; `host/probabilities.py` says what jumps do to that. Calls of functions in files beside or below the host
+function's are followed, also of methods of its own class. A function that is handed to something else
+(``run.parallel(body)``) counts as called once there, but for `HostProgram.of` itself, which reads it only.
+
+A target region is ``t.target(kernel, ...)``, or ``t.run(step)`` of a ``step = t.construct_target(kernel, ...)``.
+`object_scope.py` tells which objects its arguments are. GAF of an object is Σ frequency of the region × LAF of the
+array that it is there (OTM, section 4.1), its rank the place by GAF, 1 for the highest. Of equal ones the object that
+the program makes or names first comes first.
 """
 
 from __future__ import annotations
@@ -13,14 +17,15 @@ import ast
 import builtins
 import copy
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from offloadrt.compilers.host.flow import Scope, assigned, outer_names, parameters
-from offloadrt.compilers.host.frequencies import iterations
+from offloadrt.compilers.host.flow import Scope, assigned, nodes_of, outer_names, parameters
+from offloadrt.compilers.host.frequencies import frequencies, iterations
+from offloadrt.compilers.host.host_walk import HostWalk
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import FunctionTree, Source, text
@@ -309,3 +314,181 @@ def _either(name: str, first: Any, second: Any) -> Any:
         meaning.name if isinstance(meaning, ProgramObject | Kernel) else "another" for meaning in (first, second)
     )
     return Ambiguous(f"{name} is {shown}", runs)
+
+
+class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
+    """A graph whose operations are the target regions that a host function runs.
+
+    `owner` is the class that it is a method of, None for other functions.
+    """
+
+    def __init__(self, source: Source, owner: Any, kernels: Mapping[str, Kernel]) -> None:
+        super().__init__(ObjectScope(source, owner, kernels).inside(HostFunction(source, {}), {}))
+
+    @property
+    def objects(self) -> Iterable[str]:
+        """Return the objects, in the order in which the program makes or names them."""
+        return self.scope.objects
+
+    def call(self, node: ast.Call) -> None:
+        scope = self.scope
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        self.arguments(node)
+        if method == "target" and node.args:
+            self.emit(scope.construct(node), node)
+            return
+        if method == "run" and node.args and isinstance(step := self.running(node.args[0]), TargetConstruct):
+            self.emit(step, node)
+            return
+        if method in MAKES_OBJECTS:
+            scope.made(node)
+        called = self.running(node.func)
+        if isinstance(called, HostFunction):
+            self.enter(called, scope.arguments(called, node), node)
+            return
+        if isinstance(node.func, ast.Attribute):
+            self.expression(node.func.value)
+            if method == "run" and node.args and self.may_be_thread(node.func.value):
+                self.refuse_unknown(node.args[0])
+        if self.reads_only(node.func):
+            return
+        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
+            handed = self.running(argument)
+            if isinstance(handed, HostFunction):
+                self.enter(handed, {}, argument)
+
+    def enter(self, function: HostFunction, arguments: Mapping[str, Any], at: ast.AST) -> None:
+        """Walk through a function of the program where it is called; not if it calls itself."""
+        if (function.source.file, function.source.tree.lineno) not in self.active:
+            self.inline(self.scope.inside(function, arguments), at)
+
+    def running(self, node: ast.expr) -> Any:
+        """Tell what it is that is run here. Refuses what may be one function or region or another."""
+        meaning = self.scope.meaning(node)
+        if isinstance(meaning, Ambiguous) and meaning.runs:
+            self.scope.source.refuse(
+                node, f"what runs here cannot be told ({meaning.why})", "write an if around the two calls"
+            )
+        return meaning
+
+    def may_be_thread(self, node: ast.expr) -> bool:
+        """Tell whether it is a parameter of which nothing is known."""
+        parameters = {parameter.arg for parameter in self.scope.source.parameters}
+        return isinstance(node, ast.Name) and node.id in parameters and self.scope.known(node) is None
+
+    def refuse_unknown(self, node: ast.expr) -> None:
+        """Refuse a ``t.run(step)`` whose region is not known; `step` may be a function, that another thing runs."""
+        named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+        if named and not isinstance(self.scope.meaning(node), HostFunction | DataUpdate):
+            self.scope.source.refuse(
+                node,
+                f"which region {text(node)} is cannot be told",
+                "write step = t.construct_target(kernel, ...) in this function, and t.run(step)",
+            )
+
+    def reads_only(self, called: ast.expr) -> bool:
+        """Tell whether it is `HostProgram.of`, which does not call the function that it is given."""
+        if not (isinstance(called, ast.Attribute) and called.attr == "of"):
+            return False
+        written = text(called.value).rpartition(".")[2]
+        return "HostProgram" in (written, getattr(self.scope.known(called.value), "__name__", None))
+
+
+@attrs.frozen
+class TargetRegion:
+    """One place in the program that runs a kernel on a device."""
+
+    kernel: Kernel
+    frequency: float
+    """Runs for each run of the host function."""
+    objects: tuple[str, ...]
+    """The object that is each of the kernel's arrays (`Kernel.arrays`), in their order."""
+    file: str
+    line: int
+
+    def laf(self, name: str) -> float:
+        """Add up the accesses to an object in each iteration of the region's loop."""
+        total = 0.0
+        for use, given in zip(self.kernel.arrays, self.objects, strict=True):
+            if given == name:
+                total += use.laf
+        return total
+
+
+@attrs.frozen
+class ObjectFrequency:
+    """An entry of OTM's table of objects."""
+
+    name: str
+    gaf: float
+    """Global access frequency."""
+    rank: int
+    """1 for the object that is accessed most."""
+    regions: tuple[TargetRegion, ...]
+    """The regions that use it."""
+
+
+@attrs.frozen
+class HostProgram:
+    """The target regions of a program, and the objects in the order of their rank."""
+
+    regions: tuple[TargetRegion, ...]
+    objects: tuple[ObjectFrequency, ...]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], kernels: Mapping[str, Kernel] | None = None) -> HostProgram:
+        """Read a program from its host function.
+
+        kernels: those that its source names in a way that cannot be followed, by what is written there, as in
+        ``{"self.kernels.flux": flux}``. Raises SourceRefused for a region whose kernel or objects cannot be told, and
+        KernelError when the source cannot be read.
+        """
+        walk = RegionWalk(Source.of(function, "host function"), _owner(function), kernels or {})
+        often = frequencies(walk.pieces, walk.entry)
+        # A place that several ways lead through, such as a `finally`, is in the graph once for each way. It is one
+        # region, and comes where its last copy does, which is where it stands in the source.
+        runs: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[TargetConstruct, float]] = {}
+        for node in nodes_of(walk.pieces):
+            if (construct := node.operation) is not None:
+                key = node.origin, construct.objects
+                _, before = runs.pop(key, (construct, 0.0))
+                runs[key] = construct, before + often.get(node, 0.0)
+        regions = tuple(
+            TargetRegion(construct.kernel, frequency, construct.objects, construct.file, construct.line)
+            for construct, frequency in runs.values()
+        )
+        gaf = dict.fromkeys(walk.objects, 0.0)
+        for region in regions:
+            for name in dict.fromkeys(region.objects):
+                gaf[name] = gaf.get(name, 0.0) + region.frequency * region.laf(name)
+        used = {name for region in regions for name in region.objects}
+        ranked = sorted((name for name in gaf if name in used), key=lambda name: -gaf[name])
+        objects = tuple(
+            ObjectFrequency(name, gaf[name], rank, tuple(region for region in regions if name in region.objects))
+            for rank, name in enumerate(ranked, start=1)
+        )
+        return cls(regions, objects)
+
+    def object(self, name: str) -> ObjectFrequency:
+        """Look up the entry of an object; KeyError when no region uses it."""
+        for entry in self.objects:
+            if entry.name == name:
+                return entry
+        raise KeyError(name)
+
+
+def _owner(function: Callable[..., Any]) -> Any:
+    """Look up the class of a method; None for other functions."""
+    place = getattr(function, "__self__", None)
+    if place is not None:
+        return place if isinstance(place, type) else type(place)
+    owner: Any = None
+    names = function.__globals__
+    for part in function.__qualname__.split(".")[:-1]:
+        owner = names.get(part) if owner is None else getattr(owner, part, None)
+        if not isinstance(owner, type):
+            return None
+    return owner
+
+
+__all__ = ["HostProgram", "ObjectFrequency", "TargetRegion"]
