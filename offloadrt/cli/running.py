@@ -345,16 +345,14 @@ def validate(
 def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
     from offloadrt.cli import independent
-    from offloadrt.papers.independent import results, rules
+    from offloadrt.papers.independent import results
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.independent.measured import read
     from offloadrt.study.independent.prediction import predict
 
     entries = results() if file is None else read(file)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        report = predict(
-            entries, rules(), str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced
-        )
+        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced)
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
