@@ -11,7 +11,7 @@ import offloadrt
 
 PACKAGE = Path(offloadrt.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "scenarios" not in path.relative_to(PACKAGE).parts)
-LONGEST = 400
+LONGEST = 800
 WIDEST = 16
 
 

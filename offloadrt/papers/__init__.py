@@ -18,7 +18,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offloadrt.study.validation.paper import Paper
+    from offloadrt.study.validation.judging import Paper
 
 PAPERS = ("exahype", "jacc", "otm", "stdpar", "zerocopy")
 """The papers of this package."""

@@ -18,8 +18,7 @@ from offloadrt.study import UserError
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Options
 from offloadrt.study.validation.claims import Claim, ClaimRefused, read_claims
-from offloadrt.study.validation.judging import Bench, Judgement, Reading, hear, not_falling, not_rising, unless
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import Bench, Judgement, Paper, Reading, hear, not_falling, not_rising, unless
 
 PACKAGE = Path(offloadrt.__file__).parent
 SHARED = PACKAGE.parents[1] / "shared" / "papers" / "claims.toml"

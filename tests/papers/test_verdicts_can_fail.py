@@ -14,8 +14,7 @@ from invented_results import result_of
 from offloadrt import papers
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import CallFigures, DeviceFigures, Result, TimeShare
-from offloadrt.study.validation.judging import hear
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import Paper, hear
 
 WITHOUT_RUNS = {"otm.mech.got", "mi300a.mech.izc_detect"}
 """Their judges analyse programs, or evaluate the rule itself, and make no runs."""

@@ -18,7 +18,8 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import (
+from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Paper, Reading, RunFailed
+from offloadrt.study.validation.ranges import (
     DRAWS,
     AnswersByTakenInputs,
     DrawnShare,
@@ -26,8 +27,6 @@ from offloadrt.study.validation.draws import (
     draws_of,
     shares_of,
 )
-from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Reading, RunFailed
-from offloadrt.study.validation.paper import Paper
 from offloadrt.study.validation.validate import validate
 
 MACHINE = "integrated-gpu"

@@ -34,7 +34,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.sweep import SweepOutcome, sweep
-from offloadrt.study.validation.paper import may_matter
+from offloadrt.study.validation.judging import may_matter
 
 INPUT_KIND = "unit_cost"
 """The kind of entries that profiles may be calibrated with: their values are shown and not counted."""

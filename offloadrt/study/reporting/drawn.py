@@ -25,7 +25,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.sweep import SweepOutcome, sweep
-from offloadrt.study.validation.draws import draws_of
+from offloadrt.study.validation.ranges import draws_of
 
 _INTERVAL = 0.9
 

@@ -1,6 +1,6 @@
 """How robust a sentence is: whether it holds at places drawn in all ranges of the machine.
 
-The draws are those of `validation.draws`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
+The draws are those of `validation.ranges`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
 draw when it names the same resource and the same call.
 """
 
@@ -23,7 +23,7 @@ from offloadrt.study.points import Options, Point
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.draws import draws_of
+from offloadrt.study.validation.ranges import draws_of
 from offloadrt.study.why.observed import observe
 from offloadrt.study.why.sentence import Limit, grouped, limit_of
 

@@ -12,8 +12,8 @@ import pytest
 from invented_results import result_of
 
 from offloadrt.papers.stdpar.judges import PAPER
+from offloadrt.papers.stdpar.judges.figures import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.papers.stdpar.judges.mechanisms import FLOW, MEMORY, PAGE, SCRIPT, SWEPT
-from offloadrt.papers.stdpar.judges.places import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.points import Options, Point
 from offloadrt.study.reporting.results import DeviceFigures, Result
