@@ -19,8 +19,18 @@ from offloadrt.study import UserError
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.claims import Claim, ClaimRefused, read_claims
-from offloadrt.study.validation.judging import Bench, Judgement, Reading, hear, not_falling, not_rising, unless
-from offloadrt.study.validation.paper import PAPERS, Paper, paper_named
+from offloadrt.study.validation.judging import (
+    PAPERS,
+    Bench,
+    Judgement,
+    Paper,
+    Reading,
+    hear,
+    not_falling,
+    not_rising,
+    paper_named,
+    unless,
+)
 
 PACKAGE = Path(offloadrt.__file__).parent
 SHARED = PACKAGE.parents[1] / "shared" / "papers" / "claims.toml"

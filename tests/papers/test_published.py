@@ -19,7 +19,7 @@ from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.reporting.figures import draw, figure_for
 from offloadrt.study.reporting.results import Bytes
 from offloadrt.study.scripts.definition import PublishedPoint, Scenario
-from offloadrt.study.validation.paper import PAPERS
+from offloadrt.study.validation.judging import PAPERS
 
 PACKAGE = Path(offloadrt.__file__).parent / "papers"
 SHOWN = [name for paper in PAPERS.names() for name, figure in figures_of(paper).items() if figure.published]

@@ -15,9 +15,9 @@ from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
-from offloadrt.study.validation import freshness
-from offloadrt.study.validation.freshness import digest_of
-from offloadrt.study.validation.paper import Paper, paper_named
+from offloadrt.study.validation import validate
+from offloadrt.study.validation.judging import Paper, paper_named
+from offloadrt.study.validation.validate import digest_of
 
 FOLDER = Path(__file__).parents[2] / "bench" / "validation"
 REPORTS = sorted(path for path in FOLDER.glob("*.txt") if "table" not in path.stem and path.stem != "independent")
@@ -78,7 +78,7 @@ def test_a_stored_report_is_of_the_present_emulator(report: Path) -> None:
     ],
 )
 def test_what_a_text_chooses_and_what_is_written_into_it_is_code(one: str, other: str) -> None:
-    assert freshness._of_code(one) != freshness._of_code(other)
+    assert validate._of_code(one) != validate._of_code(other)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_a_text_chooses_and_what_is_written_into_it_is_code(one: str, other
     ],
 )
 def test_how_a_sentence_is_worded_is_not(one: str, other: str) -> None:
-    assert freshness._of_code(one) == freshness._of_code(other)
+    assert validate._of_code(one) == validate._of_code(other)
 
 
 def small(paper: Paper) -> Paper:
@@ -123,7 +123,7 @@ def test_a_digest_moves_with_numbers_and_code_and_not_with_words(
     assert digest(paper, **{"alloc.cudaFree": "21 us"}) != present
     assert digest(attrs.evolve(paper, other_machines=["mi300a"])) != present
     with monkeypatch.context() as patched:
-        patched.setattr(freshness, "_judging", lambda paper: [judging])
+        patched.setattr(validate, "_judging", lambda paper: [judging])
         judging.write_text('def judge(t):\n    """Say so."""\n    return t < 2, "it is too long"\n')
         before = digest(paper)
         judging.write_text('def judge(t):\n    # a comment\n    return t < 2, "it lasts too long"\n')

@@ -9,8 +9,7 @@ from invented_results import result_of
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, Result
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import Judgement, hear
-from offloadrt.study.validation.paper import paper_named
+from offloadrt.study.validation.judging import Judgement, hear, paper_named
 
 
 def test_inputs_of_jacc() -> None:

@@ -20,9 +20,8 @@ from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
-from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Reading, RunFailed
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Paper, Reading, RunFailed
+from offloadrt.study.validation.ranges import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
 from offloadrt.study.validation.validate import validate
 
 MACHINE = "integrated-gpu"

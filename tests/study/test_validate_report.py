@@ -22,8 +22,7 @@ from offloadrt.study.points import Point
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome
-from offloadrt.study.validation.judging import Judgement
-from offloadrt.study.validation.paper import may_matter
+from offloadrt.study.validation.judging import Judgement, may_matter
 from offloadrt.study.validation.ranges import CORNER, MachineVariant, variants_of
 from offloadrt.study.validation.shown import validation
 from offloadrt.study.validation.validate import Finding, StructuralInput, ValidationReport, _reason, _verdict, validate

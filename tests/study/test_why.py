@@ -227,6 +227,24 @@ def test_the_promising_is_tried_before_the_rest() -> None:
     assert "--set driver.context.uncontended=true" in first and "--set alloc.cudaFree=0us" in first
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("slow_free", {"driver.context.uncontended", "alloc.cudaFree"}),
+        ("hot_entry_lock", {"entry.uncontended", "driver.copy_submit"}),
+        ("saturated_copy_engine", {"copy_engine.uncontended", "gpu.copy_engines_h2d", "link.h2d_pinned"}),
+        ("one_core_too_few", {"core.uncontended", "cpu.cores"}),
+        ("fault_storm", {"fault_handler.uncontended", "fault.service_2m"}),
+        ("underfilled_kernel", {"gpu.team_dispatch", "mem.latency", "gpu.placement"}),
+        ("small_dma_ring", {"dma_ring.uncontended", "dma.bw"}),
+    ],
+)
+def test_what_is_charged_where_the_time_goes_is_proposed_first(name: str, first: set[str]) -> None:
+    run = seen(f"{PLANTED}:{name}")
+    promising = [change for change in proposals(run.spec, run.path, {}) if change.promise > 0.3]
+    assert first <= {key for change in promising for key in change.overrides}
+
+
 def test_a_script_without_a_sweep_lets_the_user_decide_its_words_and_the_configuration(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(MINE)

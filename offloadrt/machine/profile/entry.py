@@ -16,6 +16,7 @@ import attrs
 import msgspec
 
 from offloadrt.machine.profile import units
+from offloadrt.machine.profile.charged_in import charged_in
 from offloadrt.registry import Registry
 
 # ---------------------------------------------------------------------- topologies
@@ -212,6 +213,11 @@ class ProfileEntry:
     """Whether the entry is only there to compare with: no operation costs it."""
     overridden: bool = False
     """Whether a user has set the value."""
+
+    @property
+    def charged_in(self) -> tuple[str, ...]:
+        """Return where in a run it is charged (``charged_in.py``); an entry of the user's own has no place."""
+        return charged_in(self.key) or ()
 
     @property
     def is_range(self) -> bool:

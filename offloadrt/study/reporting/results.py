@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import msgspec
 
+from offloadrt.runtime.device import ResultSection
 from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.words import figure, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
-
-if TYPE_CHECKING:
-    from offloadrt.runtime.device import ResultSection
 
 MOST_IN_HTML = 8
 """Rows of a table that may be long, in a notebook."""

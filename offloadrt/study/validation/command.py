@@ -15,7 +15,7 @@ from offloadrt.registry import Registry
 from offloadrt.study.spec import Machine, Overrides, Runtime
 
 _MEASURED: Final = Registry[Any]("part of the independent measurements", "offloadrt.independent")
-"""What `--independent` compares with when no file is given: the results, and the rules that find their runs."""
+"""What `--independent` compares with when no file is given: the results of the package."""
 
 
 def validate(
@@ -59,7 +59,7 @@ def validate(
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.validation import shown
-    from offloadrt.study.validation.paper import paper_named
+    from offloadrt.study.validation.judging import paper_named
     from offloadrt.study.validation.validate import validate as judge
 
     workers = jobs if jobs is not None else processors()
@@ -96,9 +96,8 @@ def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> No
     from offloadrt.study.independent.prediction import predict
 
     entries = _MEASURED.load("results")() if file is None else read(file)
-    rules, name = _MEASURED.load("rules")(), str(file or "results.toml")
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        report = predict(entries, rules, name, pool, jobs=jobs, ranges=ranges, advanced=advanced)
+        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced)
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:

@@ -12,8 +12,7 @@ import pytest
 from invented_results import result_of
 
 from offloadrt.extensions.otm.object_table import PlacementFigures
-from offloadrt.papers.otm.judges import PAPER
-from offloadrt.papers.otm.judges.mechanisms import PROBES
+from offloadrt.papers.otm.judges import PAPER, probes
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.runtime.configurations import ResultSection
 from offloadrt.study import execute, find_scenario
@@ -323,7 +322,7 @@ def test_bandwidth_on_demand_is_less(demand: float, holds: bool) -> None:
 
 
 def test_the_probe_s_frequencies_are_those_counted_by_hand() -> None:
-    found = execute(find_scenario(f"{PROBES}:objects"), {}, record=True).measured
+    found = execute(probes.objects, {}, record=True).measured
     assert {name: found[f"{name}_gaf"] for name in LAF} == {"c": 12.0, "a": 6.0, "b": 1.0}
     assert {name: found[f"{name}_density"] for name in DENSITY} == {"c": 1.0, "a": 1.0, "b": 0.25}
 

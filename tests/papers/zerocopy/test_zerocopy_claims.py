@@ -12,8 +12,8 @@ import pytest
 from invented_results import result_of
 
 from offloadrt.papers.zerocopy.judges import PAPER
+from offloadrt.papers.zerocopy.judges.figures import correlation
 from offloadrt.papers.zerocopy.judges.probes import allocated_for, waited_for
-from offloadrt.papers.zerocopy.judges.ratios import correlation
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare
 from offloadrt.study.spec import RunSpec

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 
-from offloadrt.papers.otm.judges.placed import pinned, program
-from offloadrt.papers.otm.judges.places import BENCHMARKS, OTM, RodiniaGrid, bench, runs
+from offloadrt.papers.otm.judges import probes
+from offloadrt.papers.otm.judges.figures import BENCHMARKS, OTM, RodiniaGrid, bench, pinned, program, runs
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import number
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, number, unless
 
-PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
-OBJECTS = f"{PROBES}:objects"
+OBJECTS = probes.objects
 EXPLICIT_ALL: dict[str, Value] = {"threshold": 0.0}
 IMPLICIT_ALL: dict[str, Value] = {"threshold": 2.0}
 
@@ -147,7 +145,7 @@ def pin(grid: RodiniaGrid) -> Hearing:
 @bench.judge("otm.mech.explicit")
 def explicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [EXPLICIT_ALL])
-    (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [EXPLICIT_ALL])
+    (values,) = yield from grid.facts(probes.in_the_kernel, [EXPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
     emulated = (
         f"{fact['blocks']} blocks for {fact['objects']} objects, {fact['copied_in']:,} B copied in, "
@@ -166,7 +164,7 @@ def explicit(grid: RodiniaGrid) -> Hearing:
 @bench.judge("otm.mech.implicit")
 def implicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [IMPLICIT_ALL])
-    (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [IMPLICIT_ALL])
+    (values,) = yield from grid.facts(probes.in_the_kernel, [IMPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
     emulated = (
         f"{fact['blocks']} blocks, {fact['copied_in']} B copied in, {fact['kernel_faults']} faults, "
@@ -218,7 +216,7 @@ def active_table(grid: RodiniaGrid) -> Hearing:
 def no_room(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size) for benchmark in BENCHMARKS for size in (*grid.fitting, *grid.over)]
     facts = yield from grid.facts(
-        f"{PROBES}:traditional", [grid.sized(size, {"benchmark": benchmark}) for benchmark, size in places]
+        probes.traditional, [grid.sized(size, {"benchmark": benchmark}) for benchmark, size in places]
     )
     failed = {place: fact["failed"] for place, fact in zip(places, facts, strict=True)}
     above = [place for place in places if place[1] in grid.over]
@@ -235,9 +233,7 @@ def no_room(grid: RodiniaGrid) -> Hearing:
 
 @bench.judge("otm.mech.um_bw")
 def slower_on_demand(grid: RodiniaGrid) -> Hearing:
-    managed, copied = yield from grid.facts(
-        f"{PROBES}:bandwidth", [{"placement": "managed"}, {"placement": "explicit"}]
-    )
+    managed, copied = yield from grid.facts(probes.bandwidth, [{"placement": "managed"}, {"placement": "explicit"}])
     demand, copy = number(managed["bytes_per_s"]), number(copied["bytes_per_s"])
     emulated = f"{demand / 1e9:.3g} and {copy / 1e9:.3g} GB/s (pageable)"
     return Reading(emulated, demand / copy, "faults take less time than the host's copy into a pinned buffer")

@@ -17,7 +17,7 @@ from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.probing import Facts, kernels, recorded
+from offloadrt.study.validation.judging import Facts, kernels, recorded
 from offloadrt.trace import events
 
 BLOCK: Final = 2 << 20
