@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from offloadrt.checking.checked import check
+from offloadrt.extensions.checking.checked import check
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec

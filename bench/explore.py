@@ -19,10 +19,10 @@ from statistics import median
 from typing import Any
 
 from bench.engine import rate
-from offloadrt.study.exploring.case import ScheduleCase
-from offloadrt.study.exploring.explore import fitted, run_cases
-from offloadrt.study.exploring.plan import SchedulePlan
-from offloadrt.study.exploring.program import ScenarioProgram
+from offloadrt.extensions.exploring.case import ScheduleCase
+from offloadrt.extensions.exploring.explore import fitted, run_cases
+from offloadrt.extensions.exploring.plan import SchedulePlan
+from offloadrt.extensions.exploring.program import ScenarioProgram
 
 PROGRAM = '''
 from offloadrt import Run, kernel, scenario

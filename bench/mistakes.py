@@ -27,9 +27,9 @@ def recorded_and_checked(program: Program, folder: Path, target: Path, limit: fl
     """Record a run of a program for a check, and check it. Called in a child process."""
     import os
 
-    from offloadrt.checking.checked import check
-    from offloadrt.recording.format import convert
-    from offloadrt.recording.recorder import RecordOptions, record
+    from offloadrt.extensions.checking.checked import check
+    from offloadrt.extensions.recording.format import convert
+    from offloadrt.extensions.recording.recorder import RecordOptions, record
     from offloadrt.study.scripts import registry
     from offloadrt.study.spec import RunSpec
 

@@ -82,7 +82,7 @@ def compilers(work: Path, kind: str) -> dict[str, str]:
 
 def compile_plainly(language: Any, arguments: list[str]) -> None:
     """Replace this process by the compiler, with the host as device and nothing else of the recorder."""
-    from offloadrt.recording.toolchain import find_compiler, rewrite
+    from offloadrt.extensions.recording.toolchain import find_compiler, rewrite
 
     kept, openmp = rewrite(arguments)
     path = str(find_compiler(language).path)
@@ -127,8 +127,8 @@ def last_error(log: Path) -> str:
 
 def recorded(program: Program, folder: Path, target: Path, limit: float, samples: int) -> Answer:
     """Record a run of a program. Called in a child process."""
-    from offloadrt.recording.format import convert
-    from offloadrt.recording.recorder import RecordOptions, record
+    from offloadrt.extensions.recording.format import convert
+    from offloadrt.extensions.recording.recorder import RecordOptions, record
 
     os.chdir(folder)
     raw = target.with_suffix(".raw")
@@ -146,7 +146,7 @@ def recorded(program: Program, folder: Path, target: Path, limit: float, samples
 
 def seconds_recorded(command: str, folder: Path, raw: Path, samples: int) -> Answer:
     """Return the CPU time of a program while it is recorded. Called in a child process."""
-    from offloadrt.recording.recorder import RecordOptions, record
+    from offloadrt.extensions.recording.recorder import RecordOptions, record
 
     os.chdir(folder)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -178,8 +178,8 @@ def overheads(program: Program, work: Path, log: Path, limit: float) -> Answer:
 def replayed(program: Program, target: Path) -> Answer:
     """Replay a recording by `offloadrt run`, which says what is equal, and count. Called in a child process."""
     from offloadrt.cli import main
-    from offloadrt.recording.format import RecordingFile, summary
-    from offloadrt.recording.replay.program import requires_unified_shared_memory
+    from offloadrt.extensions.recording.format import RecordingFile, summary
+    from offloadrt.extensions.recording.replay.program import requires_unified_shared_memory
 
     file = RecordingFile.read(target)
     answer: Answer = {"equal": 0, "moved": 0, "different": 0, "differences": []}
@@ -371,9 +371,9 @@ def main() -> None:
     for kind in ("recorded", "plain"):
         shutil.copytree(given.folder, work / kind, dirs_exist_ok=True, symlinks=True)
     import offloadrt.cli.running
-    import offloadrt.recording.recorder
-    import offloadrt.recording.replay
-    import offloadrt.recording.scenario  # noqa: F401 -- once here, not in each child
+    import offloadrt.extensions.recording.recorder
+    import offloadrt.extensions.recording.replay
+    import offloadrt.extensions.recording.scenario  # noqa: F401 -- once here, not in each child
 
     kept = work / f"{given.table.stem}.json"
     answers: dict[str, Answer] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}

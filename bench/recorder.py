@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from offloadrt.recording.recorder import RecordOptions, record
-from offloadrt.recording.toolchain import compiler_command, find_compiler
+from offloadrt.extensions.recording.recorder import RecordOptions, record
+from offloadrt.extensions.recording.toolchain import compiler_command, find_compiler
 
 PROGRAM = Path(__file__).parents[1] / "tests" / "recording" / "programs" / "five_kernels.c"
 REPEAT = 5

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from offloadrt.recording.format import RecordingFile, convert
-from offloadrt.recording.format.slots import Slot
+from offloadrt.extensions.recording.format import RecordingFile, convert
+from offloadrt.extensions.recording.format.slots import Slot
 
 THREADS = 4
 PATCHES = 512

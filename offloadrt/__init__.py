@@ -16,12 +16,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    # Type checkers cannot see entry points, and scripts want the types of these, too.
+    from offloadrt.extensions import openacc as openacc
+    from offloadrt.extensions import stdpar as stdpar
     from offloadrt.kernels import Kernel, expect, kernel
     from offloadrt.models import cuda, openmp
-
-    # Type checkers cannot see entry points, and scripts want the types of these, too.
-    from offloadrt.models import openacc as openacc
-    from offloadrt.models import stdpar as stdpar
     from offloadrt.models.host.model import Model
     from offloadrt.registry import Registry
     from offloadrt.sim import Simulation

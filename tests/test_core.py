@@ -15,26 +15,10 @@ import offloadrt
 PACKAGE = Path(offloadrt.__file__).parent
 PROJECT = PACKAGE.parent
 
-EXTENSIONS = (
-    "offloadrt.calibration",
-    "offloadrt.checking",
-    "offloadrt.compilers.multi_device",
-    "offloadrt.compilers.stdpar",
-    "offloadrt.models.openacc",
-    "offloadrt.models.stdpar",
-    "offloadrt.papers",
-    "offloadrt.recording",
-    "offloadrt.study.conformance",
-    "offloadrt.study.exploring",
-    "offloadrt.study.independent",
-    "offloadrt.study.report",
-    "offloadrt.study.shown_kernels",
-    "offloadrt.study.validation",
-    "offloadrt.study.why",
-)
+EXTENSIONS = ("offloadrt.extensions", "offloadrt.papers")
 """What can be left out: the core finds it by entry points (`offloadrt/registry.py`)."""
 
-FOR_TYPE_CHECKERS = {("offloadrt/__init__.py", f"offloadrt.models.{name}") for name in ("openacc", "stdpar")}
+FOR_TYPE_CHECKERS = {("offloadrt/__init__.py", f"offloadrt.extensions.{name}") for name in ("openacc", "stdpar")}
 """Imported for annotations alone, as type checkers cannot see entry points."""
 
 WITHOUT = f"""

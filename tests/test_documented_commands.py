@@ -19,7 +19,7 @@ from calibration.made_traces import US, MadeNsys
 from documented import PAGES, ROOT, Command, commands, not_printed, programs
 
 from offloadrt.cli import main
-from offloadrt.recording.toolchain import ToolchainMissing, find_compiler
+from offloadrt.extensions.recording.toolchain import ToolchainMissing, find_compiler
 
 NOT_RUN = {
     "python3 -m pip install uv": ".ci/run runs these lines as they stand, on a bare machine",

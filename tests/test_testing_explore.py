@@ -13,7 +13,7 @@ for module in (
     "numpy.random",
     "pint",
     "offloadrt.models.openmp",
-    "offloadrt.study.exploring.tested",
+    "offloadrt.extensions.exploring.tested",
     "offloadrt.study.running.execution",
 ):
     importlib.import_module(module)

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from offloadrt.extensions.evidence.independent.prediction import KindAccuracy
 from offloadrt.study.executors import executor, processors
-from offloadrt.study.independent.prediction import KindAccuracy
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.calibration.calibration import calibrate
-from offloadrt.calibration.device_trace import CalibrationError
+from offloadrt.extensions.calibration.calibration import calibrate
+from offloadrt.extensions.calibration.device_trace import CalibrationError
 from offloadrt.machine import load
 
 MIB = 1 << 20

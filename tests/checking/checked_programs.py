@@ -7,8 +7,8 @@ from typing import Any
 
 from offloadrt import Run, kernel
 from offloadrt import openmp as omp
-from offloadrt.checking.checker import Checker
-from offloadrt.checking.mistakes import Mistake
+from offloadrt.extensions.checking.checker import Checker
+from offloadrt.extensions.checking.mistakes import Mistake
 
 N = 1024
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.checking.mistakes import MOST_PLACES, Mistakes, Story
+from offloadrt.extensions.checking.mistakes import MOST_PLACES, Mistakes, Story
 
 
 def race(mistakes: Mistakes, kernel: str, line: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.checking.checked import CheckReport, check
+from offloadrt.extensions.checking.checked import CheckReport, check
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
 

@@ -10,10 +10,10 @@ from checked_programs import Body, N, add, double, double_views, fill, fill_part
 
 from offloadrt import Run
 from offloadrt import openmp as omp
-from offloadrt.checking.checker import Checker
-from offloadrt.checking.mistakes import Waste
-from offloadrt.checking.waste import Costs
 from offloadrt.cli import main
+from offloadrt.extensions.checking.checker import Checker
+from offloadrt.extensions.checking.mistakes import Waste
+from offloadrt.extensions.checking.waste import Costs
 
 BYTES = N * 8
 

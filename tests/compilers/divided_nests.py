@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from written import function
 
-from offloadrt.compilers.multi_device import DividedKernel, predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import DividedKernel, predicate, split_loop
 from offloadrt.kernels import Kernel, SourceRefused, kernel
 
 WAYS = (predicate, split_loop)

@@ -12,8 +12,8 @@ from host_functions import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.compilers.stdpar.elision import Elided, ElisionPass, Marker, Operation, Reason, stops, waits, windows
-from offloadrt.compilers.stdpar.translation_unit import TranslationUnit, par_unseq
+from offloadrt.extensions.stdpar.elision import Elided, ElisionPass, Marker, Operation, Reason, stops, waits, windows
+from offloadrt.extensions.stdpar.translation_unit import TranslationUnit, par_unseq
 from offloadrt.kernels.source import Source
 
 LEAVES = {

@@ -34,8 +34,8 @@ from host_functions import (
     wrapper,
 )
 
-from offloadrt.compilers.stdpar.elision import Elided, ElisionPass, Endless, Kept, Marker, Reason
-from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
+from offloadrt.extensions.stdpar.elision import Elided, ElisionPass, Endless, Kept, Marker, Reason
+from offloadrt.extensions.stdpar.translation_unit import TranslationUnit
 
 
 def outcome(function: Callable[..., Any], **options: Any) -> list[Reason | None]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.compilers.stdpar.elision import (
+from offloadrt.extensions.stdpar.elision import (
     Elided,
     Kept,
     Marker,

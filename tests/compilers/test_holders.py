@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.compilers.multi_device import Holders
+from offloadrt.extensions.openacc.multi_device import Holders
 
 SIZE, DEVICES = 40, 3
 

@@ -7,9 +7,9 @@ import ast
 import pytest
 from written import function
 
-from offloadrt.compilers.host.flow import HostLoop, InlinedCall, Scope, nodes_of
-from offloadrt.compilers.host.frequencies import frequencies
-from offloadrt.compilers.host.host_walk import HostWalk
+from offloadrt.extensions.host_functions.flow import HostLoop, InlinedCall, Scope, nodes_of
+from offloadrt.extensions.host_functions.frequencies import frequencies
+from offloadrt.extensions.host_functions.host_walk import HostWalk
 from offloadrt.kernels.source import Source
 
 

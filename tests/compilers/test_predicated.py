@@ -12,7 +12,7 @@ from divided_nests import DIMENSIONS, MULTI, SINGLE, of
 from instrumented import Phantom
 from nests import expand, graph
 
-from offloadrt.compilers.multi_device import Holders, Transfer, predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import Holders, Transfer, predicate, split_loop
 from offloadrt.kernels import KernelError, kernel
 from offloadrt.kernels.algebra import Cut, Polynomial, cut_range
 

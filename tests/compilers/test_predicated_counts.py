@@ -8,7 +8,7 @@ import pytest
 from divided_nests import SINGLE, of
 from instrumented import Phantom
 
-from offloadrt.compilers.multi_device import predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import predicate, split_loop
 
 
 class TestCounts:

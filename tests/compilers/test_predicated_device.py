@@ -10,8 +10,8 @@ from instrumented import Phantom
 from written import function
 
 from offloadrt import openmp as omp
-from offloadrt.compilers.multi_device import predicate, split_loop
 from offloadrt.driver import CudaDriver
+from offloadrt.extensions.openacc.multi_device import predicate, split_loop
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation

@@ -12,7 +12,7 @@ from divided_nests import WAYS, of
 from instrumented import Counted, Phantom
 from written import function
 
-from offloadrt.compilers.multi_device import DividedKernel, predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import DividedKernel, predicate, split_loop
 from offloadrt.kernels import SourceRefused
 
 # as a reader checks it

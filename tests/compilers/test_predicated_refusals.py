@@ -9,7 +9,7 @@ import pytest
 from devices import Devices, copied, same_bits
 from divided_nests import assert_refused, of
 
-from offloadrt.compilers.multi_device import DividedKernel, predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import DividedKernel, predicate, split_loop
 from offloadrt.kernels import KernelError, kernel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from divided_nests import DIMENSIONS, MULTI, SINGLE, of
 
-from offloadrt.compilers.multi_device import predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import predicate, split_loop
 
 
 class TestSource:

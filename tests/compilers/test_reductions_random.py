@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from property_examples import examples
 
-from offloadrt.compilers.multi_device import DividedKernel, predicate
+from offloadrt.extensions.openacc.multi_device import DividedKernel, predicate
 from offloadrt.kernels import Kernel, KernelError, SourceRefused
 
 N = 7

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from divided_nests import WAYS, assert_refused, of
 
-from offloadrt.compilers.multi_device import predicate
+from offloadrt.extensions.openacc.multi_device import predicate
 from offloadrt.kernels import KernelError, SourceRefused
 
 REFUSED = [

@@ -10,7 +10,13 @@ import msgspec
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.study.conformance.conform import ConformanceFileError, RecordedProgram, conform, read_cases, replay_case
+from offloadrt.extensions.evidence.conformance.conform import (
+    ConformanceFileError,
+    RecordedProgram,
+    conform,
+    read_cases,
+    replay_case,
+)
 
 DATA = Path(__file__).parent.parent / "data" / "conformance"
 COPY = list(read_cases(DATA / "copy.jsonl.gz"))

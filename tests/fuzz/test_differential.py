@@ -8,7 +8,7 @@ import openmp_programs
 import pytest
 from differential import compared
 
-from offloadrt.recording.toolchain import ToolchainMissing, find_compiler
+from offloadrt.extensions.recording.toolchain import ToolchainMissing, find_compiler
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from instrumented import Phantom
 from numpy.typing import NDArray
 from written import function
 
-from offloadrt.compilers.multi_device import DividedKernel, predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import DividedKernel, predicate, split_loop
 from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
 from offloadrt.kernels.execution import NestBody
 

@@ -8,7 +8,7 @@ import nests
 import numpy as np
 import pytest
 
-from offloadrt.compilers.multi_device import predicate, split_loop
+from offloadrt.extensions.openacc.multi_device import predicate, split_loop
 from offloadrt.kernels import Kernel, kernel
 
 N, M = 64, 16

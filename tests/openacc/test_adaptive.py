@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.models.openacc import AdaptiveController, Execution, KernelState, Mode, Rules, after_execution
+from offloadrt.extensions.openacc import AdaptiveController, Execution, KernelState, Mode, Rules, after_execution
 
 MB = 1e6
 

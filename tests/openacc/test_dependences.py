@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_examples import examples
 
-from offloadrt.models.openacc import Dependences, QueuePlacement
+from offloadrt.extensions.openacc import Dependences, QueuePlacement
 
 A, B, C = (0, 8), (8, 16), (16, 24)
 

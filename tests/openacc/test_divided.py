@@ -10,7 +10,7 @@ from openacc_rig import MakeRig, Rig
 
 from offloadrt import kernel
 from offloadrt import openacc as acc
-from offloadrt.compilers.multi_device import predicate
+from offloadrt.extensions.openacc.multi_device import predicate
 from offloadrt.trace import events
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from property_examples import examples
 
 from offloadrt import Kernel, expect, kernel
+from offloadrt.extensions.openacc import PushFlags, generate, jacc_arg_build, jacc_args
 from offloadrt.kernels.execution import NestBody
-from offloadrt.models.openacc import PushFlags, generate, jacc_arg_build, jacc_args
 from offloadrt.runtime.host_array import HostArray
 
 RESTRICT, VAR_OPT = PushFlags.RESTRICT, PushFlags.VAR_OPT
@@ -150,7 +150,7 @@ def test_constants_do_not_change_what_a_launch_does() -> None:
 
 
 def test_descriptors_say_what_the_analysis_found() -> None:
-    from offloadrt.models.openacc import Attribute
+    from offloadrt.extensions.openacc import Attribute
 
     x, y, z = (array(name, np.zeros(4), address) for name, address in (("x", 64), ("y", 128), ("z", 192)))
     first, second, third = jacc_args(add, x, y, z)

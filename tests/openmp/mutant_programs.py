@@ -10,8 +10,8 @@ import numpy as np
 
 from offloadrt import Run, kernel
 from offloadrt import openmp as omp
+from offloadrt.extensions.exploring.tested import ExploredTest
 from offloadrt.sim import Signal
-from offloadrt.study.exploring.tested import ExploredTest
 
 Main = Callable[[Run], Awaitable[None]]
 

@@ -6,9 +6,9 @@ import mutant_programs
 import mutants
 import pytest
 
+from offloadrt.extensions.exploring.explore import Exploration, explore
+from offloadrt.extensions.exploring.plan import SchedulePlan
 from offloadrt.study.executors import InProcess
-from offloadrt.study.exploring.explore import Exploration, explore
-from offloadrt.study.exploring.plan import SchedulePlan
 
 RUNS = 10_000
 STRATEGIES = ("random", "pct:3", "delay:2", "dfs:1:20us", "costs:0.3")

@@ -15,11 +15,8 @@ import pytest
 
 import offloadrt
 from offloadrt import papers
-from offloadrt.study import UserError
-from offloadrt.study.input_range import InputRange
-from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.claims import Claim, ClaimRefused, read_claims
-from offloadrt.study.validation.judging import (
+from offloadrt.extensions.evidence.validation.claims import Claim, ClaimRefused, read_claims
+from offloadrt.extensions.evidence.validation.judging import (
     PAPERS,
     Bench,
     Judgement,
@@ -31,6 +28,9 @@ from offloadrt.study.validation.judging import (
     paper_named,
     unless,
 )
+from offloadrt.study import UserError
+from offloadrt.study.input_range import InputRange
+from offloadrt.study.spec import RunSpec
 
 PACKAGE = Path(offloadrt.__file__).parent
 SHARED = PACKAGE.parents[1] / "shared" / "papers" / "claims.toml"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from offloadrt.extensions.evidence.independent.prediction import INPUT_KIND, digest_of, plan
 from offloadrt.papers.independent import results
-from offloadrt.study.independent.prediction import INPUT_KIND, digest_of, plan
 
 REPORT = Path(__file__).parents[2] / "bench" / "validation" / "independent.txt"
 WITHOUT_DIGEST = False

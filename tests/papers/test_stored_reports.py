@@ -10,14 +10,14 @@ from pathlib import Path
 import attrs
 import pytest
 
+from offloadrt.extensions.evidence.validation import validate
+from offloadrt.extensions.evidence.validation.judging import Paper, paper_named
+from offloadrt.extensions.evidence.validation.validate import digest_of
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
-from offloadrt.study.validation import validate
-from offloadrt.study.validation.judging import Paper, paper_named
-from offloadrt.study.validation.validate import digest_of
 
 FOLDER = Path(__file__).parents[2] / "bench" / "validation"
 REPORTS = sorted(path for path in FOLDER.glob("*.txt") if "table" not in path.stem and path.stem != "independent")

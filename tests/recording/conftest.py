@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prototype_lines import raw_of
 
-from offloadrt.recording.format import convert
+from offloadrt.extensions.recording.format import convert
 
 FOLDER = "shared/capture/recording/recordings"
 SAMPLES = next((up / FOLDER for up in Path(__file__).parents if (up / FOLDER).is_dir()), Path(FOLDER))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from offloadrt.recording.format.slots import CALLS, COUNTERS, Slot
+from offloadrt.extensions.recording.format.slots import CALLS, COUNTERS, Slot
 
 FUNCTIONS = {name: number for number, name in CALLS.items()}
 OPERATIONS = {"alloc": 1, "h2d": 2, "d2h": 3, "delete": 4, "associate": 5, "disassociate": 6}

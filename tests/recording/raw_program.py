@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prototype_lines import Writer
 
-from offloadrt.recording.format import Recording, RecordingFile, convert
-from offloadrt.recording.format.slots import Slot
+from offloadrt.extensions.recording.format import Recording, RecordingFile, convert
+from offloadrt.extensions.recording.format.slots import Slot
 
 BEGIN, END, UPDATE, KERNEL = (
     f"__tgt_target_{name}" for name in ("data_begin_mapper", "data_end_mapper", "data_update_mapper", "kernel")

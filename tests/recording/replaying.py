@@ -9,9 +9,9 @@ import attrs
 from raw_program import only
 
 from offloadrt import Run
+from offloadrt.extensions.recording.format import Recording
+from offloadrt.extensions.recording.replay import Outcome, replay
 from offloadrt.machine import ComputeUnits
-from offloadrt.recording.format import Recording
-from offloadrt.recording.replay import Outcome, replay
 
 
 @attrs.frozen

@@ -9,9 +9,9 @@ import pytest
 from recorded_programs import built
 from replaying import replayed
 
-from offloadrt.checking.checked import check
-from offloadrt.recording.format import convert
-from offloadrt.recording.recorder import RecordOptions, record
+from offloadrt.extensions.checking.checked import check
+from offloadrt.extensions.recording.format import convert
+from offloadrt.extensions.recording.recorder import RecordOptions, record
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
 

@@ -9,7 +9,7 @@ import pytest
 from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram
 
 from offloadrt.cli import main
-from offloadrt.recording.format import convert
+from offloadrt.extensions.recording.format import convert
 
 X, DEVICE, SIZE = 1 << 20, 1 << 40, 1 << 20
 USE = {

@@ -11,16 +11,16 @@ import pytest
 from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
 from replaying import replayed
 
-from offloadrt.recording.format import (
+from offloadrt.extensions.recording.format import (
     NotARecording,
     RecordingDamaged,
     RecordingFile,
     RecordingTooNew,
     convert,
 )
-from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays
-from offloadrt.recording.format.container import check
-from offloadrt.recording.format.recording import Step
+from offloadrt.extensions.recording.format.blocks import DeviceBlocks, HostArrays
+from offloadrt.extensions.recording.format.container import check
+from offloadrt.extensions.recording.format.recording import Step
 from offloadrt.runtime.mapping.map_item import ATTACH
 
 X, DEVICE = 0x10000, 0x9000000

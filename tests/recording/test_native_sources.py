@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import offloadrt.recording
-from offloadrt.recording.toolchain import ToolchainMissing, find_compiler
+import offloadrt.extensions.recording
+from offloadrt.extensions.recording.toolchain import ToolchainMissing, find_compiler
 
-NATIVE = Path(offloadrt.recording.__file__).parent / "native"
+NATIVE = Path(offloadrt.extensions.recording.__file__).parent / "native"
 SOURCES = sorted(NATIVE.rglob("*.c"))
 
 

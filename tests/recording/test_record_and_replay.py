@@ -6,7 +6,7 @@ import pytest
 from recorded_programs import built, recorded
 from replaying import replayed
 
-from offloadrt.recording.format import convert
+from offloadrt.extensions.recording.format import convert
 
 
 @pytest.fixture(scope="module")

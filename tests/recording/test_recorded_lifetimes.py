@@ -9,10 +9,10 @@ import pytest
 from raw_program import BEGIN, END, FROM, TO, RawProgram, only
 from recorded_programs import PROGRAMS, built
 
-from offloadrt.checking.checked import check
-from offloadrt.recording.format import RecordingDamaged, convert
-from offloadrt.recording.format.recording import ArrayEnd, EndKind, Step
-from offloadrt.recording.recorder import RecordOptions, record
+from offloadrt.extensions.checking.checked import check
+from offloadrt.extensions.recording.format import RecordingDamaged, convert
+from offloadrt.extensions.recording.format.recording import ArrayEnd, EndKind, Step
+from offloadrt.extensions.recording.recorder import RecordOptions, record
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
 

@@ -9,10 +9,10 @@ import pytest
 from raw_program import BEGIN, END, KERNEL, PARAM, TO, RawProgram
 from recorded_programs import PROGRAMS, built
 
-from offloadrt.checking.checked import CheckReport, check
-from offloadrt.checking.mistakes import Mistake
-from offloadrt.recording.format import convert
-from offloadrt.recording.recorder import RecordOptions, record
+from offloadrt.extensions.checking.checked import CheckReport, check
+from offloadrt.extensions.checking.mistakes import Mistake
+from offloadrt.extensions.recording.format import convert
+from offloadrt.extensions.recording.recorder import RecordOptions, record
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
 

@@ -8,8 +8,8 @@ import pytest
 from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
 from replaying import replayed
 
+from offloadrt.extensions.recording.replay import ReplayRefused
 from offloadrt.kernels import Kernel
-from offloadrt.recording.replay import ReplayRefused
 from offloadrt.trace import events
 
 X, Y, DEVICE = 1 << 20, 1 << 22, 1 << 40

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from replaying import Replayed, replayed
 
-from offloadrt.recording.format import Recording, RecordingFile, summary
-from offloadrt.recording.replay import check_configuration
+from offloadrt.extensions.recording.format import Recording, RecordingFile, summary
+from offloadrt.extensions.recording.replay import check_configuration
 
 STORED = Path(__file__).parent / "stored"
 

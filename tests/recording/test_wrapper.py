@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.recording import toolchain
-from offloadrt.recording.toolchain import ToolchainMissing, links, rewrite
+from offloadrt.extensions.recording import toolchain
+from offloadrt.extensions.recording.toolchain import ToolchainMissing, links, rewrite
 
 
 @pytest.mark.parametrize(

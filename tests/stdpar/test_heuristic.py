@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.models.stdpar.arrays import HeuristicDatabaseError
-from offloadrt.models.stdpar.heuristic import (
+from offloadrt.extensions.stdpar.arrays import HeuristicDatabaseError
+from offloadrt.extensions.stdpar.heuristic import (
     HeuristicDatabase,
     HeuristicRules,
     OffloadHeuristic,

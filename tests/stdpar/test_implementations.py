@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from offloadrt.compilers.stdpar.translation_unit import ALGORITHMS, par, par_unseq, seq
-from offloadrt.models.stdpar.implementations import (
+from offloadrt.extensions.stdpar.implementations import (
     IMPLEMENTATIONS,
     ForeignFreeing,
     HostPointer,
@@ -14,6 +13,7 @@ from offloadrt.models.stdpar.implementations import (
     PrefetchMode,
     implementation,
 )
+from offloadrt.extensions.stdpar.translation_unit import ALGORITHMS, par, par_unseq, seq
 
 STDPAR = ("acpp", "nvcpp", "rocstdpar", "icpx")
 

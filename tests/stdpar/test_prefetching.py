@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.models.stdpar.implementations import (
+from offloadrt.extensions.stdpar.implementations import (
     Allocation,
     AllocationMap,
     AlwaysReading,

@@ -10,6 +10,18 @@ import attrs
 import pytest
 from unknowns import UNKNOWN
 
+from offloadrt.extensions.evidence.validation.claims import Claim
+from offloadrt.extensions.evidence.validation.judging import (
+    Bench,
+    Hearing,
+    Judge,
+    JudgingGrid,
+    Paper,
+    Reading,
+    RunFailed,
+)
+from offloadrt.extensions.evidence.validation.ranges import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
+from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.draws import DRAWS, draws_of
 from offloadrt.study.executors import InProcess
@@ -19,10 +31,6 @@ from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
-from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Paper, Reading, RunFailed
-from offloadrt.study.validation.ranges import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
-from offloadrt.study.validation.validate import validate
 
 MACHINE = "integrated-gpu"
 SCENARIO = f"{Path(__file__).parent / 'unknowns.py'}:with_unknown"

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.extensions.exploring.everywhere import Everywhere, everywhere
+from offloadrt.extensions.exploring.program import ScenarioProgram
+from offloadrt.extensions.exploring.replay import replay, token_of
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 from offloadrt.runtime.plugins.amdgpu import AmdgpuResources
 from offloadrt.runtime.plugins.cuda import StreamPool
 from offloadrt.study.executors import InProcess
-from offloadrt.study.exploring.everywhere import Everywhere, everywhere
-from offloadrt.study.exploring.program import ScenarioProgram
-from offloadrt.study.exploring.replay import replay, token_of
 from offloadrt.study.spec import RunSpec
 
 PROGRAM = '''

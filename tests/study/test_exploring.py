@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.extensions.exploring import explore as exploring
+from offloadrt.extensions.exploring.case import ScheduleCase, packed, unpacked
+from offloadrt.extensions.exploring.explore import Exploration, explore
+from offloadrt.extensions.exploring.plan import SchedulePlan
+from offloadrt.extensions.exploring.program import ScenarioProgram
+from offloadrt.extensions.exploring.replay import replay, token_of
+from offloadrt.extensions.exploring.shrink import Shrunk, shrink
+from offloadrt.extensions.exploring.token import Token
 from offloadrt.sim.strategies import Choice, Hold
 from offloadrt.study import UserError
 from offloadrt.study.executors import InProcess
-from offloadrt.study.exploring import explore as exploring
-from offloadrt.study.exploring.case import ScheduleCase, packed, unpacked
-from offloadrt.study.exploring.explore import Exploration, explore
-from offloadrt.study.exploring.plan import SchedulePlan
-from offloadrt.study.exploring.program import ScenarioProgram
-from offloadrt.study.exploring.replay import replay, token_of
-from offloadrt.study.exploring.shrink import Shrunk, shrink
-from offloadrt.study.exploring.token import Token
 
 RACE = '''
 from typing import Annotated, Any

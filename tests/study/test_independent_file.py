@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from offloadrt.extensions.evidence.independent.measured import parse, read
 from offloadrt.papers.independent import results
 from offloadrt.study import UserError
-from offloadrt.study.independent.measured import parse, read
 
 ENTRY = """
 [[result]]

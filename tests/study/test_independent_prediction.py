@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offloadrt.extensions.evidence.independent.measured import UnitMismatch, converted, parse, unit_of
+from offloadrt.extensions.evidence.independent.prediction import KindAccuracy, PredictedEntry, PredictedValue, predict
 from offloadrt.study import UserError
 from offloadrt.study.executors import InProcess
-from offloadrt.study.independent.measured import UnitMismatch, converted, parse, unit_of
-from offloadrt.study.independent.prediction import KindAccuracy, PredictedEntry, PredictedValue, predict
 
 TOYS = Path(__file__).parent / "toys.py"
 

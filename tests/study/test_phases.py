@@ -6,11 +6,11 @@ import pytest
 
 from offloadrt import Run, scenario
 from offloadrt import openmp as omp
+from offloadrt.extensions.explaining.observed import observe
 from offloadrt.kernels import kernel
 from offloadrt.study import execute
 from offloadrt.study.running import phases
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.why.observed import observe
 
 
 @kernel(flops_per_iteration=1, bytes_per_iteration=16)

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.extensions.explaining.observed import Observed, observe
+from offloadrt.extensions.explaining.report.threads import Frame, family, flame_of, own_times, threads_of
+from offloadrt.extensions.explaining.report.timeline import Slice, Timeline, TimelineTrack, overview, timeline_of
 from offloadrt.study import find_scenario
-from offloadrt.study.report.threads import Frame, family, flame_of, own_times, threads_of
-from offloadrt.study.report.timeline import Slice, Timeline, TimelineTrack, overview, timeline_of
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.why.observed import Observed, observe
 
 SMALL = {"threads": 4, "patches": 8, "batch": 2, "memory": "map"}
 

@@ -16,16 +16,23 @@ from offloadrt import machine as machines
 from offloadrt.cli import main
 from offloadrt.cli.schemas import schema_of
 from offloadrt.cli.terminal import stages
+from offloadrt.extensions.evidence.validation.judging import Judgement, may_matter
+from offloadrt.extensions.evidence.validation.ranges import CORNER, MachineVariant, variants_of
+from offloadrt.extensions.evidence.validation.shown import validation
+from offloadrt.extensions.evidence.validation.validate import (
+    Finding,
+    StructuralInput,
+    ValidationReport,
+    _reason,
+    _verdict,
+    validate,
+)
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Point
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome
-from offloadrt.study.validation.judging import Judgement, may_matter
-from offloadrt.study.validation.ranges import CORNER, MachineVariant, variants_of
-from offloadrt.study.validation.shown import validation
-from offloadrt.study.validation.validate import Finding, StructuralInput, ValidationReport, _reason, _verdict, validate
 
 
 @pytest.mark.parametrize(
@@ -152,7 +159,7 @@ def invent(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
         asked.extend(points)
         return SweepOutcome(points, [whatever_is_asked(point) for point in points])
 
-    monkeypatch.setattr("offloadrt.study.validation.validate.sweep", sweep)
+    monkeypatch.setattr("offloadrt.extensions.evidence.validation.validate.sweep", sweep)
     return asked
 
 

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offloadrt.extensions.explaining.command import holder_labels
+from offloadrt.extensions.explaining.explain import Page, explain
+from offloadrt.extensions.explaining.observed import Observed, observe
+from offloadrt.extensions.explaining.proposals import Proposal, decisions, proposals
+from offloadrt.extensions.explaining.resources import Holder
+from offloadrt.extensions.explaining.robustness import dependences
+from offloadrt.extensions.explaining.sentence import limit_of
+from offloadrt.extensions.explaining.sobol_indices import groups_of, total_order
+from offloadrt.extensions.explaining.what_if import Trials, command_of
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.drawn import compare_drawn
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.why.command import holder_labels
-from offloadrt.study.why.explain import Page, explain
-from offloadrt.study.why.observed import Observed, observe
-from offloadrt.study.why.proposals import Proposal, decisions, proposals
-from offloadrt.study.why.resources import Holder
-from offloadrt.study.why.robustness import dependences
-from offloadrt.study.why.sentence import limit_of
-from offloadrt.study.why.sobol_indices import groups_of, total_order
-from offloadrt.study.why.what_if import Trials, command_of
 
 PLANTED = Path(__file__).with_name("planted.py")
 EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}

@@ -9,12 +9,12 @@ import pytest
 from perfetto_picture import Picture, Slice, check, parsed
 
 from offloadrt.cli import main
+from offloadrt.extensions.explaining.observed import observe
+from offloadrt.extensions.explaining.report.timeline import timeline_of
 from offloadrt.kernels import kernel
 from offloadrt.models import openmp as omp
 from offloadrt.study import Result, Run, execute, scenario
-from offloadrt.study.report.timeline import timeline_of
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.why.observed import observe
 from offloadrt.trace import CausalLog, events
 from offloadrt.trace.causal_log import FIRST_TASK
 from offloadrt.trace.perfetto import PerfettoFile

@@ -23,9 +23,9 @@ from typing import Any
 
 import attrs
 
-from offloadrt.compilers.host.flow import Scope, assigned, nodes_of, outer_names, parameters
-from offloadrt.compilers.host.frequencies import frequencies, iterations
-from offloadrt.compilers.host.host_walk import HostWalk
+from offloadrt.extensions.host_functions.flow import Scope, assigned, nodes_of, outer_names, parameters
+from offloadrt.extensions.host_functions.frequencies import frequencies, iterations
+from offloadrt.extensions.host_functions.host_walk import HostWalk
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import FunctionTree, Source, text

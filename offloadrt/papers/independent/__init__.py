@@ -3,7 +3,7 @@
 ``results.toml`` has what others measured and published, and which run predicts each; nothing of it was used to fit a
 profile, except that a profile may be calibrated with entries of the kind `unit_cost`. ``programs/`` has the programs,
 written from their descriptions: CUDA programs over managed memory, and small benchmarks of the driver's calls and of a
-mutex. `offloadrt validate --independent` compares; `study/independent` does the work.
+mutex. `offloadrt validate --independent` compares; `extensions/evidence/independent` does the work.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import importlib.resources
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offloadrt.study.independent.measured import MeasuredResult
+    from offloadrt.extensions.evidence.independent.measured import MeasuredResult
 
 
 def results() -> list[MeasuredResult]:
     """Read the entries that come with the package."""
-    from offloadrt.study.independent import measured
+    from offloadrt.extensions.evidence.independent import measured
 
     text = (importlib.resources.files(__name__) / "results.toml").read_text(encoding="utf-8")
     return measured.parse(text, "results.toml")

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from invented_results import FACTS, collapsing, invented, parallel, result_of, serial
 
+from offloadrt.extensions.evidence.validation.judging import Judgement, hear
+from offloadrt.extensions.evidence.validation.validate import _verdict
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.papers.exahype.judges.curves import CASES, saturation
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import Judgement, hear
-from offloadrt.study.validation.validate import _verdict
 
 
 def _judged(claim: str, time: Any) -> Judgement:

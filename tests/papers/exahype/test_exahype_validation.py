@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from offloadrt.extensions.evidence.validation.validate import ValidationReport, validate
 from offloadrt.papers.exahype.judges import PAPER
-from offloadrt.study.validation.validate import ValidationReport, validate
 
 pytestmark = pytest.mark.slow
 STORED = Path(__file__).parents[3] / "bench" / "validation" / "exahype.txt"

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from invented_results import result_of
 
+from offloadrt.extensions.evidence.validation.judging import Judgement, hear
 from offloadrt.papers.jacc.judges import PAPER, figures
 from offloadrt.papers.jacc.judges.figures import DETAILED
 from offloadrt.papers.jacc.judges.mechanisms import DIVISION
@@ -16,7 +17,6 @@ from offloadrt.study import execute
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import Judgement, hear
 
 GRID = PAPER.grid("quick", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jacc_rig import run_benchmark
 
-from offloadrt.compilers.multi_device import predicate
+from offloadrt.extensions.openacc.multi_device import predicate
 from offloadrt.papers.jacc.programs import benchmark, bt
 from offloadrt.papers.jacc.programs.benchmark import extent
 

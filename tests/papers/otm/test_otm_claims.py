@@ -11,6 +11,8 @@ import attrs
 import pytest
 from invented_results import result_of
 
+from offloadrt.extensions.evidence.validation.judging import Judgement, hear
+from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.extensions.otm.object_table import PlacementFigures
 from offloadrt.papers.otm.judges import PAPER, probes
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
@@ -19,8 +21,6 @@ from offloadrt.study import execute, find_scenario
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import Judgement, hear
-from offloadrt.study.validation.validate import validate
 
 GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -11,6 +11,8 @@ import attrs
 import pytest
 from invented_results import result_of
 
+from offloadrt.extensions.evidence.validation.judging import Judgement, hear
+from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.papers.stdpar.judges import PAPER, probes
 from offloadrt.papers.stdpar.judges.figures import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.papers.stdpar.judges.mechanisms import PAGE, SCRIPT, SWEPT
@@ -20,8 +22,6 @@ from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import Judgement, hear
-from offloadrt.study.validation.validate import validate
 
 GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

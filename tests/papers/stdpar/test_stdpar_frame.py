@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from offloadrt import stdpar as std
-from offloadrt.compilers.stdpar.elision import Marker
+from offloadrt.extensions.stdpar.elision import Marker
 from offloadrt.kernels import Kernel
 from offloadrt.papers.stdpar.programs import Application, BabelStream, CloverLeaf, Lulesh, MiniBude, Stopwatch, TeaLeaf
 from offloadrt.papers.stdpar.programs.frame import host_array, loads, sequential_loop, stores

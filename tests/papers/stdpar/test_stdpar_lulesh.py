@@ -9,7 +9,7 @@ import pytest
 from stdpar_apps_rig import measured, play
 
 from offloadrt import stdpar as std
-from offloadrt.compilers.stdpar.elision import ElisionPass
+from offloadrt.extensions.stdpar.elision import ElisionPass
 from offloadrt.papers.stdpar.programs import Lulesh, lulesh_kernels, lulesh_material
 from offloadrt.papers.stdpar.programs.lulesh import repetitions
 from offloadrt.papers.stdpar.programs.lulesh_domain import LENGTH, REGIONS, Mesh

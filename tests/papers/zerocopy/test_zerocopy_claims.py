@@ -11,14 +11,14 @@ import attrs
 import pytest
 from invented_results import result_of
 
+from offloadrt.extensions.evidence.validation.judging import Judgement, hear
+from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.papers.zerocopy.judges import PAPER
 from offloadrt.papers.zerocopy.judges.figures import correlation
 from offloadrt.papers.zerocopy.judges.probes import allocated_for, waited_for
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, Result, TimeShare
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import Judgement, hear
-from offloadrt.study.validation.validate import validate
 
 GRID = PAPER.grid("quick", RunSpec())
 

@@ -6,11 +6,11 @@ work, `probes` the small recorded runs of the last ones.
 
 from __future__ import annotations
 
+from offloadrt.extensions.evidence.validation.judging import Paper
 from offloadrt.papers.exahype.judges import curves, mechanisms
 from offloadrt.papers.exahype.judges.curves import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.exahype.program import kernels
 from offloadrt.study.input_range import inputs_of
-from offloadrt.study.validation.judging import Paper
 
 PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc", inputs=inputs_of(kernels))
 

@@ -15,13 +15,7 @@ from math import inf
 
 import attrs
 
-from offloadrt.machine import MachineSpec
-from offloadrt.papers.exahype.judges import probes
-from offloadrt.study.reporting.results import Result
-from offloadrt.study.running import profiles
-from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import (
+from offloadrt.extensions.evidence.validation.judging import (
     Asking,
     Bench,
     Extent,
@@ -35,6 +29,12 @@ from offloadrt.study.validation.judging import (
     number,
     unless,
 )
+from offloadrt.machine import MachineSpec
+from offloadrt.papers.exahype.judges import probes
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 
 SCENARIO = "exahype"
 MACHINE = "alex-a100"

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from offloadrt.extensions.evidence.validation.judging import (
+    Hearing,
+    Judgement,
+    Reading,
+    listed,
+    longer,
+    number,
+    numbers,
+    unless,
+)
 from offloadrt.papers.exahype.judges import probes
 from offloadrt.papers.exahype.judges.curves import BATCH, CASES, ScalingGrid, bench, strong
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Hearing, Judgement, Reading, listed, longer, number, numbers, unless
 
 COUNTS = probes.exahype_counts
 

@@ -6,13 +6,13 @@ import math
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
+from offloadrt.extensions.evidence.validation.judging import Facts, Span, copies, kernels, recorded
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.exahype.program import Experiment, Setup
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.judging import Facts, Span, copies, kernels, recorded
 from offloadrt.trace import events
 
 

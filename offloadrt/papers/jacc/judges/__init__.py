@@ -7,9 +7,9 @@ kernels (predicates, the controller), with the small recorded runs of `probes`.
 
 from __future__ import annotations
 
+from offloadrt.extensions.evidence.validation.judging import Paper
 from offloadrt.papers.jacc.judges import figures, mechanisms
 from offloadrt.papers.jacc.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.study.validation.judging import Paper
 
 PAPER = Paper("jacc", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, uses=["process.driver_lock"])
 

@@ -13,13 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
-from offloadrt.papers.jacc.programs.benchmark import extent
-from offloadrt.study.reporting.results import Result
-from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.judging import (
+from offloadrt.extensions.evidence.validation.claims import Claim
+from offloadrt.extensions.evidence.validation.judging import (
     Asking,
     Bench,
     Extent,
@@ -35,6 +30,11 @@ from offloadrt.study.validation.judging import (
     numbers,
     unless,
 )
+from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
+from offloadrt.papers.jacc.programs.benchmark import extent
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 
 SCENARIO = "jacc"
 MACHINE = "dgx1-v100"

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from offloadrt.models.openacc import Execution, KernelState, Mode, Rules, after_execution
-from offloadrt.papers.jacc.judges import probes
-from offloadrt.papers.jacc.judges.figures import bench
-from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import (
+from offloadrt.extensions.evidence.validation.judging import (
     Hearing,
     Judgement,
     JudgingGrid,
@@ -18,6 +14,10 @@ from offloadrt.study.validation.judging import (
     number,
     unless,
 )
+from offloadrt.extensions.openacc import Execution, KernelState, Mode, Rules, after_execution
+from offloadrt.papers.jacc.judges import probes
+from offloadrt.papers.jacc.judges.figures import bench
+from offloadrt.study.scripts.parameters import Value
 
 ROUTINES = ("jacc_copyin", "jacc_create", "jacc_kernel_push", "jacc_copyout", "jacc_delete")
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
-from offloadrt.compilers.multi_device import predicate
+from offloadrt.extensions import openacc as acc
+from offloadrt.extensions.evidence.validation.judging import Facts, copies, kernels, overlap, recorded
+from offloadrt.extensions.openacc.multi_device import predicate
 from offloadrt.kernels import Kernel, kernel
-from offloadrt.models import openacc as acc
 from offloadrt.models.host.launch import launch_of
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.judging import Facts, copies, kernels, overlap, recorded
 from offloadrt.trace import events
 
 Count = Annotated[int, Range(1, 10_000)]

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import attrs
 
+from offloadrt.extensions import openacc as acc
 from offloadrt.kernels import Kernel
-from offloadrt.models import openacc as acc
 
 Factors = Mapping[str, float]
 """For each kernel, the time of the compiler's code relative to a code at the machine's limits."""

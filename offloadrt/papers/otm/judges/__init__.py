@@ -6,11 +6,11 @@ Table 2 and what the paper says of density. `mechanisms` judges how OTM works, w
 
 from __future__ import annotations
 
+from offloadrt.extensions.evidence.validation.judging import Paper
 from offloadrt.papers.otm.judges import figures, mechanisms
 from offloadrt.papers.otm.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.otm.rodinia import inputs
 from offloadrt.study.input_range import inputs_of
-from offloadrt.study.validation.judging import Paper
 
 PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(inputs), uses=["stream.interrupt"])
 

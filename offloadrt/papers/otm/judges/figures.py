@@ -11,14 +11,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.extensions.otm.ranking import HostProgram
-from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
-from offloadrt.study.points import Point
-from offloadrt.study.reporting.results import Result
-from offloadrt.study.running import profiles
-from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import (
+from offloadrt.extensions.evidence.validation.judging import (
     Asking,
     Bench,
     Extent,
@@ -33,6 +26,13 @@ from offloadrt.study.validation.judging import (
     number,
     unless,
 )
+from offloadrt.extensions.otm.ranking import HostProgram
+from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
+from offloadrt.study.points import Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 
 SCENARIO = "rodinia"
 SYNTHETIC = "unified_memory"

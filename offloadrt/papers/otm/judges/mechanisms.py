@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from offloadrt.extensions.evidence.validation.judging import Hearing, Judgement, Reading, number, unless
 from offloadrt.papers.otm.judges import probes
 from offloadrt.papers.otm.judges.figures import BENCHMARKS, OTM, RodiniaGrid, bench, pinned, program, runs
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Hearing, Judgement, Reading, number, unless
 
 OBJECTS = probes.objects
 EXPLICIT_ALL: dict[str, Value] = {"threshold": 0.0}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
+from offloadrt.extensions.evidence.validation.judging import Facts, kernels, recorded
 from offloadrt.extensions.otm.configuration import placements_on
 from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import Kernel, kernel
@@ -17,7 +18,6 @@ from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.judging import Facts, kernels, recorded
 from offloadrt.trace import events
 
 BLOCK: Final = 2 << 20

@@ -7,12 +7,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.study.points import Point
-from offloadrt.study.reporting.results import Result
-from offloadrt.study.running import profiles
-from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.judging import (
+from offloadrt.extensions.evidence.validation.judging import (
     Asking,
     Bench,
     Extent,
@@ -26,6 +21,11 @@ from offloadrt.study.validation.judging import (
     number,
     unless,
 )
+from offloadrt.study.points import Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 
 SCENARIO: Final = "stdpar"
 MACHINE: Final = "isambard-a100"

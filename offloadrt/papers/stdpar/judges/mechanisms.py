@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from offloadrt.extensions.evidence.validation.judging import Hearing, Reading, number, unless
 from offloadrt.papers.stdpar.judges import probes
 from offloadrt.papers.stdpar.judges.figures import MACHINE, MI100, ApplicationGrid, bench, facts, runs
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Hearing, Reading, number, unless
 
 PAGE, SWEPT = 64 << 10, 64 << 20
 """Bytes of one page that is brought by a fault, and of an array."""

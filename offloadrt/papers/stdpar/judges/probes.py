@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final, Literal
 
 import attrs
 
+from offloadrt.extensions import stdpar as std
+from offloadrt.extensions.evidence.validation.judging import Facts, kernels
+from offloadrt.extensions.stdpar.heuristic import OperationId, Place
 from offloadrt.kernels import kernel
-from offloadrt.models import stdpar as std
-from offloadrt.models.stdpar.heuristic import OperationId, Place
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.judging import Facts, kernels
 
 ROUNDS: Final = 10
 """Allocations of a loop."""

@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from offloadrt.extensions import stdpar as std
 from offloadrt.kernels import kernel
-from offloadrt.models import stdpar as std
 from offloadrt.papers import cloverleaf
 from offloadrt.papers import cloverleaf as lag
 from offloadrt.papers.cloverleaf import SWEEPS, AxisKernels

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from offloadrt.compilers.stdpar.elision import Kept, Reason
+from offloadrt.extensions import stdpar as std
+from offloadrt.extensions.stdpar.elision import Kept, Reason
+from offloadrt.extensions.stdpar.implementations import HostPointer
 from offloadrt.kernels import Kernel
-from offloadrt.models import stdpar as std
-from offloadrt.models.stdpar.implementations import HostPointer
 from offloadrt.study import Run
 
 Timed = Callable[[], AbstractAsyncContextManager[None]]

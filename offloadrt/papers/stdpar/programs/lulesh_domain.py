@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.models import stdpar as std
+from offloadrt.extensions import stdpar as std
 from offloadrt.papers.stdpar.programs.frame import loads, stores
 from offloadrt.papers.stdpar.programs.lulesh_kernels import corners, volumes
 

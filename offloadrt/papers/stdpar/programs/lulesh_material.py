@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from offloadrt.models import stdpar as std
+from offloadrt.extensions import stdpar as std
 from offloadrt.papers.stdpar.programs.lulesh_domain import FREE, SYMMETRIC, Domain
 from offloadrt.papers.stdpar.programs.lulesh_kernels import DOMAIN, LIST, RW, SELDOM, R, W, made
 

@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from offloadrt.extensions import stdpar as std
 from offloadrt.kernels import kernel
-from offloadrt.models import stdpar as std
 from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed
 from offloadrt.study.running.phases import StepNumbers
 

@@ -7,12 +7,12 @@ configurations work, with the small recorded runs of `probes`.
 
 from __future__ import annotations
 
+from offloadrt.extensions.evidence.validation.judging import Paper
 from offloadrt.papers.zerocopy import specaccel as specaccel_inputs
 from offloadrt.papers.zerocopy.judges import accelerator, figures, mechanisms
 from offloadrt.papers.zerocopy.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.zerocopy.qmcpack import inputs as qmcpack_inputs
 from offloadrt.study.input_range import inputs_of
-from offloadrt.study.validation.judging import Paper
 
 PAPER = Paper(
     "zerocopy",

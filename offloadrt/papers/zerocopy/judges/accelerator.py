@@ -12,6 +12,16 @@ from collections.abc import Iterable
 
 import attrs
 
+from offloadrt.extensions.evidence.validation.judging import (
+    Asking,
+    Hearing,
+    Judgement,
+    Reading,
+    listed,
+    longer,
+    number,
+    unless,
+)
 from offloadrt.papers.zerocopy.judges.figures import (
     CONFIGURATIONS,
     COPY,
@@ -26,7 +36,6 @@ from offloadrt.papers.zerocopy.judges.figures import (
     ratios_of,
 )
 from offloadrt.study.reporting.results import Result
-from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, listed, longer, number, unless
 from offloadrt.trace import HOST_TIME
 
 SPECACCEL = "specaccel"

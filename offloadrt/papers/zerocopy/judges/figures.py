@@ -14,12 +14,8 @@ from math import inf
 
 import attrs
 
-from offloadrt.study.points import Point
-from offloadrt.study.reporting.results import CallFigures, Result, Spread
-from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.spec import RunSpec
-from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.judging import (
+from offloadrt.extensions.evidence.validation.claims import Claim
+from offloadrt.extensions.evidence.validation.judging import (
     Asking,
     Bench,
     Extent,
@@ -35,6 +31,10 @@ from offloadrt.study.validation.judging import (
     number,
     unless,
 )
+from offloadrt.study.points import Point
+from offloadrt.study.reporting.results import CallFigures, Result, Spread
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 
 SCENARIO = "qmcpack"
 MACHINE = "mi300a"

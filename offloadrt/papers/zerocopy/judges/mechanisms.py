@@ -9,12 +9,12 @@ from functools import partial
 
 import attrs
 
+from offloadrt.extensions.evidence.validation.judging import Asking, Hearing, Judgement, longer, number, numbers, unless
 from offloadrt.papers.zerocopy.judges import probes
 from offloadrt.papers.zerocopy.judges.figures import COPY, EAGER, IZC, S2, SHORT, USM, QmcpackGrid, bench
 from offloadrt.runtime.environment import select_configuration
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Asking, Hearing, Judgement, longer, number, numbers, unless
 
 DISCRETE = "alex-a100"
 """A machine with a discrete GPU."""

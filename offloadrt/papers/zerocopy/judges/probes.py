@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
+from offloadrt.extensions.evidence.validation.judging import Facts, Span, calls, copies, kernels, recorded
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.judging import Facts, Span, calls, copies, kernels, recorded
 from offloadrt.trace import events
 
 Configuration = Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"]

@@ -1,0 +1,203 @@
+"""Which entries the rows of the micro-benchmarks measure.
+
+Only rows of a single operation do. Those of many threads, of faults in batches and beside kernels are what the emulator
+has to predict, so no entry is fitted to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.calibration.operations import LARGE, SMALL, LinearCost, Measurement, linear_cost
+from offloadrt.extensions.calibration.readers.benchmarks import BenchmarkRow
+from offloadrt.machine import MachineSpec
+
+_Name = tuple[str, str]
+"""What was measured, and the variant."""
+_SINGLE: Final[dict[_Name, str]] = {
+    ("launch", "call"): "driver.launch",
+    ("launch", "begin"): "launch.latency",
+    ("launch", "gap"): "launch.gap",
+    ("sync", "return"): "sync.latency",
+    ("sync", "idle"): "driver.sync_idle",
+    ("stream", "create"): "driver.stream_create",
+    ("stream", "destroy"): "driver.stream_destroy",
+    ("event", "record"): "driver.event_record",
+    ("event", "wait"): "driver.event_wait",
+    ("copy", "h2d_pinned_call"): "driver.copy_submit",
+    ("malloc_managed", "idle"): "alloc.cuMemAllocManaged",
+    ("managed", "prefetch_call"): "prefetch_async.call",
+    ("managed", "advise_call"): "advise.call",
+    ("malloc_async", "idle_kept"): "mempool.alloc",
+    ("free_async", "idle_kept"): "mempool.free",
+    ("memory", "latency"): "mem.latency",
+    ("lock", "handover"): "driver.handover",
+    ("first_touch", "host_4k"): "fault.cpu_4k",
+    ("first_touch", "host_2m"): "fault.cpu_2m",
+    ("first_touch", "gpu_present_2m"): "fault.service_2m",
+}
+"""Rows whose time is an entry; of several sizes, that of the smallest."""
+_LINES: Final[dict[_Name, tuple[str, str]]] = {
+    ("host_register", "idle"): ("pin.register", "pin.register_per_gib"),
+    ("host_unregister", "idle"): ("pin.unregister", ""),
+    ("malloc_host", "idle"): ("usm.malloc_host", ""),
+}
+"""Rows over size: the entry of the part without the bytes, and that of the bytes."""
+_RATES: Final[dict[_Name, str]] = {
+    ("engine", "h2d"): "link.h2d_pinned",
+    ("engine", "d2h"): "link.d2h_pinned",
+    ("memcpy", "host"): "host.memcpy_1t",
+    ("memcpy", "host_together"): "host.memcpy_max",
+    ("bandwidth", "all_sms"): "mem.bw",
+    ("bandwidth", "one_sm_cached"): "sm.bandwidth",
+}
+"""Rows whose size over time is an entry, at the size or number of threads that gives the most to the slowest tenth.
+
+Threads that are more than the cores take turns, so that the median of their copies says nothing of all together.
+"""
+_TOGETHER: Final = ("memcpy", "host_together")
+"""What all threads reach together is the capacity of the host's memory, so its rows are of many threads."""
+MEASURED: Final = (
+    *_SINGLE.values(),
+    *(key for keys in _LINES.values() for key in keys if key),
+    *_RATES.values(),
+    "alloc.cudaMalloc_small", "alloc.cudaMalloc_large", "alloc.cudaMalloc_segment", "alloc.cudaFree",
+    "alloc.cudaFree_large", "alloc.cudaFree_segment", "copy.latency", "dma.occupancy", "dma.bw", "fault.populate_2m",
+    "sm.saturating_occupancy", "staging.copy_per_gib", "stream.interrupt",
+)  # fmt: skip
+"""The entries that benchmarks can measure."""
+
+
+def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measurement | None]:
+    """Yield what the rows say of entries; None for what they do not say."""
+    by_name: dict[_Name, list[BenchmarkRow]] = {}
+    for row in rows:
+        name = row.what, row.variant
+        if row.threads == 1 or name == _TOGETHER:
+            by_name.setdefault(name, []).append(row)
+    for name, key in _SINGLE.items():
+        if found := by_name.get(name):
+            yield _single(key, min(found, key=lambda row: row.size))
+    for name, (fixed, per_byte) in _LINES.items():
+        if line := _line(by_name.get(name, ())):
+            yield line.fixed(fixed, f"benchmarks {' '.join(name)}, without the bytes")
+            yield line.per_unit(per_byte, f"benchmarks {' '.join(name)}: slopes over size") if per_byte else None
+    for name, key in _RATES.items():
+        found = [row for row in by_name.get(name, ()) if row.p10_s > 0 and row.size >= LARGE]
+        if found:
+            yield _rate(key, max(found, key=lambda row: row.size / row.p90_s))
+    yield _staged(by_name)
+    yield _interrupt(by_name)
+    yield _saturating(by_name, base)
+    if small := [row for row in by_name.get(("engine", "h2d"), ()) if row.size <= SMALL]:
+        yield _single("copy.latency", min(small, key=lambda row: row.size))
+    yield from _dma(by_name)
+    yield from _segments(by_name, base)
+    yield _populating(by_name)
+
+
+def _single(key: str, row: BenchmarkRow) -> Measurement | None:
+    what = f"benchmarks {row.what} {row.variant}".rstrip()
+    return Measurement(key, row.median_s, row.p10_s, row.p90_s, row.n, what) if row.median_s > 0 else None
+
+
+def _rate(key: str, row: BenchmarkRow) -> Measurement:
+    low, median, high = (row.size / seconds for seconds in (row.p90_s, row.median_s, row.p10_s))
+    threads = f" with {row.threads} threads" if row.threads > 1 else ""
+    return Measurement(key, median, low, high, row.n, f"benchmarks {row.what} {row.variant}{threads}")
+
+
+def _line(rows: Sequence[BenchmarkRow]) -> LinearCost | None:
+    return linear_cost([(row.size, row.median_s) for row in rows], sum(row.n for row in rows))
+
+
+def _dma(by_name: dict[_Name, list[BenchmarkRow]]) -> Iterator[Measurement | None]:
+    """Yield what copies in a row say of a DMA ring."""
+    rows = by_name.get(("dma", "in_a_row"), ())
+    if small := [row for row in rows if row.size <= SMALL]:
+        yield _single("dma.occupancy", min(small, key=lambda row: row.size))
+    if large := [row for row in rows if row.size >= LARGE and row.p10_s > 0]:
+        yield _rate("dma.bw", max(large, key=lambda row: row.size / row.median_s))
+
+
+def _segments(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Iterator[Measurement | None]:
+    """Yield what allocations and frees cost within a segment of the driver's, and with new segments."""
+    if "alloc.segment" not in base.entries:
+        return
+    segment = base.value("alloc.segment")
+    for what, key, added, further in (
+        ("malloc", "alloc.cudaMalloc_small", "alloc.cudaMalloc_large", "alloc.cudaMalloc_segment"),
+        ("free", "alloc.cudaFree", "alloc.cudaFree_large", "alloc.cudaFree_segment"),
+    ):
+        within = by_name.get((what, "within_segment"), ())
+        small = _single(key, min(within, key=lambda row: row.size)) if within else None
+        yield small
+        rows = [row for row in by_name.get((what, "idle"), ()) if row.size >= segment]
+        points = [(float(math.ceil(row.size / segment)), row.median_s) for row in rows]
+        line = linear_cost(points, sum(row.n for row in rows))
+        first = [row for row in rows if row.size == segment]
+        if line is None or small is None or not first:
+            continue
+        # An allocation that needs a segment costs what it costs; the free of one costs this on top of a small one.
+        one = _single(added, first[0])
+        yield _less(one, small.value) if one is not None and what == "free" else one
+        yield line.per_unit(further, f"benchmarks {what} idle: slopes over segments")
+
+
+def _less(measured: Measurement, part: float) -> Measurement | None:
+    """Return a measurement without a part that another entry has."""
+    low, median, high = (end - part for end in (measured.low, measured.value, measured.high))
+    return attrs.evolve(measured, value=median, low=low, high=high) if low > 0 else None
+
+
+def _staged(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
+    """Return what one thread takes for the bytes of large copies of pageable memory, which staging limits."""
+    rows = [row for row in by_name.get(("copy", "h2d_pageable"), ()) if row.size >= LARGE and row.p10_s > 0]
+    if not rows:
+        return None
+    best = min(rows, key=lambda row: row.median_s / row.size)
+    low, median, high = (seconds / best.size for seconds in (best.p10_s, best.median_s, best.p90_s))
+    what = f"benchmarks copy h2d_pageable of {best.size / 2**20:.0f} MiB"
+    return Measurement("staging.copy_per_gib", median, low, high, best.n, what)
+
+
+def _interrupt(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
+    """Return what a thread that sleeps needs longer than one that polls."""
+    polling, asleep = (by_name.get(("sync", variant), ()) for variant in ("return", "return_blocking"))
+    if not polling or not asleep:
+        return None
+    one = _single("stream.interrupt", asleep[0])
+    return None if one is None else _less(one, polling[0].median_s)
+
+
+def _saturating(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Measurement | None:
+    """Return with which part of an SM's threads the latency of arithmetic is hidden: Little's law of its operations.
+
+    A thread that waits for each multiply-add before the next one says how many an SM must have under way to reach its
+    rate. That of the precision is taken which needs more; a kernel is taken to have one such chain in each thread.
+    """
+    found = []
+    for precision in ("fp64", "fp32"):
+        for row in by_name.get(("arithmetic", f"{precision}_chain"), ()):
+            rate = base.value(f"gpu.{precision}") / (2 * base.value("gpu.sms")) / base.value("sm.max_threads")
+            low, median, high = (seconds * rate for seconds in (row.p10_s, row.median_s, row.p90_s))
+            what = f"benchmarks arithmetic {row.variant}, times an SM's rate"
+            found.append(Measurement("sm.saturating_occupancy", median, low, high, row.n, what))
+    most = max(found, key=lambda one: one.value, default=None)
+    return most if most is not None and most.low > 0 and most.high <= 1 else None
+
+
+def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
+    """Return what a huge page that nobody touched adds to a GPU's fault."""
+    present, new = (by_name.get(("first_touch", f"gpu_{which}_2m"), ()) for which in ("present", "new"))
+    if not present or not new:
+        return None
+    low, median, high = (
+        getattr(new[0], name) - present[0].median_s for name in ("p10_s", "median_s", "p90_s")
+    )  # fmt: skip
+    what = "benchmarks first_touch gpu_new_2m, less those of pages that are present"
+    return Measurement("fault.populate_2m", median, low, high, new[0].n, what) if low > 0 else None

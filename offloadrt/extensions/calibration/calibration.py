@@ -1,0 +1,207 @@
+"""Measuring the entries of a base profile from files, and what there is to tell of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.calibration import benchmark_entries, cuda_entries, rocr_entries
+from offloadrt.extensions.calibration.device_trace import CalibrationError, DeviceTrace
+from offloadrt.extensions.calibration.operations import Measurement, Operations
+from offloadrt.extensions.calibration.readers import kinds
+from offloadrt.extensions.calibration.readers.benchmarks import BenchmarkRun
+from offloadrt.machine import MachineSpec
+from offloadrt.machine.profile.entry import ProfileEntry
+
+_SAME: Final = 1.1
+"""A factor by which facts of a device may differ, as its usable memory does from the size that is sold."""
+
+
+@attrs.frozen
+class CalibratedEntry:
+    """An entry of the base profile, and what a file says of it."""
+
+    base: ProfileEntry
+    measurement: Measurement
+    source: str
+    """The key in the new profile's `[sources]`."""
+
+    @property
+    def factor(self) -> float:
+        """The ratio of the measured value to the nearest value that the base holds possible; 1 if it is one of them.
+
+        A base without a range holds possible whatever lies in the measured spread with it.
+        """
+        value, entry = self.measurement.value, self.base
+        if entry.low is not None and entry.high is not None:
+            return value / min(max(value, entry.low), entry.high)
+        assert isinstance(entry.value, float)
+        if entry.value == 0:
+            return math.inf
+        inside = self.measurement.low <= entry.value <= self.measurement.high
+        return 1.0 if inside else value / entry.value
+
+
+@attrs.frozen
+class Calibration:
+    """What files say of a machine. The new profile consists of `entries`; the rest is to be told."""
+
+    base: MachineSpec
+    sources: dict[str, str]
+    """The files, by the key that entries use."""
+    entries: tuple[CalibratedEntry, ...]
+    """One for each measured entry, in the order of the base."""
+    superseded: tuple[CalibratedEntry, ...]
+    """What other files say of the same entries."""
+    not_shown: tuple[str, ...]
+    """Entries that such files can show, but these do not."""
+    not_used: dict[str, int]
+    """Names of calls that belong to no entry, and how many there are."""
+    remarks: tuple[str, ...]
+    """Signs that the base is another machine, and what could be recorded besides."""
+    traces: tuple[DeviceTrace, ...]
+    """Those of the files that have kernels' times."""
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The base's entries with a range that stay as they were."""
+        measured = {entry.base.key for entry in self.entries}
+        return tuple(key for key in self.base.ranges() if key not in measured)
+
+
+def calibrate(files: Sequence[Path], base: MachineSpec) -> Calibration:
+    """Measure the entries of `base` that files show.
+
+    Where several files show an entry, a benchmark is taken before a trace, whose profiler adds to each call, and then
+    the one with most operations. Raises CalibrationError.
+    """
+    sources: dict[str, str] = {}
+    found: dict[str, list[tuple[bool, CalibratedEntry]]] = {}
+    shown: set[str] = set()
+    not_used: dict[str, int] = {}
+    remarks: list[str] = []
+    traces = []
+    for number, path in enumerate(files, 1):
+        file = kinds.read(path)
+        key = f"calibration{number}"
+        sources[key] = file.source
+        remarks += [f"{path.name}: {text}" for text in _contradictions(file.facts, base)]
+        if isinstance(file, BenchmarkRun):
+            measurements = list(benchmark_entries.measure(file.rows, base))
+            shown.update(benchmark_entries.MEASURED)
+        else:
+            traces.append(file)
+            remarks += [f"{path.name}: {hint}" for hint in file.hints]
+            measurements, can_show, unused = _of_trace(file, base)
+            shown.update(can_show)
+            for name, count in unused.items():
+                not_used[name] = not_used.get(name, 0) + count
+        for measured in measurements:
+            if measured is not None and measured.key in base.entries:
+                entry = CalibratedEntry(base.entries[measured.key], measured, key)
+                found.setdefault(measured.key, []).append((isinstance(file, BenchmarkRun), entry))
+    if not found:
+        names = ", ".join(str(path) for path in files)
+        raise CalibrationError(f"{names}: nothing in it says what an entry of {base.name} costs")
+    ranked = {key: _ranked(entries) for key, entries in found.items()}
+    order = [key for key in base.entries if key in ranked]
+    return Calibration(
+        base,
+        sources,
+        tuple(ranked[key][0] for key in order),
+        tuple(entry for key in order for entry in ranked[key][1:]),
+        tuple(key for key in base.entries if key in shown and key not in ranked),
+        not_used,
+        tuple(remarks),
+        tuple(traces),
+    )
+
+
+def _ranked(entries: Iterable[tuple[bool, CalibratedEntry]]) -> list[CalibratedEntry]:
+    by_trust = sorted(entries, key=lambda one: (one[0], one[1].measurement.count), reverse=True)
+    return [entry for _, entry in by_trust]
+
+
+def _of_trace(
+    trace: DeviceTrace, base: MachineSpec
+) -> tuple[list[Measurement | None], Collection[str], dict[str, int]]:
+    """Return what a trace measures, what it could, and the calls that belong to no entry.
+
+    Raises CalibrationError if the base is a machine of another vendor.
+    """
+    library = "hip" if base.text("driver.api") == "rocr" else base.text("driver.calls")
+    if trace.library != library:
+        raise CalibrationError(
+            f"{trace.path}: has calls of {trace.library}, but the driver of {base.name} is {library}"
+        )
+    entries = cuda_entries if base.text("driver.api") == "cuda" else rocr_entries
+    operations = Operations(trace, entries.WAITS)
+    measurements = list(entries.measure(operations, base))
+    unused = {name: count for name, count in operations.names.items() if name not in entries.USED | entries.WAITS}
+    return measurements, entries.MEASURED, unused
+
+
+def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]:
+    """Yield where the device of a file is not that of the base."""
+    for key, value in facts.items():
+        if key in base.entries and not 1 / _SAME <= value / base.value(key) <= _SAME:
+            entry = base.entries[key]
+            unit = entry.unit.factor if entry.unit is not None else 1.0
+            text = "" if entry.unit is None else f" {entry.unit.text}"
+            yield f"the device has {key} = {value / unit:.4g}{text}, but {base.name} has {entry.shown}"
+
+
+def write(calibration: Calibration, base: str, path: Path) -> None:
+    """Write the profile. `base`: the name or the file of the base, as the user gave it.
+
+    Raises CalibrationError.
+    """
+    text = "\n".join(_lines(calibration, base, path.stem)) + "\n"
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CalibrationError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _lines(calibration: Calibration, base: str, name: str) -> Iterator[str]:
+    """Yield the file's lines; a base that is a file is named by its whole path, so that the profile can be moved."""
+    file = Path(base)
+    yield "[machine]"
+    yield f"name = {_quoted(name)}"
+    yield f"base = {_quoted(str(file.resolve()) if file.is_file() else base)}"
+    title = f"{calibration.base.name}, with {len(calibration.entries)} costs from files of a machine"
+    note = (
+        "`offloadrt calibrate` wrote this file. Values are medians. Calls in a trace include the profiler's own cost."
+    )
+    yield f"title = {_quoted(title)}"
+    yield f"notes = [{_quoted(note)}]\n"
+    yield "[sources]"
+    for key, text in calibration.sources.items():
+        yield f"{key} = {_quoted(text)}"
+    for entry in calibration.entries:
+        yield from _entry(entry)
+
+
+def _entry(entry: CalibratedEntry) -> Iterator[str]:
+    unit, measured = entry.base.unit, entry.measurement
+    assert unit is not None  # what is measured is a number
+    low, high = (f"{end / unit.factor:.4g}" for end in (measured.low, measured.high))
+    yield f"\n[entry.{_quoted(entry.base.key)}]"
+    yield f"value = {measured.value / unit.factor:.6g}"
+    yield f"unit = {_quoted(unit.text)}"
+    yield f"source = {_quoted(entry.source)}"
+    yield 'source_type = "measured"'
+    if entry.base.reference:
+        yield "reference = true"
+    spread = f"the middle 80 % from {low} to {high} {unit.text}"
+    yield f"note = {_quoted(f'median of {measured.count}: {measured.what}; {spread}')}"
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML string: JSON's escapes are TOML's, but JSON leaves DEL as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,169 @@
+"""Which entries of a machine whose driver is CUDA's a trace measures; HIP's calls stand for CUDA's there.
+
+A runtime's call stands for the driver's one below it. Each is measured by the name that the trace has most calls of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from offloadrt.extensions.calibration.device_trace import TracedCall
+from offloadrt.extensions.calibration.operations import (
+    Measurement,
+    Operations,
+    described,
+    latencies,
+    linear_cost,
+    measurement,
+    nearer_to,
+    rates,
+    two_groups,
+)
+from offloadrt.machine import MachineSpec
+
+WAITS: Final = frozenset(
+    f"{prefix}{what}Synchronize"
+    for prefix, whats in {"cu": ("Stream", "Ctx", "Event"), "cuda": ("Stream", "Device", "Event")}.items()
+    for what in whats
+) | {"hipStreamSynchronize", "hipDeviceSynchronize", "hipEventSynchronize"}
+_CALLS: Final[dict[str, tuple[str, ...]]] = {
+    "driver.launch": (
+        "cuLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernel", "cudaLaunchKernelExC", "hipLaunchKernel",
+        "hipModuleLaunchKernel", "hipExtModuleLaunchKernel",
+    ),
+    "driver.stream_create": (
+        "cuStreamCreate", "cuStreamCreateWithPriority", "cudaStreamCreate", "cudaStreamCreateWithFlags",
+        "cudaStreamCreateWithPriority", "hipStreamCreate", "hipStreamCreateWithFlags",
+    ),
+    "driver.stream_destroy": ("cuStreamDestroy", "cudaStreamDestroy", "hipStreamDestroy"),
+    "driver.event_record": ("cuEventRecord", "cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord"),
+    "driver.event_wait": ("cuStreamWaitEvent", "cudaStreamWaitEvent", "hipStreamWaitEvent"),
+    "alloc.cuMemAllocManaged": ("cuMemAllocManaged", "cudaMallocManaged", "hipMallocManaged"),
+    "prefetch_async.call": ("cuMemPrefetchAsync", "cudaMemPrefetchAsync", "hipMemPrefetchAsync"),
+    "advise.call": ("cuMemAdvise", "cudaMemAdvise", "hipMemAdvise"),
+    "p2p.enable_access": ("cuCtxEnablePeerAccess", "cudaDeviceEnablePeerAccess", "hipDeviceEnablePeerAccess"),
+}  # fmt: skip
+_ONCE: Final[dict[str, tuple[str, ...]]] = {
+    "init.context": ("cuDevicePrimaryCtxRetain",),
+    "module.load": ("cuModuleLoadData", "cuModuleLoadDataEx", "cuLibraryLoadData", "hipModuleLoadData"),
+    "module.kernel": ("cuModuleGetFunction", "cuLibraryGetKernel", "hipModuleGetFunction"),
+}
+"""What a program does once, so that one value is enough."""
+_SUBMITS: Final = ("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync", "cudaMemcpyAsync", "hipMemcpyAsync")
+_ALLOCATES: Final = ("cuMemAlloc", "cudaMalloc", "hipMalloc")
+_FREES: Final = ("cuMemFree", "cudaFree", "hipFree")
+MEASURED: Final = (
+    *_CALLS, *_ONCE, "alloc.cudaMalloc_small", "alloc.cudaMalloc_large", "alloc.cudaMalloc_segment", "alloc.cudaFree",
+    "alloc.cudaFree_large", "driver.copy_submit", "launch.latency", "launch.gap", "sync.latency", "driver.sync_idle",
+    "copy.latency", "link.h2d_pinned", "link.d2h_pinned",
+)  # fmt: skip
+"""The entries that a trace can measure."""
+USED: Final = frozenset(
+    name for names in (*_CALLS.values(), *_ONCE.values(), _SUBMITS, _ALLOCATES, _FREES) for name in names
+)
+
+
+def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
+    """Yield what the operations say of entries; None for what they do not say."""
+    for entries, least in ((_CALLS, 3), (_ONCE, 1)):
+        for key, names in entries.items():
+            name = operations.most_called(names)
+            yield measurement(key, _seconds(operations.alone(name)), f"{name} calls", least)
+    yield from _allocations(operations, base)
+    yield from _frees(operations, base)
+    pinned = {call for call, command in operations.submitted if command.pinned}
+    name = operations.most_called(_SUBMITS)
+    submits = [call for call in operations.alone(name) if call in pinned]
+    yield measurement("driver.copy_submit", _seconds(submits), f"{name} calls for pinned memory")
+    yield from _copies(operations, base)
+    yield from waits_and_starts(operations)
+    yield measurement("driver.sync_idle", operations.wait_ends()[1], "synchronizing calls with nothing to wait for")
+
+
+def waits_and_starts(operations: Operations) -> Iterator[Measurement | None]:
+    """Yield when kernels begin and waits return, which is the same for all drivers."""
+    starts = operations.launch_latencies()
+    yield measurement("launch.latency", starts, "kernels on an idle device, from the return of the launch to the begin")
+    gaps = operations.launch_gaps()
+    yield measurement("launch.gap", gaps, "kernels that were submitted before the one before them ended")
+    yield measurement(
+        "sync.latency", operations.wait_ends()[0], "waits, from the end of the last command to the return"
+    )
+
+
+def _allocations(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
+    """Yield the cost of calls that find memory which the driver holds, and of those that get new memory."""
+    name = operations.most_called(_ALLOCATES)
+    calls = operations.alone(name)
+    held, new = _divided(calls, base, "alloc.cudaMalloc_small", base.value("alloc.cudaMalloc_large"))
+    what = _part(name, "from memory that the driver held", held, new)
+    yield measurement("alloc.cudaMalloc_small", _seconds(held), what)
+    points = _sized(new, base)
+    first = [seconds for segments, seconds in points if segments == 1]
+    yield measurement("alloc.cudaMalloc_large", first, f"{name} calls that got one new segment")
+    line = linear_cost(points)
+    if line is not None:
+        yield line.per_unit("alloc.cudaMalloc_segment", f"{name} calls: slopes over new segments")
+
+
+def _frees(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
+    """Yield the cost of frees that keep the memory for the next allocation, and what a segment adds to the others."""
+    name = operations.most_called(_FREES)
+    calls = operations.alone(name, idle_device=True)  # a free waits for what the device does
+    both = base.value("alloc.cudaFree") + base.value("alloc.cudaFree_large")
+    kept, given = _divided(calls, base, "alloc.cudaFree", both)
+    what = _part(name, "after which the driver kept the memory", kept, given)
+    small = measurement("alloc.cudaFree", _seconds(kept), what)
+    yield small
+    call = small.value if small is not None else base.value("alloc.cudaFree")
+    segments = [(seconds - call) / count for count, seconds in _sized(given, base)]
+    yield measurement("alloc.cudaFree_large", segments, f"{name} calls that gave segments back, for each segment")
+
+
+def _divided(
+    calls: Sequence[TracedCall], base: MachineSpec, key: str, other: float
+) -> tuple[list[TracedCall], list[TracedCall]]:
+    """Divide calls into those of the driver's own memory and those that need the kernel driver.
+
+    If all take about the same time, the base says which of the two it is.
+    """
+    quick, slow = two_groups(_seconds(calls))
+    if not slow:
+        if not quick or nearer_to(base, float(np.median(quick)), key, other):
+            return list(calls), []
+        return [], list(calls)
+    return [c for c in calls if c.seconds < slow[0]], [c for c in calls if c.seconds >= slow[0]]
+
+
+def _sized(calls: Sequence[TracedCall], base: MachineSpec) -> list[tuple[float, float]]:
+    """Return segments and seconds of the calls whose sizes are known."""
+    segment = base.value("alloc.segment")
+    return [(float(math.ceil(call.nbytes / segment)), call.seconds) for call in calls if call.nbytes]
+
+
+def _part(name: str, which: str, part: Sequence[TracedCall], others: Sequence[TracedCall]) -> str:
+    """Say which calls were taken, and what the others and all together have as their median."""
+    if not others:
+        return f"{name} calls"
+    other, together = (float(np.median(_seconds(calls))) * 1e6 for calls in (others, (*part, *others)))
+    count = len(part) + len(others)
+    return f"{name} calls {which}; the other {len(others)} took {other:.4g} us, all {count} together {together:.4g} us"
+
+
+def _copies(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
+    found = operations.engine_copies
+    pinned = [copy for copy in found if copy.pinned]
+    for key, direction in (("link.h2d_pinned", "h2d"), ("link.d2h_pinned", "d2h")):
+        chosen = pinned if len(rates(pinned, direction, 0.0)) >= 3 else found
+        large = rates(chosen, direction, base.value("copy.latency"))
+        yield measurement(key, large, described(chosen, "of 256 KiB and more", direction))
+    small = pinned if len(latencies(pinned)) >= 3 else found
+    yield measurement("copy.latency", latencies(small), described(small, "of at most 4 KiB"))
+
+
+def _seconds(calls: Sequence[TracedCall]) -> list[float]:
+    return [call.seconds for call in calls]

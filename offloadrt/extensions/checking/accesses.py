@@ -1,0 +1,219 @@
+"""Who does what to which bytes, and the directive that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, Self, TypeVar
+
+import attrs
+from sortedcontainers import SortedDict
+
+from offloadrt.extensions.checking.mistakes import Story
+from offloadrt.extensions.checking.strands import Strand
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.runtime.mapping.present_table import Entry
+
+Role = Literal["", "enters", "uses", "leaves"]
+"""How an access stands to the mapping of its block: the runtime itself orders the copy and the block of a map that
+enters it, the uses of those who hold the mapping, and the copy and the free of the one that leaves it last."""
+
+
+@attrs.define(eq=False)
+class WatchedBlock:
+    """A block of device memory. entry: the mapping that it was allocated for; cause: of the directive that did so."""
+
+    device: int
+    begin: int
+    end: int
+    name: str
+    allocated: Story
+    entry: Entry | None = None
+    cause: int = 0
+    by_routine: bool = False
+
+
+@attrs.define(eq=False)
+class Directive:
+    """A directive while it runs. waiting: what is in its queue behind a kernel of which only its run shows the uses."""
+
+    number: int
+    device: int
+    name: str
+    where: str
+    strand: Strand
+    time_s: float
+    kernel: str = ""
+    waiting: list[Any] | None = None
+
+    def story(self, did: str, now: float) -> Story:
+        """Tell what the directive does. did: with a verb."""
+        return Story(self.strand.name, did, self.where, now)
+
+    def access(
+        self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
+        role: Role = "", block: WatchedBlock | None = None, atomic: bool = False,
+    ) -> Access:  # fmt: skip
+        """Make an access of the directive, or of its kernel. did: `Access.did`."""
+        strand = self.strand
+        return Access(
+            memory, begin, end, writes, exact, strand, strand.epoch, did, self.where, now, name, role, block, atomic
+        )  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class Access:
+    """Bytes [begin, end) of a memory are read or written; all of them if it is exact, else some.
+
+    Wide because it has one field for each thing that decides whether two race, or that a report says of one.
+    """
+
+    memory: int
+    begin: int
+    end: int
+    writes: bool
+    exact: bool
+    strand: Strand
+    epoch: int
+    did: str
+    """What it is, with a verb: ``writes a in kernel 'scale' of target``."""
+    where: str
+    time_s: float
+    name: str
+    role: Role = ""
+    block: WatchedBlock | None = None
+    atomic: bool = False
+    """It races with no other atomic one."""
+
+    @property
+    def site(self) -> tuple[str, str]:
+        """Return the place in the program."""
+        return self.did, self.where
+
+    @property
+    def story(self) -> Story:
+        return Story(self.strand.name, self.did, self.where, self.time_s)
+
+    def surely_meets(self, other: Access) -> bool:
+        """Tell whether some byte is certainly touched by both, which overlap."""
+        if self.exact and other.exact:
+            return True
+        if self.exact:
+            return self.begin <= other.begin and other.end <= self.end
+        return other.exact and other.begin <= self.begin and self.end <= other.end
+
+
+@attrs.define(eq=False)
+class Cell:
+    """What is known of the addresses [begin, end)."""
+
+    begin: int
+    end: int
+
+    def part(self, begin: int, end: int) -> Self:
+        """Return the same for a part of them."""
+        return attrs.evolve(self, begin=begin, end=end)
+
+
+C = TypeVar("C", bound=Cell)
+
+
+class Intervals(Generic[C]):
+    """Cells in order of their addresses; `make(begin, end)` gives the cell of what nobody has used yet."""
+
+    def __init__(self, make: Callable[[int, int], C]) -> None:
+        self._make = make
+        self._cells: SortedDict[int, C] = SortedDict()
+
+    def cut(self, begin: int, end: int) -> list[C]:
+        """Return the cells of [begin, end), in order; there is one for every byte, and none reaches outside."""
+        if begin >= end:
+            return []
+        exact = self._cells.get(begin)
+        if exact is not None and exact.end == end:
+            return [exact]
+        self._split(begin)
+        self._split(end)
+        cells: list[C] = []
+        at = begin
+        for start in list(self._cells.irange(begin, end, inclusive=(True, False))):
+            cell = self._cells[start]
+            if at < start:
+                cells.append(self._add(at, start))
+            cells.append(cell)
+            at = cell.end
+        if at < end:
+            cells.append(self._add(at, end))
+        return cells
+
+    def forget(self, begin: int, end: int) -> None:
+        """Forget what is known of [begin, end)."""
+        for cell in self.cut(begin, end):
+            del self._cells[cell.begin]
+
+    def replace(self, begin: int, end: int) -> C:
+        """Forget what is known of [begin, end), and return its one new cell."""
+        self.forget(begin, end)
+        return self._add(begin, end)
+
+    def _add(self, begin: int, end: int) -> C:
+        cell = self._cells[begin] = self._make(begin, end)
+        return cell
+
+    def _split(self, at: int) -> None:
+        place = self._cells.bisect_left(at)
+        if not place:
+            return
+        cell: C = self._cells.peekitem(place - 1)[1]
+        if cell.begin < at < cell.end:
+            self._cells[at] = cell.part(at, cell.end)
+            cell.end = at
+
+
+@attrs.define(eq=False)
+class Memories:
+    """What lies in the memory of each device now."""
+
+    _blocks: dict[int, AddressMap[WatchedBlock]] = attrs.field(factory=dict)
+    _entries: dict[int, AddressMap[Entry]] = attrs.field(factory=dict)
+
+    def add_block(self, block: WatchedBlock) -> None:
+        blocks = self._blocks.setdefault(block.device, AddressMap())
+        blocks.pop(block.begin)
+        blocks[block.begin] = block
+
+    def pop_block(self, device: int, begin: int) -> WatchedBlock | None:
+        """Remove the block that begins at an address, and return it; None if there is none."""
+        blocks = self._blocks.get(device)
+        return None if blocks is None else blocks.pop(begin)
+
+    def block_at(self, device: int, address: int) -> WatchedBlock | None:
+        """Return the block that holds an address."""
+        blocks = self._blocks.get(device)
+        near = None if blocks is None else blocks.before(address)
+        return near[1] if near is not None and address < near[1].end else None
+
+    @property
+    def leaked(self) -> list[WatchedBlock]:
+        """Return the blocks of `omp_target_alloc` that are there still."""
+        return [block for blocks in self._blocks.values() for block in blocks if block.by_routine]
+
+    def add_entry(self, device: int, entry: Entry) -> None:
+        entries = self._entries.setdefault(device, AddressMap())
+        entries.pop(entry.device_begin)
+        if entry.size:
+            entries[entry.device_begin] = entry
+
+    def pop_entry(self, device: int, entry: Entry) -> None:
+        self._entries[device].pop(entry.device_begin)
+
+    def entry_at(self, device: int, address: int) -> Entry | None:
+        """Return the mapping whose device memory holds an address."""
+        entries = self._entries.get(device)
+        near = None if entries is None else entries.before(address)
+        return near[1] if near is not None and address < near[0] + near[1].size else None
+
+    def is_mapped(self, host_address: int) -> bool:
+        """Tell whether some device has a copy of what lies at an address of the host."""
+        return any(
+            entry.host_begin <= host_address < entry.host_end for entries in self._entries.values() for entry in entries
+        )

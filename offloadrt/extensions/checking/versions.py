@@ -1,0 +1,227 @@
+"""Which copy of mapped data is the newest: stale data, and device memory that nothing has written.
+
+Each write makes a new version of its bytes, on the side where it is done; a copy carries the version of its source. A
+read is wrong if a newer version exists, or existed on a device whose mapping ended without a copy. What was never
+written has no version, also after it was copied. Copies are not reads: what they carry is judged when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
+from offloadrt.extensions.checking.mistakes import Mistakes
+from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.program_events import HOST
+
+NEVER: Final = -1
+"""The version of bytes that nothing has written."""
+
+
+@attrs.define(eq=False)
+class _HostCell(Cell):
+    """Host memory: the version that it has, the newest one anywhere, and who wrote that.
+
+    extent: of a write of some bytes only, the range in which they lie. copied: the last copy from a device.
+    """
+
+    version: int = 0
+    newest: int = 0
+    writer: Access | None = None
+    extent: tuple[int, int] | None = None
+    copied: Access | None = None
+
+
+@attrs.define(eq=False)
+class _DeviceCell(Cell):
+    """Device memory: the version that it has."""
+
+    version: int = NEVER
+
+
+@attrs.define(eq=False)
+class Versions:
+    """The versions of all bytes. Ranges of devices are given with the mapping that they belong to, if any."""
+
+    mistakes: Mistakes
+    _host: Intervals[_HostCell] = attrs.field(factory=lambda: Intervals(_HostCell))
+    _devices: dict[int, Intervals[_DeviceCell]] = attrs.field(factory=dict)
+    _last: int = 0
+
+    def _device(self, number: int) -> Intervals[_DeviceCell]:
+        cells = self._devices.get(number)
+        if cells is None:
+            cells = self._devices[number] = Intervals(_DeviceCell)
+        return cells
+
+    # memory comes and goes
+
+    def array_made(self, begin: int, end: int) -> None:
+        self._host.forget(begin, end)
+
+    def block_made(self, device: int, begin: int, end: int) -> None:
+        self._device(device).forget(begin, end)
+
+    def entered(self, device: int, entry: Entry) -> None:
+        """Take a global's place on the device, which has the values that its image has."""
+        self._device(device).replace(entry.device_begin, entry.device_begin + entry.size).version = 0
+
+    # writes
+
+    def host_written(self, access: Access) -> None:
+        self._last += 1
+        extent = None if access.exact else (access.begin, access.end)
+        for cell in self._host.cut(access.begin, access.end):
+            cell.version = cell.newest = self._last
+            cell.writer, cell.extent = access, extent
+
+    def host_maybe_written(self, begin: int, end: int) -> None:
+        """Take the host's copy for the newest: what is done to it is not known."""
+        for cell in self._host.cut(begin, end):
+            cell.version = cell.newest
+
+    def device_written(self, access: Access, entry: Entry | None) -> None:
+        self._last += 1
+        self._device(access.memory).replace(access.begin, access.end).version = self._last
+        if entry is not None:
+            shift = entry.host_begin - entry.device_begin
+            extent = None if access.exact else (access.begin + shift, access.end + shift)
+            for cell in self._host.cut(access.begin + shift, access.end + shift):
+                cell.newest, cell.writer, cell.extent = self._last, access, extent
+                if cell.copied is not None and not _follows(access, cell.copied):
+                    cell.version = self._last  # a race, in which the copy could as well have come later
+
+    def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
+        """Take a range for as new as the host's copy and the other way round: what is done to it is not known."""
+        if entry is None:
+            self._device(device).replace(begin, end).version = 0
+            return
+        shift = entry.host_begin - entry.device_begin
+        for cell in self._host.cut(begin + shift, end + shift):
+            for mine in self._device(device).cut(cell.begin - shift, cell.end - shift):
+                mine.version = max(cell.newest, 0)
+            cell.version = max(cell.version, cell.newest)
+
+    # copies
+
+    def to_device(self, device: int, host_begin: int, begin: int, nbytes: int, *, asked: bool) -> None:
+        """Copy to a device. asked: by an update of its own, which may mean to take back what the device has written."""
+        shift = begin - host_begin
+        for cell in self._host.cut(host_begin, host_begin + nbytes):
+            version = max(cell.version, cell.newest) if asked and cell.version != NEVER else cell.version
+            self._device(device).replace(cell.begin + shift, cell.end + shift).version = version
+
+    def to_host(self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access) -> None:
+        shift = host_begin - begin
+        for cell in self._device(device).cut(begin, begin + nbytes):
+            for mine in self._host.cut(cell.begin + shift, cell.end + shift):
+                mine.version, mine.copied = cell.version, copy
+
+    def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
+        """Copy from one block to another, which may be mapped: then it is a write."""
+        if entry is not None:
+            self.device_written(access, entry)
+            return
+        shift = access.begin - source_begin
+        into = self._device(access.memory)
+        for cell in self._device(source).cut(source_begin, source_begin + access.end - access.begin):
+            into.replace(cell.begin + shift, cell.end + shift).version = cell.version
+
+    # reads
+
+    def host_read(self, access: Access, mapped: bool) -> None:
+        """Judge a read of the host. mapped: some device has a copy of it now."""
+        stale: list[_HostCell] = []
+        never = 0
+        for cell in self._host.cut(access.begin, access.end):
+            if cell.version == NEVER:
+                never += cell.end - cell.begin
+            elif cell.version < cell.newest and _surely_later(access, cell, cell.extent):
+                stale.append(cell)
+        if never and (access.exact or never == access.end - access.begin):
+            advice = (
+                f"It was copied back from device memory that nothing had written: map {access.name} `to` the device, "
+                "or write all of it there."
+            )
+            self.mistakes.add("uninitialised data", access.name, (access.story,), advice, access.name)
+        if stale and (access.exact or _length(stale) == access.end - access.begin):
+            newer = stale[0].writer
+            if newer is None or newer.memory == HOST:
+                advice = (
+                    f"A copy from the device has overwritten it: `target update to({access.name})` after the write."
+                )
+            elif mapped:
+                advice = f"The device's copy is newer: `target update from({access.name})` before the read."
+            else:
+                advice = f"The mapping ended without a copy back: map {access.name} `from` or `tofrom`."
+            stories = (access.story,) if newer is None else (newer.story, access.story)
+            self.mistakes.add("stale data", access.name, stories, advice, access.name)
+
+    def device_read(self, access: Access, entry: Entry | None) -> None:
+        """Judge a read of device memory."""
+        stale: list[_HostCell] = []
+        old = never = 0
+        for cell in self._device(access.memory).cut(access.begin, access.end):
+            if cell.version == NEVER:
+                never += cell.end - cell.begin
+            elif entry is not None:
+                for newer in self._newer(cell, entry):
+                    if _surely_later(access, newer, _shifted(newer.extent, entry)):
+                        stale.append(newer)
+                        old += newer.end - newer.begin
+        if never and (access.exact or never == access.end - access.begin):
+            name = access.name
+            advice = (
+                f"Nothing has written it there: map {name} `to` or `tofrom`, `target update to({name})`, or let a "
+                "kernel write it first."
+            )
+            self.mistakes.add("uninitialised data", name, (access.story,), advice, name)
+        if stale and (access.exact or old == access.end - access.begin):
+            newer_write = stale[0].writer
+            stories = (access.story,) if newer_write is None else (newer_write.story, access.story)
+            self.mistakes.add("stale data", access.name, stories, _mend(access, newer_write), access.name)
+
+    def _newer(self, cell: _DeviceCell, entry: Entry) -> Iterator[_HostCell]:
+        """Return the host's cells of which a newer version exists than the device's."""
+        shift = entry.host_begin - entry.device_begin
+        for host in self._host.cut(cell.begin + shift, cell.end + shift):
+            if cell.version < host.newest:
+                yield host
+
+
+def _mend(access: Access, newer: Access | None) -> str:
+    name = access.name
+    if newer is None or newer.memory == HOST:
+        return f"The host's copy is newer: `target update to({name})` after the write."
+    if newer.memory == access.memory:
+        return f"What the device had written was lost: keep {name} mapped, or map it `tofrom` where it was written."
+    return f"The copy of device {newer.memory} is newer: `target update from({name})` there, then `to({name})` here."
+
+
+def _length(cells: list[_HostCell]) -> int:
+    return sum([cell.end - cell.begin for cell in cells])
+
+
+def _follows(access: Access, earlier: Access) -> bool:
+    """Tell whether the program orders an access after another."""
+    return access.strand.comes_after(earlier.strand.chain, earlier.epoch)
+
+
+def _surely_later(access: Access, newer: _HostCell, extent: tuple[int, int] | None) -> bool:
+    """Tell whether a read comes after the newest write, and surely meets it where that wrote some bytes of an extent.
+
+    What is not ordered is a race, and reported as that, whoever came first.
+    """
+    if newer.writer is not None and not _follows(access, newer.writer):
+        return False
+    return extent is None or (access.exact and access.begin <= extent[0] and extent[1] <= access.end)
+
+
+def _shifted(extent: tuple[int, int] | None, entry: Entry) -> tuple[int, int] | None:
+    if extent is None:
+        return None
+    shift = entry.device_begin - entry.host_begin
+    return extent[0] + shift, extent[1] + shift

@@ -1,0 +1,1 @@
+"""Numbers held against numbers: claims of papers, independent measurements, recorded programs of the real runtime."""

@@ -1,0 +1,400 @@
+"""Predicts measured results and compares: reported, emulated, their ratio, and what the machine's ranges do to it.
+
+A run is made with every range of the profile at its mean, and at two corners: all costs low and all rates high, and the
+other way round. `low` and `high` are the least and the most that these three runs give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+
+import attrs
+import msgspec
+
+from offloadrt.extensions.evidence.independent.measured import (
+    EntryFigure,
+    EntryRun,
+    MeasuredResult,
+    ReportedValue,
+    UnitMismatch,
+    converted,
+    unit_of,
+)
+from offloadrt.extensions.evidence.validation.judging import may_matter
+from offloadrt.machine import MachineSpec
+from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
+from offloadrt.study.points import Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import SweepOutcome, sweep
+
+INPUT_KIND = "unit_cost"
+"""The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
+CORNERS: Mapping[str, Mapping[str, str]] = {
+    "mean": {},
+    "fast": {"cost": "low", "rate": "high"},
+    "slow": {"cost": "high", "rate": "low"},
+}
+
+
+@attrs.frozen
+class PlannedValue:
+    """How one value is predicted; with a `reason` it is not. Others may need its run all the same."""
+
+    value: ReportedValue
+    reason: str = ""
+    point: Point | None = None
+    figure: str = ""
+    unit: str = ""
+    """The unit of the figure."""
+    over: Point | None = None
+    """The run by whose figure that of `point` is divided."""
+    difference_to: str = ""
+    """The value of the entry to which both are compared as differences."""
+
+    @property
+    def points(self) -> list[Point]:
+        """Return the runs that it needs."""
+        return [point for point in (self.point, self.over) if point is not None]
+
+
+@attrs.frozen
+class EntryPlan:
+    """How the values of an entry are predicted."""
+
+    entry: MeasuredResult
+    values: Sequence[PlannedValue]
+
+
+def plan(entry: MeasuredResult, file: str) -> EntryPlan:
+    """Find the runs that predict an entry's values, or the reasons why none does.
+
+    Raises UserError, with file, entry and field, for a run that cannot be made.
+    """
+    run = entry.run
+    if run is None:
+        return EntryPlan(entry, [PlannedValue(value, entry.not_predicted) for value in entry.values])
+    where = f"{file}: result {entry.id!r}: run"
+    try:
+        scenario = registry.find(run.scenario)
+    except (ScenarioNotFound, ScriptFailed) as error:
+        raise UserError(f"{where}.scenario: {error}") from None
+    try:
+        profiles.load(run.machine)
+    except UserError as error:
+        raise UserError(f"{where}.machine: {error}") from None
+    _bound(scenario, run.parameters, f"{where}.parameters")
+    planned = []
+    for value in entry.values:
+        wanted = run.figures.get(value.name)
+        if wanted is None:
+            reason = run.not_predicted.get(value.name, "its run names no figure for it")
+            planned.append(PlannedValue(value, reason))
+        else:
+            figure = EntryFigure(wanted) if isinstance(wanted, str) else wanted
+            planned.append(_planned(value, figure, run, scenario, f"{where}.figures.{value.name}"))
+    return EntryPlan(entry, _without_loose_differences(planned))
+
+
+def _planned(value: ReportedValue, wanted: EntryFigure, run: EntryRun, scenario: Scenario, where: str) -> PlannedValue:
+    unit = wanted.unit or ("fraction" if wanted.over is not None else unit_of(wanted.figure))
+    try:
+        converted(1.0, unit, value.unit)
+    except UnitMismatch as error:
+        raise UserError(f"{where}: {wanted.figure}: {error}") from None
+    reference, options = registry.reference(scenario), RunSpec(machine=run.machine)
+    own = {**run.parameters, **wanted.parameters}
+    over = None
+    if wanted.over is not None:
+        over = Point(reference, _bound(scenario, {**own, **wanted.over}, f"{where}.over"), options)
+    return PlannedValue(
+        value,
+        point=Point(reference, _bound(scenario, own, f"{where}.parameters"), options),
+        figure=wanted.figure,
+        unit=unit,
+        over=over,
+        difference_to=wanted.difference_to or "",
+    )
+
+
+def _bound(scenario: Scenario, parameters: Mapping[str, Value], where: str) -> dict[str, Value]:
+    """Bind parameters. Raises UserError that says where."""
+    try:
+        return scenario.bind(parameters)
+    except ParameterError as error:
+        raise UserError(f"{where}.{error.parameter}: {error.message}") from None
+
+
+def _without_loose_differences(values: Sequence[PlannedValue]) -> list[PlannedValue]:
+    """Refuse differences to values that the entry does not have, or that are not predicted themselves."""
+    predicted = {planned.value.name for planned in values if planned.point is not None}
+    checked = []
+    for planned in values:
+        to = planned.difference_to
+        if to and to not in predicted:
+            planned = PlannedValue(planned.value, f"it is compared by its difference to {to}, which is not predicted")
+        elif to == planned.value.name:
+            planned = attrs.evolve(planned, reason="the others of its entry are compared by their difference to it")
+        checked.append(planned)
+    return checked
+
+
+@attrs.frozen
+class PredictedValue:
+    """One reported value and what the emulator says; numbers are in the value's unit."""
+
+    name: str
+    unit: str
+    reported: float | None
+    emulated: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    """Why it is not predicted."""
+    difference_to: str = ""
+    """The value to which the numbers are differences."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Return emulated over reported; None where one of them is missing, or what is reported is 0."""
+        if self.emulated is None or not self.reported:
+            return None
+        return self.emulated / self.reported
+
+    @property
+    def error(self) -> float | None:
+        """Return |log ratio|, infinite for a wrong sign or where only one is 0; None where one is missing."""
+        if self.emulated is None or self.reported is None:
+            return None
+        if self.emulated == self.reported:
+            return 0.0
+        ratio = self.ratio
+        return abs(math.log(ratio)) if ratio is not None and ratio > 0.0 else math.inf
+
+
+@attrs.frozen
+class PredictedEntry:
+    """One entry with its values."""
+
+    id: str
+    kind: str
+    runs: str
+    """Scenario, machine and parameters; empty where nothing is run."""
+    values: Sequence[PredictedValue]
+    cause: str = ""
+    """Why values of it are far off (`far_off`), where somebody has found out."""
+
+    @property
+    def far_off(self) -> list[str]:
+        """Return the names of the values that are off by more than a factor of three."""
+        return [value.name for value in self.values if value.error is not None and value.error > math.log(3.0)]
+
+
+@attrs.frozen
+class KindAccuracy:
+    """|log ratio| over the values of one kind that are predicted and shown."""
+
+    kind: str
+    values: int
+    median: float
+    p90: float
+    """The least |log ratio| that nine in ten values keep to."""
+
+    @classmethod
+    def of(cls, kind: str, errors: Sequence[float]) -> KindAccuracy:
+        """Compute it of at least one value."""
+        ordered = sorted(errors)
+        return cls(kind, len(errors), statistics.median(ordered), ordered[math.ceil(0.9 * len(ordered)) - 1])
+
+
+@attrs.frozen
+class IndependentRecord:
+    """A report as `validate --independent --json` prints it, with the accuracy of each kind."""
+
+    file: str
+    entries: Sequence[PredictedEntry]
+    runs: int
+    digest: str
+    accuracies: list[KindAccuracy]
+
+
+@attrs.frozen
+class IndependentReport:
+    """All entries of a file, in its order."""
+
+    file: str
+    entries: Sequence[PredictedEntry]
+    runs: int
+    """How many runs were made."""
+    digest: str = ""
+    """A digest of what was predicted and from what (`digest_of`)."""
+
+    def accuracies(self) -> list[KindAccuracy]:
+        """Return the accuracy of each kind that is counted, and that of all of them as kind `all`."""
+        errors: dict[str, list[float]] = {}
+        for entry in self.entries:
+            for value in entry.values if entry.kind != INPUT_KIND else ():
+                if value.error is not None:
+                    errors.setdefault(entry.kind, []).append(value.error)
+        found = [KindAccuracy.of(kind, some) for kind, some in sorted(errors.items())]
+        if len(found) > 1:
+            found.append(KindAccuracy.of("all", [error for some in errors.values() for error in some]))
+        return found
+
+    def to_json(self) -> bytes:
+        """Encode the report as one JSON object."""
+        record = IndependentRecord(self.file, self.entries, self.runs, self.digest, self.accuracies())
+        return msgspec.json.encode(record)
+
+
+def predict(
+    entries: Sequence[MeasuredResult],
+    file: str,
+    pool: Executor,
+    *,
+    jobs: int = 1,
+    ranges: bool = True,
+    advanced: Callable[[str, int, int], None] | None = None,
+) -> IndependentReport:
+    """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
+
+    ranges: at the corners of the ranges, too. A run that fails makes its values not predicted. Raises UserError for an
+    entry whose run cannot be made.
+    """
+    plans = [plan(entry, file) for entry in entries]
+    runs = _Runs(CORNERS if ranges else {"mean": CORNERS["mean"]})
+    for planned in (value for one in plans for value in one.values):
+        for point in planned.points:
+            runs.want(point)
+    runs.make(pool, jobs, advanced)
+    return IndependentReport(file, [_entry(one, runs) for one in plans], len(runs.wanted), digest_of(plans))
+
+
+def digest_of(plans: Sequence[EntryPlan]) -> str:
+    """Return a digest of the values, of the runs that predict them, and of the numbers of their machines.
+
+    The emulator's mechanisms are not in it: what they change shows in the pinned outputs of the scenarios.
+    """
+    machines: dict[str, object] = {}
+    values = []
+    for planned in (value for one in plans for value in one.values):
+        runs = [[point.scenario.rpartition(":")[2], dict(point.parameters)] for point in planned.points]
+        values.append([msgspec.to_builtins(planned.value), planned.figure, planned.difference_to, runs])
+        for machine in {str(point.options.machine) for point in planned.points} - machines.keys():
+            entries = profiles.load(machine).entries
+            machines[machine] = {
+                key: [entry.value, entry.low, entry.high] for key, entry in entries.items() if may_matter(key)
+            }
+    return hashlib.sha256(json.dumps([values, machines], sort_keys=True).encode()).hexdigest()[:16]
+
+
+class _NotPredicted(Exception):
+    """A run has failed, or has no such figure."""
+
+
+@attrs.define
+class _Runs:
+    """The runs that are wanted, each at all corners, and what came of them."""
+
+    corners: Mapping[str, Mapping[str, str]]
+    wanted: dict[str, Point] = attrs.field(factory=dict)
+    """The runs by their keys (`Point.key`)."""
+    made: dict[str, Result | str] = attrs.field(factory=dict)
+    """Results by key; of a run that failed, why."""
+    _keys: dict[int, list[str]] = attrs.field(factory=dict)
+    """The keys of a point at each corner, by the identity of the point, which the plans keep."""
+
+    def want(self, point: Point) -> None:
+        """Ask for a run at all corners; an equal one is made once."""
+        variants = [_at(point, corner) for corner in self.corners.values()]
+        self._keys[id(point)] = [variant.key for variant in variants]
+        self.wanted.update(zip(self._keys[id(point)], variants, strict=True))
+
+    def make(self, pool: Executor, jobs: int, advanced: Callable[[str, int, int], None] | None) -> None:
+        """Make all runs that were asked for."""
+
+        def tell(outcome: SweepOutcome) -> None:
+            if advanced is not None:
+                advanced("runs", len(outcome.finished) + len(outcome.failures), len(self.wanted))
+
+        outcome = sweep([*self.wanted.values()], pool, jobs=jobs, advanced=tell)
+        made = zip(self.wanted, outcome.results, strict=True)
+        self.made = {key: result for key, result in made if result is not None}
+        self.made |= {failure.point.key: failure.message for failure in outcome.failures}
+
+    def figures(self, planned: PlannedValue) -> list[float]:
+        """Return what a value's run gives at each corner, or its quotient by another run's. Raises _NotPredicted."""
+        own, *divisors = [self._figures_of(point, planned.figure) for point in planned.points]
+        if not divisors:
+            return own
+        if not all(divisors[0]):
+            raise _NotPredicted(f"{planned.figure} is 0 in the run that it is divided by")
+        return [above / below for above, below in zip(own, divisors[0], strict=True)]
+
+    def _figures_of(self, point: Point, figure: str) -> list[float]:
+        figures = []
+        for key in self._keys[id(point)]:
+            result = self.made[key]
+            if isinstance(result, str):
+                raise _NotPredicted(f"its run fails: {result}")
+            number = result.elapsed_s if figure == "elapsed_s" else result.measured.get(figure)
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise _NotPredicted(f"its run has no figure {figure} here{did_you_mean(figure, result.measured)}")
+            figures.append(float(number))
+        return figures
+
+
+def _at(point: Point, corner: Mapping[str, str]) -> Point:
+    """Return the run with the ranges of its machine at a corner."""
+    spec = profiles.load(str(point.options.machine))
+    ends = {key: corner[sense] for key in spec.ranges() if (sense := _sense(spec, key)) in corner}
+    return attrs.evolve(point, options=attrs.evolve(point.options, range_end=ends)) if ends else point
+
+
+def _sense(spec: MachineSpec, key: str) -> str:
+    """Tell whether more of an entry makes a program slower (`cost`), faster (`rate`), or neither for sure."""
+    unit = spec.entries[key].unit
+    dimension = "" if unit is None else unit.dimension
+    return "cost" if dimension.startswith("time") else "rate" if dimension.endswith("/ time") else ""
+
+
+def _entry(one: EntryPlan, runs: _Runs) -> PredictedEntry:
+    planned = {value.value.name: value for value in one.values}
+    points = [value.point for value in one.values if value.point is not None]
+    told = ""
+    if points:
+        _, _, name = points[0].scenario.rpartition(":")
+        same = {
+            key: value for key, value in points[0].parameters.items() if all(p.parameters[key] == value for p in points)
+        }
+        parameters = " ".join(f"{key}={value}" for key, value in same.items())
+        told = f"{name} on {points[0].options.machine}: {parameters}"
+    values = [_value(value, planned, runs) for value in one.values]
+    return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause)
+
+
+def _value(planned: PlannedValue, others: Mapping[str, PlannedValue], runs: _Runs) -> PredictedValue:
+    value, to = planned.value, planned.difference_to
+    if planned.reason or planned.point is None:
+        return PredictedValue(value.name, value.unit, value.value, reason=planned.reason)
+    reported = value.value
+    try:
+        figures = runs.figures(planned)
+        if to:
+            figures = [own - other for own, other in zip(figures, runs.figures(others[to]), strict=True)]
+            reference = others[to].value.value
+            reported = None if reported is None or reference is None else reported - reference
+    except _NotPredicted as error:
+        return PredictedValue(value.name, value.unit, value.value, reason=str(error))
+    numbers = [converted(figure, planned.unit, value.unit) for figure in figures]
+    low, high = (min(numbers), max(numbers)) if len(numbers) > 1 else (None, None)
+    return PredictedValue(value.name, value.unit, reported, numbers[0], low, high, difference_to=to)

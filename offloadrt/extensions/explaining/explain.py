@@ -1,0 +1,226 @@
+"""`offloadrt why`: what limits a run, its critical path, its resources, and what would make it faster.
+
+with executor("process", 2) as pool:
+    page = explain(find_scenario("exahype"), {"threads": 64, "memory": "map"}, pool, jobs=2, budget_s=60)
+page.limit.sentence
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.extensions.explaining.observed import Observed, observe
+from offloadrt.extensions.explaining.proposals import decisions, proposals
+from offloadrt.extensions.explaining.resources import ResourceUse
+from offloadrt.extensions.explaining.robustness import Robustness, robustness_of
+from offloadrt.extensions.explaining.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
+from offloadrt.extensions.explaining.sobol_indices import SobolIndices, groups_of, total_order
+from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, merit_of
+from offloadrt.study.points import Point
+from offloadrt.study.reporting.html_tables import html_page, html_table
+from offloadrt.study.reporting.results import MOST_IN_HTML
+from offloadrt.study.reporting.words import percent, seconds
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
+
+_DRAWS = 16
+"""Draws that choose the entries of Sobol indices where nobody asked for more."""
+
+Stage = Callable[[str, int, int], object]
+"""Called with the stage, the runs done and the runs asked for."""
+
+
+@attrs.frozen
+class Page:
+    """All that `why` says of a run; times of the critical path are integer picoseconds.
+
+    Wide because it has one field for each part of the page, by the name that it has in the JSON object.
+    """
+
+    scenario: str
+    parameters: dict[str, Value]
+    machine: str
+    runtime: str
+    command: str
+    elapsed_s: float
+    elapsed_ps: int
+    """What the parts of the path add up to."""
+    phases: tuple[str, ...]
+    """What was left out of a long program's repeated phases, and with which error it is estimated."""
+    limit: Limit
+    waited: float
+    """The share of the path in which somebody waited for a turn."""
+    path_by_resource: tuple[PathShare, ...]
+    path_by_call: tuple[PathShare, ...]
+    path_by_line: tuple[PathShare, ...]
+    resources: tuple[ResourceUse, ...]
+    tried: Tried
+    sure: Robustness | None
+    """In how many draws the sentence holds; None when nothing was drawn."""
+    indices: SobolIndices | None
+    """On which entries of the machine the sentence's share depends; None when nobody asked."""
+
+    def to_json(self) -> bytes:
+        """Encode the page as one JSON object on one line."""
+        record = attrs.asdict(self)
+        for row, what_if in zip(record["tried"]["what_ifs"], self.tried.what_ifs, strict=True):
+            row["change"]["name"] = what_if.change.name
+        return msgspec.json.encode(record)
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook the sentence, the critical path and what changes would gain."""
+        tables = [
+            html_table(
+                title,
+                ("", "time", "share", "waited"),
+                [
+                    (one.name, seconds(one.ps * 1e-12), percent(one.share), percent(one.waited))
+                    for one in shares[:MOST_IN_HTML]
+                ],
+            )
+            for title, shares in (
+                ("the critical path by resource", self.path_by_resource),
+                ("by call", self.path_by_call),
+                ("by line", self.path_by_line),
+            )
+        ]
+        what_ifs = [
+            (one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}")
+            for one in self.tried.what_ifs[:MOST_IN_HTML]
+        ]
+        return html_page(
+            self.limit.sentence,
+            f"{self.command}: {seconds(self.elapsed_s)}, {percent(self.waited)} of the critical path is waiting",
+            *tables,
+            html_table(f"what if ({self.tried.merit})", ("change", "kind", "elapsed", "gain"), what_ifs),
+        )
+
+
+def explain(
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    pool: Executor,
+    *,
+    options: RunSpec | None = None,
+    jobs: int = 1,
+    budget_s: float = 50.0,
+    draws: int = 0,
+    sobol: int = 0,
+    stage: Stage = lambda name, done, asked: None,
+    watched: Callable[[Observed], object] = lambda observed: None,
+) -> Page:
+    """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
+
+    draws: places in the machine's ranges at which it is looked whether the sentence holds. sobol: base samples for the
+    Sobol indices of its share. What-ifs, draws and base samples have equal parts of the budget; where it is 0, draws
+    and base samples take as long as they need.
+    watched: called with the run that is explained.
+
+    Raises as `execute`.
+    """
+    begun = time.monotonic()
+    draws = draws or (_DRAWS if sobol else 0)
+    part_s = budget_s / (1 + bool(draws) + bool(sobol))
+    options = options or RunSpec()
+    parameters = scenario.bind(given)
+    trials = Trials(scenario, parameters, options, pool, jobs, begun + part_s)
+    observed, tried = _try_changes(trials, budget_s > 0, stage, watched)
+    limit = limit_of(observed)
+    drawn = robustness_of(
+        limit,
+        scenario,
+        parameters,
+        options,
+        observed.spec,
+        pool,
+        draws,
+        jobs,
+        begun + 2.0 * part_s if budget_s else math.inf,
+        lambda done, asked: stage("draws", done, asked),
+    )
+    indices = None
+    if sobol and drawn is not None:
+        indices = total_order(
+            limit.resource,
+            Point(registry.reference(scenario), parameters, options),
+            groups_of(drawn.places, drawn.shares),
+            sobol,
+            pool,
+            jobs,
+            begun + budget_s if budget_s else math.inf,
+            lambda done, asked: stage("Sobol", done, asked),
+        )
+    return _page(trials, observed, limit, tried, None if drawn is None else drawn.robustness, indices)
+
+
+def _try_changes(
+    trials: Trials, has_budget: bool, stage: Stage, watched: Callable[[Observed], object]
+) -> tuple[Observed, Tried]:
+    """Run the scenario, and try changes of it, the most promising first.
+
+    Decisions of the user do not depend on the run. So where there are more processes than this one, they try some of
+    these meanwhile.
+    """
+    scenario, parameters, options = trials.scenario, trials.given, trials.options
+    chosen = (
+        sorted(decisions(scenario, parameters, options.configuration), key=lambda change: -change.promise)
+        if has_budget
+        else []
+    )
+    early, later = chosen[: trials.jobs - 1], chosen[trials.jobs - 1 :]
+    trials.start(early)
+    observed = observe(scenario, parameters, options)
+    watched(observed)
+    stage("the run", 1, 1)
+    trials.merit = merit_of(scenario, observed.result)
+    changes = [*later, *proposals(observed.spec, observed.path, options.overrides)]
+    tried = trials.finish(
+        observed.result,
+        observed.spec,
+        changes if has_budget else (),
+        lambda done, asked: stage("what if", done, asked),
+    )
+    return observed, tried
+
+
+def _page(
+    trials: Trials,
+    observed: Observed,
+    limit: Limit,
+    tried: Tried,
+    sure: Robustness | None,
+    indices: SobolIndices | None,
+) -> Page:
+    scenario, parameters, result = trials.scenario, trials.given, observed.result
+    return Page(
+        scenario=scenario.name,
+        parameters=dict(parameters),
+        machine=result.machine,
+        runtime=result.runtime,
+        command=command_of(scenario, parameters, trials.options, {}, sampled=bool(result.phases)),
+        elapsed_s=result.elapsed_s,
+        elapsed_ps=observed.elapsed_ps,
+        phases=tuple(str(phase) for phase in result.phases),
+        limit=limit,
+        waited=_waited(grouped(observed.path, by_resource)),
+        path_by_resource=tuple(grouped(observed.path, by_resource)),
+        path_by_call=tuple(grouped(observed.path, by_call)),
+        path_by_line=tuple(grouped(observed.path, by_line)),
+        resources=observed.resources,
+        tried=tried,
+        sure=sure,
+        indices=indices,
+    )
+
+
+def _waited(shares: list[PathShare]) -> float:
+    return sum(share.share * share.waited for share in shares)

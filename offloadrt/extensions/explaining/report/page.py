@@ -1,0 +1,211 @@
+"""The page: what was found about one or two runs, as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+import importlib.resources
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import attrs
+
+from offloadrt.extensions.explaining.explain import Page
+from offloadrt.extensions.explaining.observed import Observed
+from offloadrt.extensions.explaining.report import charts
+from offloadrt.extensions.explaining.report.threads import Frame, flame_of, own_times, threads_of
+from offloadrt.extensions.explaining.report.timeline import CRITICAL_PATH, TimelineTrack, overview, timeline_of
+from offloadrt.extensions.explaining.resources import Holder
+from offloadrt.extensions.explaining.sentence import PathShare
+from offloadrt.study.errors import writing
+from offloadrt.study.reporting.html_tables import html_table
+from offloadrt.study.reporting.words import seconds
+from offloadrt.trace import Row
+
+_MOST_LINES = 12
+
+
+@attrs.frozen
+class ReportedRun:
+    """A run of the report: its name there, what `why` says of it, and its events."""
+
+    name: str
+    page: Page
+    observed: Observed
+    rows: Sequence[Row] = attrs.field(repr=False)
+    window: tuple[int, int] | None = None
+    """What to show of it, in picoseconds; None is all that was measured."""
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Return the window that is shown."""
+        whole = self.observed.windows[0][0], self.observed.windows[-1][1]
+        return self.window or whole
+
+
+def write_report(path: Path, runs: Sequence[ReportedRun]) -> None:
+    """Write the page about a run, or about two that are compared. Raises UserError when it cannot be written."""
+    text = report(runs)
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
+
+
+def report(runs: Sequence[ReportedRun]) -> str:
+    """Return the page."""
+    by_thread: dict[str, dict[str, dict[str, int]]] = {}
+    data: dict[str, Any] = {"charts": {}, "timelines": [], "flames": []}
+    sections = []
+    for number, run in enumerate(runs):
+        timeline = timeline_of(run.rows, run.observed.path, run.shown, run.observed.causal_log)
+        threads = threads_of(timeline.tracks)
+        by_thread[run.name] = {track.name: own_times(track, run.shown) for track in threads}
+        tracks, short_ps = overview(timeline)
+        data["timelines"].append(_timeline(tracks, run.shown, short_ps))
+        data["flames"].append(_frame(flame_of(threads)))
+        drawn = charts.counters_over_time(timeline.counters, run.shown)
+        names = [f"counter-{number}-{place}" for place in range(len(drawn))]
+        data["charts"].update(zip(names, drawn, strict=True))
+        sections.append(_section(number, run, short_ps, names))
+    data["charts"]["threads"] = charts.time_by_thread(by_thread)
+    files = importlib.resources.files("offloadrt.extensions.explaining.report")
+    page = Template(files.joinpath("page.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=html.escape(" and ".join(run.page.command.removeprefix("offloadrt run ") for run in runs)),
+        style=files.joinpath("page.css").read_text(encoding="utf-8"),
+        comparison=_comparison(runs) if len(runs) > 1 else "",
+        sections="\n".join(sections),
+        bundle=charts.bundle().replace("</script", "<\\/script"),
+        data=json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
+        script=files.joinpath("page.js").read_text(encoding="utf-8"),
+    )
+
+
+# ---------------------------------------------------------------------- text and tables
+
+
+def _section(number: int, run: ReportedRun, short_ps: int, counters: Sequence[str]) -> str:
+    page = run.page
+    begin, end = run.shown
+    unknown = [(key, entry) for key, entry in run.observed.spec.entries.items() if entry.is_range]
+    parts = [
+        f"<h2>{html.escape(run.name)}</h2>" if run.name else "",
+        f'<p class="sentence">{html.escape(page.limit.sentence)}</p>',
+        f"<p>{_how_run(page)}: {_time(page.elapsed_ps)}, {page.waited:.1%} of the critical path is waiting.</p>",
+        *(
+            f"<p class='note'>{html.escape(phase)}; the timeline shows those that were run.</p>"
+            for phase in page.phases
+        ),
+        _what_if(page),
+        "<h3>The critical path</h3><div class='columns'>",
+        _shares("by resource", page.path_by_resource),
+        _shares("by call", page.path_by_call),
+        _shares("by line", page.path_by_line),
+        "</div>",
+        _resources(page),
+        "<h3>Timeline</h3>",
+        f"<p class='note'>{_time(begin)} to {_time(end)}. "
+        + (f"Neighbours shorter than {_time(short_ps)} are drawn as one; a window shows all. " if short_ps else "")
+        + "Drag or ← → to move, wheel or + − to zoom, Home for all, / to search, Tab and Enter to go from match to "
+        "match. A slice of a lock names its holder.</p>",
+        f"<div class='timeline' data-number='{number}'></div>",
+        "<h3>Host threads' time by directive, call and wait</h3>",
+        f"<div class='flame' data-number='{number}'></div>",
+    ]
+    if counters:
+        parts.append("<h3>Memory, waiters and pages over time</h3>")
+        parts += [f"<div class='chart' id='{name}'></div>" for name in counters]
+    rows = [(key, _ends(entry), entry.source, entry.note) for key, entry in unknown]
+    parts.append(
+        f"<details><summary>{len(unknown)} entries of {html.escape(page.machine)} are ranges</summary>"
+        + html_table("", ("entry", "range", "source", "note"), rows)
+        + "</details>"
+    )
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _how_run(page: Page) -> str:
+    return f"<code>{html.escape(page.command)}</code> on {html.escape(page.machine)} with {html.escape(page.runtime)}"
+
+
+def _ends(entry: Any) -> str:
+    factor = entry.unit.factor if entry.unit else 1.0
+    return f"{entry.low / factor:g} to {entry.high / factor:g} {entry.unit.text if entry.unit else ''}"
+
+
+def _what_if(page: Page) -> str:
+    tried = page.tried.what_ifs[:_MOST_LINES]
+    if not tried:
+        return ""
+    rows = [(one.change.name, one.change.kind, seconds(one.elapsed_s), f"{one.gain:.4g}") for one in tried]
+    return html_table(f"What if (gain in {page.tried.merit})", ("change", "kind", "elapsed", "gain"), rows)
+
+
+def _shares(title: str, shares: Iterable[PathShare]) -> str:
+    rows = [(one.name, _time(one.ps), f"{one.share:.1%}", f"{one.waited:.1%}") for one in list(shares)[:_MOST_LINES]]
+    return html_table(title, ("", "time", "share", "waited"), rows)
+
+
+def _resources(page: Page) -> str:
+    rows = []
+    for use in page.resources[:_MOST_LINES]:
+        holders = "; ".join(map(_holder, use.holders))
+        p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
+        rows.append((use.name, f"{use.utilisation:.1%}", f"{use.mean_queue:.2f}", p95, holders))
+    return html_table("Resources", ("", "in use", "mean queue", "95 %", "mostly by"), rows)
+
+
+def _holder(holder: Holder) -> str:
+    what = " in ".join(filter(None, (holder.call, holder.directive))) or "no directive"
+    of = f" of {holder.array}" if holder.array else ""
+    return f"{holder.share:.0%} {what}{of}" + (f" ({holder.place})" if holder.place else "")
+
+
+def _comparison(runs: Sequence[ReportedRun]) -> str:
+    first = runs[0].page
+    rows = [
+        (run.name, _time(run.page.elapsed_ps), f"{first.elapsed_ps / run.page.elapsed_ps:.4g}", run.page.limit.sentence)
+        for run in runs
+    ]
+    return html_table("The runs side by side", ("run", "elapsed", "times as fast as the first", "what limits it"), rows)
+
+
+def _time(ps: int) -> str:
+    return seconds(ps * 1e-12)
+
+
+# ---------------------------------------------------------------------- data for the script
+
+
+def _timeline(tracks: Iterable[TimelineTrack], window: tuple[int, int], short_ps: int) -> dict[str, Any]:
+    """Encode the slices in columns: begins as differences in ps, lengths, and texts by number."""
+    texts: dict[str, int] = {}
+
+    def number(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    encoded = []
+    for track in tracks:
+        before, begins = window[0], []
+        for one in track.slices:
+            begins.append(one.begin_ps - before)
+            before = one.begin_ps
+        encoded.append(
+            {
+                "group": track.group,
+                "name": track.name,
+                "path": track.group == CRITICAL_PATH,
+                "begins": begins,
+                "lengths": [one.ps for one in track.slices],
+                "names": [number(one.name) for one in track.slices],
+                "notes": [number(one.notes) for one in track.slices],
+                "levels": [one.level for one in track.slices],
+            }
+        )
+    return {"window": window, "short": short_ps, "tracks": encoded, "texts": list(texts)}
+
+
+def _frame(frame: Frame) -> Mapping[str, Any]:
+    inner = sorted(frame.inner.values(), key=lambda one: (-one.ps, one.name))
+    return {"name": frame.name, "ps": frame.ps, "inner": [_frame(one) for one in inner]}

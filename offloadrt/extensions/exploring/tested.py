@@ -1,0 +1,173 @@
+"""A test of the pytest plugin as a program whose schedules are explored."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+
+from offloadrt.extensions.checking.checked import reports_mistakes
+from offloadrt.extensions.exploring.awaits import NEVER, AwaitRecorder, EndCheck
+from offloadrt.extensions.exploring.case import ScheduleCase, costs_with_a_range
+from offloadrt.extensions.exploring.everywhere import everywhere
+from offloadrt.extensions.exploring.explore import explore
+from offloadrt.extensions.exploring.outcome import RunOutcome, failure_of
+from offloadrt.extensions.exploring.plan import SchedulePlan
+from offloadrt.extensions.exploring.program import Checker, Ended, Program
+from offloadrt.extensions.exploring.replay import first_digits
+from offloadrt.extensions.exploring.shrink import shrink
+from offloadrt.extensions.exploring.story import story_of
+from offloadrt.extensions.exploring.token import CHECKED, Token
+from offloadrt.sim.strategies import Strategy
+from offloadrt.study.executors import InProcess
+from offloadrt.study.points import digest_of_file, digest_of_sources
+from offloadrt.study.running.execution import Supervisor, run_supervised
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.tracebacks import unwrapped
+
+PASSED = RunOutcome("result passed", "it passed", False)
+"""The outcome of a run whose test passed, or skipped itself."""
+
+
+class MakeRun(Protocol):
+    """Makes the run of a test anew; the arguments are added to those of its mark."""
+
+    def __call__(self, **changes: Any) -> Run: ...
+
+
+@attrs.frozen
+class ExploredTest:
+    """A test function with its arguments; `offload` among them is made anew for each run."""
+
+    node: str
+    path: Path
+    function: Callable[..., Awaitable[object]]
+    arguments: Mapping[str, Any]
+    make: MakeRun
+    passes: tuple[type[BaseException], ...] = ()
+    """What a test raises that is no failure, as to skip itself."""
+    checkers: tuple[Checker, ...] = ()
+    """Their reports are failures."""
+
+    @property
+    def label(self) -> str:
+        return self.node
+
+    def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
+        run = self._made(case, strategy, hash=hash)
+        reports = [checker(run) for checker in self.checkers]
+        end_check = EndCheck() if case.faults else None
+        outcome, ended = self._outcome(run, end_check)
+        return Ended.of(run, outcome, reports if ended else (), end_check)
+
+    def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
+        recorder = AwaitRecorder()
+        case = ScheduleCase(faults=(NEVER,))
+        return self._outcome(self._made(case, case.strategy, gear="native"), recorder)[0], recorder
+
+    def _outcome(self, run: Run, supervisor: Supervisor | None) -> tuple[RunOutcome, bool]:
+        """Run to the end; return what came out, and whether the test came to its end."""
+        try:
+            self._to_the_end(run, supervisor)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return (PASSED if isinstance(unwrapped(error), self.passes) else failure_of(error)), False
+        return PASSED, True
+
+    def failing(self, case: ScheduleCase) -> BaseException | None:
+        """Run a case, and return what it raises, with the traceback of the test; None if it passes.
+
+        What checkers report, and what faults leave behind, is an AssertionError.
+        """
+        run = self._made(case, case.strategy)
+        reports = [checker(run) for checker in self.checkers]
+        end_check = EndCheck() if case.faults else None
+        try:
+            self._to_the_end(run, end_check)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            if end_check is None or not end_check.violations:
+                return unwrapped(error)
+        found = [line for report in reports for line in report()] if end_check is None else end_check.violations
+        return AssertionError("\n".join(found)) if found else None
+
+    def _made(self, case: ScheduleCase, strategy: Strategy, **changes: Any) -> Run:
+        changes |= {"strategy": strategy, "overrides": case.overrides, "faults": case.faults}
+        if case.costs:
+            changes["range_end"] = case.range_end
+        return self.make(**changes)
+
+    def _to_the_end(self, run: Run, supervisor: Supervisor | None) -> None:
+        async def test() -> None:
+            await self.function(**{**self.arguments, "offload": run})
+            await run.finish(measure=False)
+
+        run_supervised(run, test, supervisor)
+
+    def costs(self) -> tuple[str, ...]:
+        return costs_with_a_range(self.make().spec)
+
+    def smaller(self) -> Sequence[Program]:
+        return ()
+
+    def token(self, case: ScheduleCase) -> Token:
+        """Run a case once more, and make the token of that run."""
+        ended = self.run(case, case.strategy, hash=True)
+        options = {CHECKED: True} if reports_mistakes in self.checkers else {}
+        return Token(self.node, {}, options, (), case, self.digests(), ended.outcome.key, ended.hash)
+
+    def digests(self) -> dict[str, str]:
+        """Return the first digits of hashes of what a run depends on."""
+        machine = self.make().spec.digest
+        return first_digits(digest_of_file(self.path) or "", machine, digest_of_sources())
+
+
+def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseException | None:
+    """Run a test under many schedules, and return what the first failure raises, with its story and token as a note.
+
+    None if all pass. Raises UserError.
+    """
+    found = explore(tested, SchedulePlan.parse(strategy), runs, InProcess())
+    if not found.failures:
+        return None
+    worst = found.failures[0]
+    shrunk = shrink(tested, found.plan, worst.case, worst.outcome, found.reference)
+    error = tested.failing(shrunk.case) or AssertionError(shrunk.outcome.detail or shrunk.outcome.text)
+    error.add_note(
+        _told(tested, shrunk.case, f"schedule {worst.number} of {strategy}, made smaller in {shrunk.runs} runs:")
+    )
+    return error
+
+
+def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
+    """Run a test once for each of its awaits with a fault there, and return what the first failure raises.
+
+    A note has its fault and token. None if all end as documented. Raises UserError.
+    """
+    found = everywhere(tested, runs, InProcess())
+    if not found.failures:
+        return None
+    worst = found.failures[0]
+    error = tested.failing(worst.case) or AssertionError(worst.outcome.detail or worst.outcome.text)
+    faults = " ".join(worst.case.faults) or "none"
+    error.add_note(f"fault {faults}: {worst.outcome.text}\n--offload-replay {tested.token(worst.case).encode()}")
+    return error
+
+
+def replay_test(tested: ExploredTest, token: Token) -> BaseException | None:
+    """Run a token's schedule, and return what the test raises, with its story as a note; None if it passes."""
+    error = tested.failing(token.case)
+    if error is not None:
+        changed = token.changed(tested.digests())
+        since = f" ({', '.join(changed)} changed since)" if changed else ""
+        error.add_note(_told(tested, token.case, f"the schedule of the token{since}:"))
+    return error
+
+
+def _told(tested: ExploredTest, case: ScheduleCase, title: str) -> str:
+    lines = story_of(tested, case) or ["the order of scheduling"]
+    return "\n".join([title, *(f"  {line}" for line in lines), f"--offload-replay {tested.token(case).encode()}"])

@@ -1,0 +1,336 @@
+"""A host thread of an OpenACC program: its directives and routines, in Python.
+
+    async def body(t):
+        a, b = t.array("a", 1 << 20, fill=1.0), t.array("b", 1 << 20)
+        async with t.data(acc.copyin(a), acc.copyout(b)):
+            await t.parallel(scale, a, b, 2.0, async_=1)
+            await t.wait(1)
+
+A directive with `async_` ends when its work is in the activity queue; every other one when it is done. Async queues
+belong to a device and are shared by all threads. A wait clause (`wait=`) orders a directive behind other queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+from offloadrt.extensions.openacc.clauses import (
+    DataClause,
+    DataConstruct,
+    Default,
+    UpdateClause,
+    lower_compute,
+    lower_data,
+    lower_update,
+)
+from offloadrt.extensions.openacc.runtime_library import AsyncQueues, InFlight, KernelTimes, RuntimeLibrary
+from offloadrt.kernels import Kernel
+from offloadrt.kernels.integers import is_integer
+from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.data_works import beginning, ending, updating
+from offloadrt.models.host.directive import Work, in_directive, leave_region
+from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
+from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.region import Region
+from offloadrt.runtime.async_queue import AsyncQueue
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.mapping.map_item import TO, MapItem
+from offloadrt.runtime.mapping.program_pointers import device_pointers
+
+ACC_ASYNC_NOVAL = -1
+"""The queue of an `async` clause without a value."""
+
+ACC_ASYNC_SYNC = -2
+"""The value of an `async` clause that is as none at all (OpenACC 3.3, section 2.16); there is nothing to wait for."""
+
+Running = Coroutine[Any, Any, object]
+"""What a directive returns: to be awaited; lowering has been done, nothing has run."""
+
+
+class HostThread(ProgramThread):
+    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device.
+
+    Wide because it has one method for each directive and routine of OpenACC, by the standard's name.
+    """
+
+    def __init__(
+        self,
+        program: OffloadProgram[Any],
+        library: RuntimeLibrary,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
+    ) -> None:
+        super().__init__(program, number, num_threads, barrier, heap, stack)
+        self.library = library
+        self.device_number = 0
+        self.spread = 1
+        """The number of devices on which JACC's runtime keeps this thread's data."""
+
+    async def leave_team(self) -> None:
+        """Let the async queues go on: they belong to the device."""
+
+    # devices
+
+    def acc_get_num_devices(self) -> int:
+        return self.program.num_devices
+
+    def acc_get_device_num(self) -> int:
+        return self.device_number
+
+    def acc_set_device_num(self, number: int) -> None:
+        """``set device_num``: for this thread, from its next directive on. Raises InvalidDevice."""
+        self.program.device(number, "acc_set_device_num")
+        self.device_number = number
+
+    # data
+
+    def data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Data:
+        """Make a data region: ``async with t.data(…):``.
+
+        A program that fails inside the region ends there: the region is then not closed. When a timeout leaves it, its
+        data is deleted without being copied out.
+        """
+        return Data(self, clauses, async_, wait)
+
+    def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
+        """``enter data``: one dynamic reference more."""
+        return self.run("enter data", beginning(lower_data(clauses, "enter data"), "enter data"), async_, wait)
+
+    def exit_data(
+        self,
+        *clauses: DataClause,
+        finalize: bool = False,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """``exit data``: one dynamic reference less, with `finalize` none left; data that is not there is ignored."""
+        items = lower_data(clauses, "exit data", finalize)
+        return self.run("exit data", ending(items, "exit data"), async_, wait)
+
+    def update(
+        self,
+        *clauses: UpdateClause,
+        if_present: bool = False,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """Update the data of the current device: ``update host(…) device(…)``.
+
+        Raises NotPresent for data that is not there, unless `if_present`; ValueError for `device(…)` of data that
+        JACC's runtime keeps on several devices.
+        """
+        items = lower_update(clauses, if_present)
+        others = self.program.devices[1 : self.spread]
+        for item in items if others else ():
+            if item.type & TO and others[0].table.lookup(item.begin, item.size).contained:
+                name = "" if item.array is None else item.array.name
+                raise ValueError(
+                    f"update device({name}) reaches one device, but JACC's runtime keeps {name} on {self.spread}: use "
+                    "jacc_update_device"
+                )
+        return self.run("update", updating(items, "update"), async_, wait)
+
+    def host_data(self, *arrays: HostArray) -> HostData:
+        """``async with t.host_data(a, b) as pointers:`` (`use_device`). Raises NotPresent."""
+        return HostData(self, arrays)
+
+    async def acc_is_present(self, array: HostArray) -> bool:
+        """Return whether all of an array is on the current device."""
+        contained: list[bool] = []
+
+        async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            await where.work(where.costs.lookup)
+            contained.append(where.table.lookup(array.address, array.nbytes).contained)
+
+        await self.run("acc_is_present", look)
+        return contained[0]
+
+    # kernels
+
+    def parallel(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        data: Sequence[DataClause] = (),
+        default: Default = "copy",
+        num_gangs: int | None = None,
+        vector_length: int | None = None,
+        iterations: int | None = None,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """``parallel loop``: run a kernel with these arguments on the current device.
+
+        arguments: in the kernel's order; an array that no clause names is copied in and out (`default`), numbers are
+        firstprivate, a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: launch configuration, by
+        default what a loop nest needs. Raises MappingError, NotPresent, IllegalAddress, and what the driver raises.
+        """
+        return self._compute(
+            "parallel", kernel, arguments, data, default, num_gangs, vector_length, iterations, async_, wait
+        )
+
+    def kernels(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        data: Sequence[DataClause] = (),
+        default: Default = "copy",
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+    ) -> Running:
+        """Run ``kernels``: as `parallel`, where the compiler chooses the launch configuration."""
+        return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
+
+    def _compute(
+        self,
+        construct: DataConstruct,
+        kernel: Kernel,
+        arguments: Sequence[Any],
+        data: Sequence[DataClause],
+        default: Default,
+        teams: int | None,
+        threads: int | None,
+        iterations: int | None,
+        async_: int | None,
+        wait: int | Sequence[int],
+    ) -> Running:
+        check_sizes(construct, num_gangs=teams, vector_length=threads, iterations=iterations)
+        check_arguments(kernel, arguments)
+        items = lower_compute(construct, data, arguments, default)
+        offloaded = OffloadedRegion(launch_of(kernel, arguments, teams, threads, iterations), items, arguments)
+        records = self.library.records
+        times = records.of_constructs.setdefault(records.name(kernel), KernelTimes())
+
+        async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            records.expect(where.number, queue.cause, InFlight(times, False, 1))
+            await target(where, offloaded, queue, construct, self.program.globals.binding)
+
+        return self.run(construct, region, async_, wait)
+
+    # queues
+
+    def wait(self, *values: int, async_: int | None = None) -> Running:
+        """Wait for these queues of the current device, or for all of them without any: ``wait(…)``.
+
+        With `async_` another queue waits, not the host. Raises what a kernel in a queue did wrong.
+        """
+        queues, number = self.library.queues, self.device_number
+        _check_async("wait", values)
+
+        def named() -> list[AsyncQueue]:
+            return _queues(queues, number, values) if values else queues.in_use(number)
+
+        async def drain(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for async_queue in named():
+                await async_queue.drain(where, queue.cause)
+
+        async def order(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for async_queue in named():
+                await async_queue.precede(where, queue)
+
+        return self.run("wait", drain if async_ in (None, ACC_ASYNC_SYNC) else order, async_)
+
+    def run(
+        self,
+        name: str,
+        work: Work,
+        async_: int | None = None,
+        wait: int | Sequence[int] = (),
+        device: int | None = None,
+        unmaps: Sequence[MapItem] = (),
+    ) -> Running:
+        """Run a directive in its own queue or an async one, behind those of `wait`.
+
+        device: another one than the thread's current device. unmaps: items whose mapping ends even if the directive is
+        left before it has begun to do so.
+
+        Raises ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
+        """
+        queues = self.library.queues
+        number = self.device_number if device is None else device
+        values = tuple(wait) if isinstance(wait, (tuple, list)) else (wait,)
+        if values or async_ is not None:
+            _check_async(name, values if async_ is None else (*values, async_))
+        async_queue = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_)
+
+        async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for earlier in _queues(queues, number, values):
+                await earlier.precede(where, queue)
+            await work(where, queue)
+
+        return in_directive(self.program, name, number, behind if values else work, unmaps, async_queue)
+
+
+def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[AsyncQueue]:
+    """Return the async queues that a wait is for."""
+    return [queues.of(device, value) for value in values if value != ACC_ASYNC_SYNC]
+
+
+def _check_async(name: str, values: Iterable[object]) -> None:
+    for value in values:
+        if not is_integer(value) or value < ACC_ASYNC_SYNC:
+            raise ValueError(f"{name}: async value {value!r} is none; queues have whole numbers from 0")
+
+
+class Data(Region[None]):
+    """A structured ``data`` region, on the device that is current when it begins."""
+
+    directive = "data"
+
+    def __init__(
+        self, thread: HostThread, clauses: Sequence[DataClause], async_: int | None, wait: int | Sequence[int]
+    ) -> None:
+        self._thread = thread
+        self._device = thread.device_number
+        self._items = lower_data(clauses, "data")
+        self._async = async_
+        self._wait = wait
+        self.made()
+
+    async def begin(self) -> None:
+        await self._thread.run("data", beginning(self._items, "data"), self._async, self._wait, self._device)
+
+    async def end(self) -> None:
+        end = ending(self._items, "data")
+        await self._thread.run("data end", end, self._async, (), self._device, self._items)
+
+    def leave(self) -> None:
+        leave_region(self._thread.program, "data end", self._device, self._items)
+
+
+class HostData(Region[dict[HostArray, DevicePointer]]):
+    """A ``host_data use_device`` region: it changes no reference count."""
+
+    directive = "host_data"
+
+    def __init__(self, thread: HostThread, arrays: Sequence[HostArray]) -> None:
+        self._thread = thread
+        self._arrays = arrays
+        self.made()
+
+    async def begin(self) -> dict[HostArray, DevicePointer]:
+        pointers: dict[HostArray, DevicePointer] = {}
+
+        async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            looked_up = await device_pointers(where, self._arrays, queue, "host_data")
+            pointers.update(zip(self._arrays, looked_up.pointers, strict=True))
+
+        await self._thread.run("host_data", look)
+        return pointers
+
+    async def end(self) -> None:
+        """End the region: nothing was counted."""
+
+    def leave(self) -> None:
+        """Leave the region early: nothing was counted."""

@@ -1,0 +1,252 @@
+"""Automated asynchronous execution: on which queue an operation goes, and which queues it has to come behind.
+
+Pure data, without a device: an operation says which ranges of bytes it reads and writes, and gets a queue. It depends
+on every earlier operation with which it shares bytes that one of the two writes (read after write, write after read,
+write after write). A queue runs its operations in order; coming behind another queue means behind all that is in it
+at that time (OpenACC's ``wait(p) async(q)``). Whatever order the queues allow, the result is that of the program's own
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from offloadrt.extensions.openacc.runtime_library import AsyncQueues
+from offloadrt.models.host.data_works import beginning
+from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.program import OffloadProgram
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.mapping.map_item import MapItem
+
+Range = tuple[int, int]
+"""Bytes [begin, end)."""
+
+
+@attrs.frozen
+class QueuePlacement:
+    """The queue of an operation, and the queues behind which it has to come, in ascending order."""
+
+    queue: int
+    waits: tuple[int, ...] = ()
+
+
+_ONLY = QueuePlacement(0)
+"""Where there is one queue."""
+
+
+@attrs.define(eq=False)
+class _Bytes:
+    """A range that operations have named, and by queue the last operation in it that used the range."""
+
+    range: Range
+    written: dict[int, int] = attrs.field(factory=dict)
+    read: dict[int, int] = attrs.field(factory=dict)
+    sharing: list[_Bytes] = attrs.field(factory=list)
+    """All that have a byte in common with this one, itself included."""
+
+
+class Dependences:
+    """The dependences among the operations on one device's queues.
+
+    An operation goes on the queue of the latest unfinished operation that it depends on. One that depends on none goes
+    on a queue in which nothing is unfinished, as far as the host knows, or else on the one that was used the longest
+    ago. Raises ValueError for less than one queue.
+    """
+
+    def __init__(self, queues: int) -> None:
+        if queues < 1:
+            raise ValueError(f"{queues} queues; there is at least one")
+        self._number = 0
+        """The number of the last operation; operations are numbered from 1 in the order of the program."""
+        self._placed = [0] * queues
+        """The last operation of each queue."""
+        self._host = [0] * queues
+        """For each queue the last operation that the host knows to have completed."""
+        self._behind = [[0] * queues for _ in range(queues)]
+        """For each pair of queues the last operation of the second that precedes whatever the first gets next."""
+        self._bytes: dict[Range, _Bytes] = {}
+
+    def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> QueuePlacement:
+        """Place the next operation of the program. Empty ranges depend on nothing."""
+        read, written = self._known(reads), self._known(writes)
+        placement = _ONLY if len(self._placed) == 1 else self._placement(self._last(read, written))
+        queue = placement.queue
+        self._number += 1
+        self._placed[queue] = self._number
+        for bytes_ in read:
+            bytes_.read[queue] = self._number
+        for bytes_ in written:
+            bytes_.written[queue] = self._number
+        return placement
+
+    def _placement(self, last: list[int]) -> QueuePlacement:
+        """Choose the queue of an operation that depends on these ones, by queue."""
+        unfinished = [queue for queue, number in enumerate(last) if number > self._host[queue]]
+        queue = max(unfinished, key=last.__getitem__) if unfinished else min(range(len(last)), key=self._longest_idle)
+        waits = tuple(
+            earlier for earlier in unfinished if earlier != queue and last[earlier] > self._behind[queue][earlier]
+        )
+        for earlier in waits:
+            # Who comes behind a queue comes behind all that this one has waited for, too.
+            self._behind[queue] = list(map(max, self._behind[queue], self._behind[earlier]))
+            self._behind[queue][earlier] = self._placed[earlier]
+        return QueuePlacement(queue, waits)
+
+    def synchronize(self, reads: Iterable[Range], writes: Iterable[Range]) -> tuple[int, ...]:
+        """Return the queues that the host waits for before it reads and writes these bytes, in ascending order."""
+        last = self._last(self._known(reads), self._known(writes))
+        return self._completed([queue for queue, number in enumerate(last) if number > self._host[queue]])
+
+    def synchronize_all(self) -> tuple[int, ...]:
+        """Return the queues in which something may be unfinished: the host waits for everything."""
+        return self._completed([queue for queue, number in enumerate(self._placed) if number > self._host[queue]])
+
+    def forget(self, range_: Range) -> None:
+        """Forget bytes that the program has freed, after `synchronize`."""
+        if (gone := self._bytes.pop(range_, None)) is not None:
+            for bytes_ in gone.sharing:
+                if bytes_ is not gone:
+                    bytes_.sharing.remove(gone)
+
+    def _completed(self, queues: Sequence[int]) -> tuple[int, ...]:
+        for queue in queues:
+            # A queue that has completed had waited for others: these have completed as far as it waited.
+            self._host = list(map(max, self._host, self._behind[queue]))
+            self._host[queue] = self._placed[queue]
+        return tuple(queues)
+
+    def _longest_idle(self, queue: int) -> tuple[int, int]:
+        busy = self._placed[queue] > self._host[queue]
+        return (self._placed[queue] if busy else 0, queue)
+
+    def _last(self, read: Iterable[_Bytes], written: Iterable[_Bytes]) -> list[int]:
+        """Return, by queue, the last operation in it that these accesses depend on; 0 for none."""
+        last = [0] * len(self._placed)
+        for bytes_ in read:
+            for shared in bytes_.sharing:
+                _later(last, shared.written)
+        for bytes_ in written:
+            for shared in bytes_.sharing:
+                _later(last, shared.written)
+                _later(last, shared.read)
+        return last
+
+    def _known(self, ranges: Iterable[Range]) -> list[_Bytes]:
+        return [self._bytes.get(range_) or self._new(range_) for range_ in ranges if range_[1] > range_[0]]
+
+    def _new(self, range_: Range) -> _Bytes:
+        new = self._bytes[range_] = _Bytes(range_)
+        for bytes_ in self._bytes.values():
+            if bytes_.range[0] < range_[1] and range_[0] < bytes_.range[1]:
+                new.sharing.append(bytes_)
+                if bytes_ is not new:
+                    bytes_.sharing.append(new)
+        return new
+
+
+def _later(last: list[int], operations: dict[int, int]) -> None:
+    for queue, number in operations.items():
+        if number > last[queue]:
+            last[queue] = number
+
+
+class AliasedArgument(OffloadError):
+    """A kernel specialised with `restrict` got two arguments with bytes in common, of which it writes one."""
+
+
+class LeftEarly(OffloadError):
+    """A routine of a JACC runtime was called after an earlier one was left early, as at a timeout.
+
+    What is where on its queues and devices is no longer known. Directives of OpenACC can be left.
+    """
+
+
+class OverlappingWrites(OffloadError):
+    """Two arguments of a kernel are written and have bytes in common: no owner of those bytes can be told."""
+
+
+ExecutionStep = Literal["sync", "async", "overlap"]
+"""``sync``: the host waits for each push; ``async``: it does not, and all go to one queue; ``overlap``: to several."""
+
+
+@attrs.define(eq=False)
+class Order:
+    """The order of the operations of one host thread.
+
+    Every coroutine raises LeftEarly after a directive that was left early.
+    """
+
+    program: OffloadProgram[Any]
+    queues: AsyncQueues
+    devices: range
+    """Their numbers."""
+    execution: ExecutionStep
+    dependences: Dependences
+    _left_early: str = ""
+    """The name of the directive that was."""
+
+    async def run(
+        self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
+    ) -> None:
+        """Run one directive of a routine, in an activity queue, behind those of `waits`; without a queue to its end."""
+        program = self.program
+        if self._left_early:
+            where = program.device(device)
+            raise where.error(LeftEarly, f"{self._left_early} of this JACC runtime was left early", name, "")
+        async_queue = None if queue is None else self.queues.of(device, queue)
+        try:
+            await in_directive(
+                program, name, device, self._behind(waits, work, device) if waits else work, async_queue=async_queue
+            )
+        except Exception:
+            raise
+        except BaseException:
+            self._left_early = name
+            raise
+
+    def _behind(self, waits: tuple[int, ...], work: Work, device: int) -> Work:
+        async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            for value in waits:
+                await self.queues.of(device, value).precede(where, queue)
+            await work(where, queue)
+
+        return behind
+
+    async def submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
+        """Do `work` on every device, in the order that the execution step allows."""
+        if self.execution == "sync" and len(self.devices) == 1:
+            await self.run(name, work, self.devices[0])
+            return
+        placement = self.dependences.place(reads, writes)
+        for number in self.devices:
+            await self.run(name, work, number, placement.queue, placement.waits)
+        if self.execution == "sync":
+            await self.drain_all()
+
+    async def begin(self, name: str, items: list[MapItem]) -> None:
+        """Map these items on every device."""
+        for number in self.devices:
+            await self.run(name, beginning(items, name), number)
+
+    async def drain(self, queues: Sequence[int]) -> None:
+        """Wait for these queues of all devices, in one call of the runtime. Raises what a kernel did wrong."""
+        if not queues:
+            return
+        program = self.program
+
+        async def drain(where: OffloadDevice, own: DirectiveQueue) -> None:
+            for queue in queues:
+                for number in self.devices:
+                    await self.queues.of(number, queue).drain(program.devices[number], own.cause)
+
+        await self.run("jacc_wait", drain, self.devices[0])
+
+    async def drain_all(self) -> None:
+        """Wait for everything that was submitted."""
+        if queues := self.dependences.synchronize_all():
+            await self.drain(queues)

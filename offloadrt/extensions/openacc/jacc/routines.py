@@ -1,0 +1,546 @@
+"""JACC: the parts of an OpenACC program as routines of a runtime that generates its kernels and orders their execution.
+
+    jacc = acc.Jacc(t, execution="overlap")
+    await jacc.jacc_copyin(x, y)
+    for step in range(100):
+        await jacc.jacc_kernel_push(axpy, acc.jacc_args(axpy, 2.0, x, y), acc.PushFlags.RESTRICT)
+    await jacc.jacc_copyout(y)
+
+Source: Matsumura, Garcia De Gonzalo, Peña, "JACC: An OpenACC Runtime Framework with Kernel-Level and Multi-GPU
+Parallelization".
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import attrs
+
+from offloadrt.extensions.openacc.clauses import (
+    copy,
+    copyin,
+    copyout,
+    create,
+    delete,
+    device,
+    host,
+    lower_compute,
+    lower_data,
+    lower_update,
+)
+from offloadrt.extensions.openacc.host_thread import HostThread
+from offloadrt.extensions.openacc.jacc.dependences import (
+    AliasedArgument,
+    Dependences,
+    ExecutionStep,
+    Order,
+    OverlappingWrites,
+    Range,
+)
+from offloadrt.extensions.openacc.jacc.division import Communication, Divider, Division, Exchange, PartialValues
+from offloadrt.extensions.openacc.jacc.generation import Argument, Attribute, CodeCache, GeneratedKernel, PushFlags
+from offloadrt.extensions.openacc.jacc.strategies import DeviceStrategy, Execution, Mode, PushPolicy, strategy_named
+from offloadrt.extensions.openacc.runtime_library import InFlight, KernelRecords, KernelTimes
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels.integers import is_integer
+from offloadrt.kernels.memo import Memo
+from offloadrt.models.host.data_works import beginning, ending, updating
+from offloadrt.models.host.directive import Work
+from offloadrt.models.host.launch import launch_of
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.program_pointers import ResolvedArrays, device_pointers
+from offloadrt.sim import Simulation
+
+
+@attrs.frozen
+class Effects:
+    """What the compiler's code for a generated kernel takes, relative to that of the original program.
+
+    Factors of the kernel's time, which are inputs of the program. generated: for being generated; restrict, var_opt:
+    for each specialization.
+    """
+
+    generated: float = 1.0
+    restrict: float = 1.0
+    var_opt: float = 1.0
+
+    def factor(self, flags: PushFlags) -> float:
+        """Return the factor of a push with these flags."""
+        factor = self.generated
+        if flags & PushFlags.RESTRICT:
+            factor *= self.restrict
+        if flags & PushFlags.VAR_OPT:
+            factor *= self.var_opt
+        return factor
+
+
+Stage = Literal["whole", "part", "combination"]
+"""What a launch does of an execution: all of the kernel, a device's part of it, or the partial values combined."""
+
+
+@attrs.define(eq=False)
+class OnDevice:
+    """A launch on one device.
+
+    arrays: those that have to be present. known, arguments: where they lie, and the launch's arguments there, as of the
+    last time.
+    """
+
+    launch: Launch
+    given: Sequence[Any]
+    arrays: Sequence[HostArray]
+    known: ResolvedArrays | None = None
+    arguments: list[Any] = attrs.field(factory=list)
+
+    def lies_at(self, known: ResolvedArrays) -> None:
+        """Note where the arrays lie now."""
+        self.known = known
+        at = dict(zip(self.arrays, known.pointers, strict=True))
+        self.arguments = [
+            at.get(argument, argument) if isinstance(argument, HostArray) else argument for argument in self.given
+        ]
+
+
+@attrs.frozen(eq=False)
+class Push:
+    """What `jacc_kernel_push` runs. name: the kernel's in reports, and what its policy knows it by."""
+
+    name: str
+    kernel: Kernel
+    code: GeneratedKernel
+    launch: Launch
+    arguments: Sequence[Any]
+    present: list[HostArray]
+    absent: list[HostArray]
+    """The arrays without PRESENT, which may be present all the same."""
+    items: list[MapItem]
+    """The map items of the absent ones, which are copied in and out for the launch."""
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+    division: Division | None
+    """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
+    program says how many iterations there are.
+    """
+    _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
+
+    def on_device(self, number: int, stage: Stage) -> OnDevice:
+        """Return what a device launches."""
+        launched = self._on_device.get((number, stage))
+        if launched is None:
+            launched = self._on_device[number, stage] = self._launched(number, stage)
+        return launched
+
+    def _launched(self, number: int, stage: Stage) -> OnDevice:
+        if stage == "whole":
+            return OnDevice(self.launch, self.arguments, self.present)
+        assert self.division is not None
+        if stage == "part":
+            arrays = [*self.present, *self.division.partial_values]
+            return OnDevice(self.division.launches[number], self.division.arguments[number], arrays)
+        combining = self.division.combining
+        assert combining is not None
+        used = dict.fromkeys(argument for argument in combining.arguments if isinstance(argument, HostArray))
+        return OnDevice(combining.launch, combining.arguments, list(used))
+
+
+def ready(
+    name: str,
+    code: GeneratedKernel,
+    kernel: Kernel,
+    args: tuple[Argument, ...],
+    iterations: int | None,
+    factor: float,
+    divider: Divider | None,
+) -> Push:
+    """Make a push of generated code.
+
+    Raises ValueError for an array that is an argument with PRESENT and one without.
+    """
+    values = code.arguments([argument.value for argument in args])
+    phantom = any(argument.is_array and argument.value.phantom for argument in args)
+    slower = functools.partial(_executed, name=name, factor=factor, phantom=phantom)
+    arrays = [argument for argument in args if argument.is_array]
+    absent = dict.fromkeys(argument.value for argument in arrays if not argument.attributes & Attribute.PRESENT)
+    present = dict.fromkeys(argument.value for argument in arrays if argument.attributes & Attribute.PRESENT)
+    both = next((array for array in absent if array in present), None)
+    if both is not None:
+        raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
+    return Push(
+        name,
+        kernel,
+        code,
+        slower(launch_of(code.kernel, values, iterations=iterations)),
+        values,
+        list(present),
+        list(absent),
+        lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
+        tuple(argument.range for argument in arrays if not argument.writes),
+        tuple(argument.range for argument in arrays if argument.writes),
+        None if divider is None or absent or iterations is not None else divider.division(name, code, values, slower),
+    )
+
+
+def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) -> float:
+    """Return the factor of a kernel's time that the program states."""
+    return effects.get(kernel.name, Effects()).factor(flags)
+
+
+def _executed(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
+    """Return a launch under this name that takes `factor` times as long; with a phantom it computes nothing."""
+    slower = launch.slower(factor)
+    kernel = attrs.evolve(slower.kernel, name=name, body=None if phantom else slower.kernel.body)
+    return attrs.evolve(slower, kernel=kernel)
+
+
+def _no_global(device: OffloadDevice, array: HostArray) -> None:
+    """Return nothing: pushed kernels use their arguments only."""
+
+
+@attrs.define(eq=False)
+class Launching:
+    """The launches of one JACC runtime.
+
+    times: what executions took, by the kernel's name in reports.
+    """
+
+    sim: Simulation
+    order: Order
+    exchange: Exchange
+    policy: PushPolicy
+    communication: Communication
+    partial_values: PartialValues
+    records: KernelRecords
+    code: CodeCache
+    times: Mapping[str, KernelTimes]
+
+    async def run(self, push: Push) -> None:
+        """Run a push as the policy says for its kernel.
+
+        The host waits for it if the policy has to know what it took.
+        """
+        divided = self.policy.before(push.name) is Mode.DIVIDED
+        if push.division is not None and (divided or self.policy.measures):
+            await self._measure(push, push.division, divided)
+        else:
+            await self._duplicate(push)
+
+    async def _duplicate(self, push: Push) -> None:
+        """Run all of the kernel on every device; the host waits only as the execution step says."""
+        order, times, exchange = self.order, self.times[push.name], self.exchange
+        used = [*push.present, *push.absent]
+        if exchange.is_due(used):
+            await order.drain_all()
+            seconds, sent = exchange.seconds, exchange.bytes
+            await exchange.gather(used, order.devices)
+            times.communication_s += exchange.seconds - seconds
+            times.sent_bytes += exchange.bytes - sent
+        launch = self._launch(push, "whole", InFlight(times, False, len(order.devices)))
+        if push.items:
+            await order.drain(order.dependences.synchronize(push.reads, push.writes))
+            for number in order.devices:
+                await order.run("jacc_kernel_push", launch, number)
+        else:
+            await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
+
+    async def _measure(self, push: Push, division: Division, divided: bool) -> None:
+        """Run the kernel alone, in its mode, with its exchange; wait for each, and tell the policy what they took.
+
+        The kernel's time is the device's, as events around it measure it: launches and waits of the host are not in it.
+        """
+        order, exchange = self.order, self.exchange
+        if divided:
+            await self.code.compiled((push.code.text, division.source), push.kernel.name)
+            if values := self.partial_values.to_create(division.partial_values):
+                await order.begin("jacc_create", lower_data([create(*values)], "enter data"))
+        await exchange.open()
+        await order.drain_all()
+        times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
+        if exchange.is_due(push.present):
+            await (exchange.before(division) if divided else exchange.gather(push.present, order.devices))
+        execution = InFlight(times, divided, len(order.devices))
+        launch = self._launch(push, "part" if divided else "whole", execution)
+        await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
+        await order.drain_all()
+        if divided:
+            await exchange.after(division, self.communication)
+            if division.combining is not None:
+                await self._combine(push)
+        communication_s = exchange.seconds - seconds
+        self.policy.after(push.name, Execution(execution.longest_s, communication_s, division.write_bytes))
+        times.communication_s += communication_s
+        times.sent_bytes += exchange.bytes - sent
+
+    async def _combine(self, push: Push) -> None:
+        """Make the result of a reduction on every device from the partial values of all, as part of the exchange."""
+        begin = self.sim.now
+        await self.order.submit("jacc_combine", self._launch(push, "combination", None), push.reads, push.writes)
+        await self.order.drain_all()
+        self.exchange.seconds += self.sim.now - begin
+
+    def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
+        """Return what launches a stage of the push on a device.
+
+        execution: the execution of which this is one device's part.
+        """
+        items = push.items if stage == "whole" else []
+
+        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            if execution is not None:
+                self.records.expect(where.number, queue.cause, execution)
+            here = push.on_device(where.number, stage)
+            known = await device_pointers(where, here.arrays, queue, "jacc_kernel_push", here.known)
+            if known is not here.known:
+                here.lies_at(known)
+                if stage == "part":
+                    self.exchange.placed(where.number, here.arrays, known)
+            offloaded = OffloadedRegion(here.launch, items, here.arguments)
+            await target(where, offloaded, queue, "jacc_kernel_push", _no_global)
+
+        return launch
+
+
+class Jacc:
+    """The JACC runtime of one host thread.
+
+    execution: see `ExecutionStep`. queues: how many activity queues `overlap` uses (the paper does not say). devices:
+    of the program, from 0; every one gets all data. strategy: how they share kernels, a `DeviceStrategy` or its name.
+    communication: see `Communication`. effects: by kernel name. ValueError for what does not exist, and for a strategy
+    that divides kernels among devices which cannot copy to one another; InvalidDevice when the program has fewer
+    devices.
+
+    times: what the executions of each kernel that have ended took on the devices, by the kernel's name in reports.
+    """
+
+    def __init__(
+        self,
+        thread: HostThread,
+        *,
+        execution: ExecutionStep = "async",
+        queues: int = 8,
+        devices: int = 1,
+        strategy: str | DeviceStrategy = "duplicated",
+        communication: Communication = "all-to-all",
+        effects: Mapping[str, Effects] | None = None,
+    ) -> None:
+        if execution not in get_args(ExecutionStep):
+            raise ValueError(f"no execution {execution!r}; there are: {', '.join(get_args(ExecutionStep))}")
+        if communication not in get_args(Communication):
+            raise ValueError(f"no communication {communication!r}; there are: {', '.join(get_args(Communication))}")
+        if not is_integer(devices) or devices < 1:
+            raise ValueError(f"Jacc: devices is {devices!r}, but must be a whole number from 1")
+        if not is_integer(queues) or queues < 1:
+            raise ValueError(f"Jacc: queues is {queues!r}, but must be a whole number from 1")
+        if isinstance(strategy, str):
+            strategy = strategy_named(strategy, devices)
+        if strategy.devices is not None and strategy.devices > devices:
+            raise ValueError(f"Jacc: the strategy uses {strategy.devices} devices, but devices is {devices}")
+        self.thread = thread
+        self.program = thread.program
+        self.policy = strategy.policy
+        self.effects = effects or {}
+        self.times: dict[str, KernelTimes] = {}
+        self.program.device(devices - 1, "jacc_init")
+        self._devices = range(devices if strategy.devices is None else strategy.devices)
+        thread.spread = max(thread.spread, len(self._devices))
+        self._dependences = Dependences(queues if execution == "overlap" else 1)
+        self._order = Order(self.program, thread.library.queues, self._devices, execution, self._dependences)
+        self._exchange = Exchange(
+            self.program.devices, thread.library.queues, len(self._devices), queues, self._order.run
+        )
+        self._partial_values = PartialValues(len(self._devices), thread.array)
+        self._divider: Divider | None = None
+        if strategy.divide is not None and len(self._devices) > 1:
+            if not self.program.devices[0].plugin.exchanges_with(1):
+                machine = self.program.machine.spec.name
+                raise ValueError(f"a strategy that divides kernels needs links between devices, and {machine} has none")
+            self._divider = Divider(strategy.divide, len(self._devices), self._partial_values)
+        self._launching = Launching(
+            thread.sim,
+            self._order,
+            self._exchange,
+            strategy.policy,
+            communication,
+            self._partial_values,
+            thread.library.records,
+            thread.library.code,
+            self.times,
+        )
+        self._pushes: Memo[tuple[int, tuple[Argument, ...], PushFlags, int | None], Push] = Memo()
+
+    @property
+    def communication_s(self) -> float:
+        """Return the seconds of all exchanges between devices, for the host too, and of combining partial values."""
+        return self._exchange.seconds
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Why a strategy that would divide a kernel cannot, by kernel name: every device runs all of it."""
+        return {} if self._divider is None else dict(self._divider.refused)
+
+    # data
+
+    async def jacc_create(self, *arrays: HostArray) -> None:
+        """Take device memory for these arrays; one reference more."""
+        _check_arrays("jacc_create", arrays)
+        await self._order.begin("jacc_create", lower_data([create(*arrays)], "enter data"))
+
+    async def jacc_copyin(self, *arrays: HostArray) -> None:
+        """Take device memory as `jacc_create` does, with the host's values when the arrays are new on the device.
+
+        The copies come behind pushes that use the arrays.
+        """
+        _check_arrays("jacc_copyin", arrays)
+        begin = beginning(lower_data([copyin(*arrays)], "enter data"), "jacc_copyin")
+        await self._order.submit("jacc_copyin", begin, (), _ranges(arrays))
+
+    async def jacc_copyout(self, *arrays: HostArray) -> None:
+        """Drop one reference; the last one copies the values to the host.
+
+        Waits for the queues that use the arrays, and no others. The values are those of device 0.
+        """
+        _check_arrays("jacc_copyout", arrays)
+        await self._gather(arrays, self._devices[:1])
+        await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
+
+    async def jacc_delete(self, *arrays: HostArray) -> None:
+        """Drop one reference, without a copy."""
+        _check_arrays("jacc_delete", arrays)
+        await self._end("jacc_delete", lower_data([delete(*arrays)], "exit data"), arrays)
+
+    async def jacc_host_access(self, *arrays: HostArray, write: bool = False) -> None:
+        """Wait for what the host's own use of arrays depends on.
+
+        That is the queues in which their values are made, and before the host writes them also those in which they are
+        read. What it writes is not on the devices: `jacc_update_device`.
+        """
+        _check_arrays("jacc_host_access", arrays)
+        ranges = _ranges(arrays)
+        await self._gather(arrays, self._devices if write else self._devices[:1])
+        await self._order.drain(self._dependences.synchronize(ranges, ranges if write else ()))
+
+    async def jacc_update_host(self, *arrays: HostArray) -> None:
+        """Wait for the queues in which the values are made, then copy those of device 0: ``update host(…)``.
+
+        Raises NotPresent.
+        """
+        _check_arrays("jacc_update_host", arrays)
+        await self.jacc_host_access(*arrays)
+        update = updating(lower_update([host(*arrays)], if_present=False), "jacc_update_host")
+        await self._order.run("jacc_update_host", update, self._devices[0])
+
+    async def jacc_update_device(self, *arrays: HostArray) -> None:
+        """Copy the host's values to all devices, behind pushes that use them.
+
+        It is ``update device(…)``. Raises NotPresent.
+        """
+        _check_arrays("jacc_update_device", arrays)
+        update = updating(lower_update([device(*arrays)], if_present=False), "jacc_update_device")
+        await self._order.submit("jacc_update_device", update, (), _ranges(arrays))
+        for array in arrays:
+            self._exchange.forget(array)
+
+    async def jacc_wait(self) -> None:
+        """Wait for everything that was pushed. Raises what a kernel did wrong."""
+        await self._order.drain_all()
+
+    async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:
+        ranges = _ranges(arrays)
+        await self._order.drain(self._dependences.synchronize((), ranges))
+        elsewhere = lower_data([delete(*arrays)], "exit data")
+        for number in self._devices:
+            await self._order.run(name, ending(elsewhere if number else items, name), number)
+        gone = []
+        for array, range_ in zip(arrays, ranges, strict=True):
+            if not self.program.devices[0].table.lookup(array.address, array.nbytes).contained:
+                self._dependences.forget(range_)
+                self._exchange.forget(array)
+                gone.append(array)
+        if values := self._partial_values.to_delete(gone):
+            await self._end(name, lower_data([delete(*values)], "exit data"), values)
+
+    # kernels
+
+    async def jacc_kernel_push(
+        self,
+        kernel: Kernel,
+        args: tuple[Argument, ...],
+        flags: PushFlags = PushFlags.NONE,
+        iterations: int | None = None,
+    ) -> None:
+        """Generate and compile the kernel unless that has been done, and run it behind all that it depends on.
+
+        iterations: of a kernel that is no loop nest. Raises AliasedArgument, OverlappingWrites and NotPresent; what a
+        kernel does wrong is raised when its queue is waited for; KernelError for a source that cannot be read;
+        TypeError for what is no kernel or no tuple of argument descriptors.
+        """
+        if type(args) is not tuple:
+            raise TypeError(
+                f"jacc_kernel_push: a {type(args).__name__} is no tuple of arguments; build one with jacc_args"
+            )
+        key = (id(kernel), args, flags, iterations)
+        push = self._pushes.get(key)
+        if push is None:
+            _check_push(kernel, args, flags, iterations)
+            self._check(kernel, args, flags)
+            cache = self.thread.library.code
+            code = cache.known(kernel, args, flags) or await cache.get(kernel, args, flags)
+            factor = factor_of(self.effects, kernel, flags)
+            name = self.thread.library.records.name(kernel, code)
+            push = self._pushes[key] = ready(name, code, kernel, args, iterations, factor, self._divider)
+            self.times.setdefault(name, KernelTimes())
+        await self._launching.run(push)
+
+    async def _gather(self, arrays: Sequence[HostArray], devices: Sequence[int]) -> None:
+        """Send these devices what others have of arrays, before something else than a divided kernel uses them."""
+        if self._exchange.is_due(arrays):
+            await self._order.drain_all()
+            await self._exchange.gather(arrays, devices)
+
+    def _check(self, kernel: Kernel, args: Sequence[Argument], flags: PushFlags) -> None:
+        arrays = [argument for argument in args if argument.is_array]
+        for position, argument in enumerate(arrays):
+            for other in arrays[position + 1 :]:
+                if not (argument.writes or other.writes) or not _share_bytes(argument.range, other.range):
+                    continue
+                what = f"kernel {kernel.name!r}: arguments {argument.symbol!r} and {other.symbol!r}"
+                if flags & PushFlags.RESTRICT:
+                    self._refuse(AliasedArgument, f"{what} share bytes, and it is specialised with restrict", other)
+                if argument.writes and other.writes:
+                    self._refuse(OverlappingWrites, f"{what} are both written, and share bytes", other)
+
+    def _refuse(self, kind: type[AliasedArgument | OverlappingWrites], message: str, argument: Argument) -> None:
+        where = self.program.device(self._devices[0])
+        raise where.error(kind, message, "jacc_kernel_push", argument.value.name)
+
+
+def _check_arrays(name: str, arrays: Sequence[HostArray]) -> None:
+    for array in arrays:
+        if not isinstance(array, HostArray):
+            raise TypeError(f"{name}: {array!s} is no array; JACC's routines take whole arrays")
+
+
+def _check_push(kernel: Kernel, args: Sequence[Argument], flags: PushFlags, iterations: int | None) -> None:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"jacc_kernel_push: {kernel!r} is no kernel")
+    for position, argument in enumerate(args):
+        if not isinstance(argument, Argument):
+            raise TypeError(f"kernel {kernel.name!r}: argument {position} is {argument!r}; build it with jacc_args")
+    if not isinstance(flags, PushFlags):
+        raise TypeError(f"kernel {kernel.name!r}: flags are {flags!r}, which are no PushFlags")
+    if iterations is not None and (not is_integer(iterations) or iterations < 0):
+        raise ValueError(f"kernel {kernel.name!r}: iterations is {iterations!r}, but must be a whole number from 0")
+
+
+def _ranges(arrays: Iterable[HostArray]) -> tuple[Range, ...]:
+    return tuple((array.address, array.address + array.nbytes) for array in arrays)
+
+
+def _share_bytes(first: Range, second: Range) -> bool:
+    return first[0] < second[1] and second[0] < first[1]

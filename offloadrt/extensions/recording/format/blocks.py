@@ -1,0 +1,404 @@
+"""Memory as a recording comes to it: which array of the host, and which block of a device, an address lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    ArrayEnd,
+    Column,
+    ListTable,
+    OmptOperation,
+    RecordedArray,
+    TaskRow,
+)
+from offloadrt.extensions.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
+from offloadrt.machine.memory.address_map import AddressMap
+
+_ADDRESS_BITS = 48
+_SERIALS = 1 << 15
+"""How many blocks of omp_target_alloc have addresses of their own, above the bits that addresses have."""
+
+
+@attrs.define(eq=False)
+class HostBlock:
+    """An array of the host while it lives; `number` is its place in the recording's table, given at its first use."""
+
+    address: int
+    nbytes: int
+    origin: str
+    name: str = ""
+    number: int = NONE
+    pointer: int = 0
+    """Of a `declare target link` global: where the pointer to it is."""
+    own: int = 0
+    """The bytes that the program has there, where a map reaches beyond them; 0: all."""
+    parts: list[int] = attrs.field(factory=list)
+    """The numbers of arrays that have become a part of it."""
+
+    def holds(self, address: int, nbytes: int) -> bool:
+        return self.address <= address and address + nbytes <= self.address + self.nbytes
+
+
+@attrs.frozen
+class ArrayPlace:
+    """What has become of an array: its number in the recording's table, and the address where it begins.
+
+    Both are known at the end only: an array may have grown downwards, or into another one.
+    """
+
+    number: int
+    address: int
+
+
+@attrs.define(eq=False)
+class HostArrays:
+    """The arrays of the host, as far as they are known: allocations, globals, and what items span besides.
+
+    Of memory that nobody told of (stacks, small blocks) the spans of items are all that is known: those that overlap
+    are one array, which grows.
+    """
+
+    used: list[HostBlock] = attrs.field(factory=list)
+    """Arrays that directives or kernels use, in order of their numbers."""
+    _live: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
+
+    def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
+        """Add an allocation; what was known of its place before has ended."""
+        for old in self.overlapping(address, nbytes):
+            self._live.pop(old.address)
+        block = HostBlock(address, nbytes, origin, name)
+        self._live[address] = block
+        return block
+
+    def free(self, address: int) -> HostBlock | None:
+        """End an allocation; None if none begins there."""
+        block = self._live.get(address)
+        return None if block is None or block.origin != "malloc" else self._live.pop(address)
+
+    def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
+        """End all that lies in a range of which nobody told when it was allocated, and return it."""
+        ended = [
+            block
+            for block in self.overlapping(address, nbytes)
+            if block.origin == "mapped"
+            and address <= block.address
+            and block.address + block.nbytes <= address + nbytes
+        ]
+        for block in ended:
+            self._live.pop(block.address)
+        return ended
+
+    def at(self, address: int) -> HostBlock | None:
+        """Find what is known to lie at an address."""
+        found = self._live.before(address)
+        return None if found is None or address >= found[0] + max(1, found[1].nbytes) else found[1]
+
+    def spanned(self, address: int, nbytes: int, name: str) -> HostBlock:
+        """Find the array of an item that spans some bytes; make one, or let it grow, where none is known."""
+        block = self.at(address)
+        if block is None or (block.origin == "mapped" and not block.holds(address, nbytes)):
+            block = self._grown(address, max(1, nbytes), name)
+        elif not block.holds(address, nbytes):
+            self._lengthen(block, address + nbytes)
+        return self.use(block, name)
+
+    def _lengthen(self, block: HostBlock, end: int) -> None:
+        """Let a map reach beyond the end of an array, where nothing else is known to be."""
+        after = block.address + block.nbytes
+        if not self.overlapping(after, end - after):
+            block.own, block.nbytes = block.own or block.nbytes, end - block.address
+
+    def _grown(self, address: int, nbytes: int, name: str) -> HostBlock:
+        mapped = [block for block in self.overlapping(address, nbytes) if block.origin == "mapped"]
+        low = min([address, *(block.address for block in mapped)])
+        high = max([address + nbytes, *(block.address + block.nbytes for block in mapped)])
+        if not mapped:
+            block = HostBlock(low, high - low, "mapped", name)
+            self._live[low] = block
+            return block
+        first, *others = mapped
+        for block in mapped:
+            self._live.pop(block.address)
+        first.address, first.nbytes = low, high - low
+        for block in others:
+            if block.number == NONE:
+                continue
+            # What refers to it, or to one of its parts, means the array that it has become a part of.
+            first.parts += [block.number, *block.parts]
+            for number in (block.number, *block.parts):
+                self.used[number] = first
+            if first.number == NONE:
+                first.number = block.number
+        self._live[low] = first
+        return first
+
+    def use(self, block: HostBlock, name: str = "") -> HostBlock:
+        """Give an array a number at its first use."""
+        if block.number == NONE:
+            block.number = len(self.used)
+            self.used.append(block)
+        block.name = block.name or name
+        return block
+
+    def overlapping(self, address: int, nbytes: int) -> list[HostBlock]:
+        """List the live arrays that have bytes of a range."""
+        blocks = []
+        place = address + max(1, nbytes) - 1
+        while (found := self._live.before(place)) is not None and found[0] + found[1].nbytes > address:
+            blocks.append(found[1])
+            place = found[0] - 1
+        return blocks[::-1]
+
+    def table(self) -> tuple[tuple[RecordedArray, ...], list[ArrayPlace]]:
+        """Return the arrays without those that became a part of others, and the new place of each number."""
+        places: dict[int, int] = {}
+        known: list[ArrayPlace] = []
+        arrays: list[RecordedArray] = []
+        for block in self.used:
+            if id(block) not in places:
+                places[id(block)] = len(arrays)
+                name = block.name or f"{block.origin} {block.nbytes} B"
+                arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer, block.own))
+            known.append(ArrayPlace(places[id(block)], block.address))
+        return tuple(arrays), known
+
+
+@attrs.frozen
+class DeviceBlock:
+    """A block of device memory while it lives.
+
+    `host` is what it is a copy of, 0 for omp_target_alloc and for a region's private values, which lie together.
+    `recorded` is its address in the recording. Of a block of omp_target_alloc that is an address of its own: several
+    blocks have one place one after the other, and a replay may make the next one before it frees the one before.
+    """
+
+    device: int
+    host: int
+    nbytes: int
+    recorded: int
+    task: TaskRow | None = None
+    """The task that maps it."""
+    is_given: bool = False
+    """Whether omp_target_alloc has given it."""
+
+
+@attrs.define(eq=False)
+class DeviceBlocks:
+    """The blocks of device memory, by the addresses that the recording machine gave them."""
+
+    _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
+    _copies: AddressMap[list[DeviceBlock]] = attrs.field(factory=AddressMap)
+    """By the address of the host that each is a copy of; several devices may have one."""
+    _given: int = 0
+    """Blocks that omp_target_alloc has given."""
+
+    def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None, *, of_region: bool = False) -> None:
+        """Add a block. of_region: a region allocates it, so that it is not omp_target_alloc's."""
+        recorded, is_given = device, not host and not of_region
+        if is_given:
+            recorded += self._given % _SERIALS << _ADDRESS_BITS
+            self._given += 1
+        self.remove(device)
+        block = self._live[device] = DeviceBlock(device, host, nbytes, recorded, task, is_given)
+        if host and (copies := self._copies.get(host)) is not None:
+            copies.append(block)
+        elif host:
+            self._copies[host] = [block]
+
+    def recorded(self, address: int) -> int:
+        """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
+        block = self.at(address)
+        return address if block is None else block.recorded + address - block.device
+
+    def given(self, address: int) -> int:
+        """Return what stands for an address in a block of omp_target_alloc; 0 for one that is elsewhere."""
+        block = self.at(address)
+        return self.recorded(address) if block is not None and block.is_given else 0
+
+    def remove(self, device: int) -> None:
+        block = self._live.pop(device)
+        if block is not None and (copies := self._copies.get(block.host)) is not None:
+            copies.remove(block)
+            if not copies:
+                self._copies.pop(block.host)
+
+    def copy_of(self, host: int, nbytes: int) -> DeviceBlock | None:
+        """Return a block that has a copy of some of these bytes of the host, the last of several; or None."""
+        found = self._copies.before(host + nbytes - 1)
+        copies = [] if found is None else found[1]
+        return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
+
+    def at(self, address: int) -> DeviceBlock | None:
+        found = self._live.before(address)
+        return None if found is None or address >= found[0] + found[1].nbytes else found[1]
+
+
+STRETCH: Final = 64 << 10
+_MOST_FINDINGS: Final = 20
+"""Findings that are kept; more say nothing new."""
+
+
+@attrs.define(eq=False)
+class SeparateCopies:
+    """Notes what host and device do with arrays, and finds where they part."""
+
+    findings: dict[str, None] = attrs.field(factory=dict)
+    _mapped: dict[int, int] = attrs.field(factory=dict)
+    """How many blocks of device memory hold a stretch."""
+    _host_newer: set[int] = attrs.field(factory=set)
+    _device_newer: dict[int, str] = attrs.field(factory=dict)
+
+    def _stretches(self, block: HostBlock, address: int, nbytes: int) -> Iterable[int]:
+        low = max(address, block.address)
+        high = min(address + nbytes, block.address + block.nbytes)
+        first, last = -(-block.address // STRETCH), (block.address + block.nbytes) // STRETCH
+        return range(max(first, low // STRETCH), min(last, -(-high // STRETCH)))
+
+    def map(self, block: HostBlock, address: int, nbytes: int) -> None:
+        """Note that a block of device memory holds these bytes of an array from now on."""
+        for stretch in self._stretches(block, address, nbytes):
+            self._mapped[stretch] = self._mapped.get(stretch, 0) + 1
+            self._host_newer.discard(stretch)
+            self._device_newer.pop(stretch, None)
+
+    def unmap(self, block: HostBlock, address: int, nbytes: int) -> None:
+        """Note that the block is gone; what only it had is lost."""
+        for stretch in self._stretches(block, address, nbytes):
+            self._mapped.pop(stretch, None)
+            self._host_newer.discard(stretch)
+
+    def copied(self, block: HostBlock, address: int, nbytes: int) -> None:
+        """Note that host and device have the same values now, whichever way they were copied."""
+        for stretch in self._stretches(block, address, nbytes):
+            self._host_newer.discard(stretch)
+            self._device_newer.pop(stretch, None)
+
+    def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
+        """Note that the host loads (1) or stores (2)."""
+        for stretch in self._stretches(block, address, nbytes):
+            kernel = self._device_newer.pop(stretch, None)
+            if kernel is not None and kind & LOADS:
+                self._find(f"the host reads {block.name!r}, which {kernel} has written on the device only")
+            if kind & STORES and stretch in self._mapped:
+                self._host_newer.add(stretch)
+
+    def kernel(self, block: HostBlock, address: int, nbytes: int, kind: int, where: str) -> None:
+        """Note that a kernel loads (1) or stores (2)."""
+        for stretch in self._stretches(block, address, nbytes):
+            if kind == LOADS and stretch in self._host_newer:
+                self._host_newer.discard(stretch)
+                self._find(f"the kernel at {where} uses {block.name!r}, which the host has written since it was mapped")
+            if kind == STORES:
+                self._device_newer[stretch] = f"the kernel at {where}"
+
+    def _find(self, text: str) -> None:
+        if len(self.findings) < _MOST_FINDINGS:
+            self.findings[text] = None
+
+
+_LINK: Final = 1
+"""OMP_DECLARE_TARGET_LINK among the flags of an entry."""
+Touch = tuple[HostBlock, int, int, int]
+"""Array, address, bytes, loads (1) or stores (2); plus 4: each byte; 8: code that nobody watched may have stored;
+16: atomically."""
+
+
+@attrs.define(eq=False)
+class MemoryEvents:
+    """Follows the memory of a process. Tables are made at the end, of the arrays that are used by then."""
+
+    arrays: HostArrays = attrs.field(factory=HostArrays)
+    device: DeviceBlocks = attrs.field(factory=DeviceBlocks)
+    copies: SeparateCopies = attrs.field(factory=SeparateCopies)
+    allocated: list[tuple[TaskRow, int, HostBlock]] = attrs.field(factory=list)
+    """The records of allocations and frees."""
+    has_host_touches: bool = False
+    links: dict[int, str] = attrs.field(factory=dict)
+    """Names of `declare target link` globals by the address of the pointer through which the device finds each."""
+    ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
+    """Where arrays end that are mapped, in order of their numbers."""
+    _pending: dict[int, list[Touch]] = attrs.field(factory=dict)
+    _taken: list[list[Touch]] = attrs.field(factory=list)
+
+    def add_global(self, address: int, nbytes: int, name: str, flags: int) -> None:
+        """Add an entry of the program's image that is no kernel."""
+        if flags & _LINK:
+            self.links[address] = name.removesuffix("_decl_tgt_ref_ptr")
+        else:
+            self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
+
+    def freed(self, address: int, nbytes: int) -> list[HostBlock]:
+        """End what lies in memory that the program gives back: an allocation, or all that is known of it besides."""
+        block = self.arrays.free(address)
+        return self.arrays.end_mapped(address, nbytes) if block is None else [block]
+
+    def end_of(self, end: ArrayEnd) -> int:
+        """Return the number of a place where an array ends that is mapped."""
+        return self.ends.setdefault(end, len(self.ends))
+
+    def touched(self, thread: int, row: Row) -> None:
+        """Note that the host has touched some stretches since the thread's last record."""
+        self.has_host_touches = True
+        kind, address, nbytes = a_of(row), row[2], row[3]
+        pending = self._pending.setdefault(thread, [])
+        if kind == MAYBE_STORED and (given := self.arrays.at(address)) is not None:
+            pending.append((given, address, given.address + given.nbytes - address, kind))
+            return
+        for block in self.arrays.overlapping(address, nbytes):
+            low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
+            if low < high:
+                pending.append((block, low, high - low, kind))
+                self.copies.host(block, low, high - low, kind & (LOADS | STORES))
+
+    def has_touches(self, thread: int) -> bool:
+        return bool(self._pending.get(thread))
+
+    def take_touches(self, thread: int) -> int:
+        """Return the number of a thread's touches up to now, for its record; -1 without any."""
+        touches = self._pending.pop(thread, None)
+        if not touches:
+            return NONE
+        self._taken.append(touches)
+        return len(self._taken) - 1
+
+    def operation(
+        self, kind: int, source: int, destination: int, nbytes: int, task: TaskRow | None, *, of_region: bool = False
+    ) -> None:
+        """Follow what the real runtime did with device memory, for a directive of `task`, which may be a region."""
+        if kind == OmptOperation.ALLOC:
+            self.device.add(destination, source, nbytes, task, of_region=of_region)
+            if source and (block := self.arrays.at(source)) is not None:
+                self.copies.map(block, source, nbytes)
+        elif kind == OmptOperation.DELETE:
+            gone = self.device.at(source)
+            self.device.remove(source)
+            if gone is not None and gone.host and (block := self.arrays.at(gone.host)) is not None:
+                self.copies.unmap(block, gone.host, gone.nbytes)
+        elif kind in (OmptOperation.H2D, OmptOperation.D2H):
+            device = destination if kind == OmptOperation.H2D else source
+            copy = self.device.at(device)
+            if copy is not None and copy.host:
+                host = copy.host + device - copy.device
+                if (block := self.arrays.at(host)) is not None:
+                    self.copies.copied(block, host, nbytes)
+
+    def columns(self, arrays: Sequence[ArrayPlace]) -> tuple[dict[str, Column], Column]:
+        """Make the columns of touches, and the new number of each list; `arrays`: what each became at last."""
+        table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
+        places = [
+            table.add(
+                (place.number, address - place.address, nbytes, kind)
+                for block, address, nbytes, kind in touches
+                for place in (arrays[block.number],)
+            )
+            if (touches := [touch for touch in taken if touch[0].number != NONE])
+            else NONE
+            for taken in self._taken
+        ]
+        return table.columns(), np.array([*places, NONE], "i4")  # the last is what -1 finds

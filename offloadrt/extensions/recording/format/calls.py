@@ -1,0 +1,633 @@
+"""The directives and routines of a recording: their sites, items, kernels, and what the real runtime made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+import msgspec
+
+from offloadrt.extensions.recording.format.blocks import HostBlock, MemoryEvents
+from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, Run
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    ORDERED,
+    ArrayEnd,
+    EndKind,
+    ItemForm,
+    ListTable,
+    OmptOperation,
+    RecordingDamaged,
+    Site,
+    Step,
+    TaskKind,
+    TaskRow,
+)
+from offloadrt.extensions.recording.format.slots import (
+    CALLS,
+    DEFERRED,
+    MAPPER_COMPONENT,
+    REALLOC,
+    RawProcess,
+    RecordedEvent,
+    Row,
+    Slot,
+    a_of,
+    b_of,
+    kind_of,
+    memory_of,
+    signed,
+)
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, PTR_AND_OBJ
+
+_KERNELS: Final = (7, 8)
+_FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
+_FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
+_ASYNC: Final = 16
+"""What OMPT adds to the number of an operation that is asynchronous."""
+
+
+@attrs.define(eq=False)
+class _OpenCall:
+    """A call that has not returned."""
+
+    function: int
+    row: Row
+    kernel: Row | None
+    items: list[Row]
+    arguments: list[int]
+    mapped: dict[int, tuple[int, HostBlock]]
+    """The host's address and the array, for each argument that is an address of a mapped array's device memory."""
+    blocks: list[HostBlock | None]
+    task: TaskRow
+    place: int
+    dimensions: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
+    """The dimensions of strided items, by the identity of their slots."""
+    components: list[Row] = attrs.field(factory=list)
+    operations: list[tuple[int, int]] = attrs.field(factory=list)
+    launch: int = NONE
+    returned: int = 0
+    deferred: bool = False
+    """Whether a task does it, which may end after the call has returned."""
+
+
+@attrs.define(eq=False)
+class RuntimeCalls:
+    """Follows the calls of a process to the runtime.
+
+    Wide because it has one method for each thing that happens to a call.
+    """
+
+    _process: RawProcess
+    memory: MemoryEvents
+    sites: dict[Site, int] = attrs.field(factory=dict)
+    kernels: dict[str, int] = attrs.field(factory=dict)
+    items: ListTable = attrs.field(factory=lambda: ListTable("items", "item", ("base", "begin", "size", "array")))
+    operations: ListTable = attrs.field(factory=lambda: ListTable("operations", "operation", ("kind", "bytes")))
+    launches: LaunchTables = attrs.field(init=False)
+    has_operations: bool = False
+    has_launches: bool = False
+    _open: dict[int, _OpenCall] = attrs.field(factory=dict)
+    _roots: dict[int, int] = attrs.field(factory=dict)
+    """The outermost call that a nested one belongs to."""
+    _entries: dict[int, str] = attrs.field(factory=dict)
+    _forms: dict[tuple[int, int], ItemForm] = attrs.field(factory=dict)
+    """What the source says of items, by their type bits and the address of their text."""
+    _numbers: dict[tuple[object, ...], int] = attrs.field(factory=dict)
+    """Numbers of sites, by the words of the slots that describe them."""
+    _touched: dict[tuple[int, ...], list[tuple[int, HostBlock, int, Run]]] = attrs.field(factory=dict)
+
+    _devices: int = attrs.field(init=False)
+    """The number of the initial device, which comes after all others."""
+
+    def __attrs_post_init__(self) -> None:
+        self._devices = sum(line["k"] == "device" for line in self._process.lines)
+        self.launches = LaunchTables(self.memory.arrays, self.memory.device, self._process.strings)
+        self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
+
+    def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
+        """Tell whether a call is made inside another one; what it does is then the outer one's."""
+        outer = self._roots.get(row[3], row[3])
+        if not outer:
+            return False
+        self._roots[row[2]] = outer
+        if a_of(row) == MAPPER_COMPONENT and outer in self._open:
+            self._open[outer].components += [part for part in parts if kind_of(part) == Slot.ITEM]
+        return True
+
+    def _where(self, row: Row) -> str:
+        """Name the place of a call in the source."""
+        file, _, line, _ = self._location(row[5])
+        return f"{file}:{line}" if line not in ("", "0") else CALLS.get(a_of(row), f"call {a_of(row)}")
+
+    def _location(self, address: int) -> list[str]:
+        """Split the string that the compiler makes for a place in the source: ``;FILE;FUNCTION;LINE;COLUMN;;``.
+
+        That of an item begins with its text and its file. All are empty where the program has no such string.
+        """
+        return (self._process.strings.get(address, "") + ";;;;;").split(";")[1:5]
+
+    def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
+        """Note a call, with the arrays that its items are in now."""
+        parts = event.parts
+        items = [part for part in parts if kind_of(part) == Slot.ITEM]
+        kernel = next((part for part in parts if kind_of(part) == Slot.KERNEL), None)
+        arguments = [word for part in parts if kind_of(part) == Slot.ARG for word in part[1:]]
+        function = a_of(event.row)
+        blocks = [self._block_of(item) for item in items]
+        mapped = self._routine_memory(function, arguments)
+        if _FIRST_ROUTINE <= function <= _LAST_ROUTINE:  # now, as a block may be gone when the call has ended
+            arguments = [
+                word if place in mapped else self.memory.device.recorded(word) for place, word in enumerate(arguments)
+            ]
+        call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
+        for part in parts:
+            if kind_of(part) == Slot.DIMENSION:
+                call.dimensions.setdefault(id(items[a_of(part)]), []).append((part[1], part[2], part[3]))
+        self._open[event.row[2]] = call
+
+    def _routine_memory(self, function: int, arguments: Sequence[int]) -> dict[int, tuple[int, HostBlock]]:
+        """Note the host's memory that a routine uses; returns which arguments are device memory of mapped arrays."""
+        mapped: dict[int, tuple[int, HostBlock]] = {}
+        if CALLS.get(function) == "omp_target_associate_ptr":
+            self.memory.arrays.spanned(arguments[0], arguments[2], "")
+        for memory in memory_of(function, arguments):
+            if not memory.nbytes:
+                continue
+            if self._is_host(memory.device):
+                self.memory.arrays.spanned(memory.address, memory.nbytes, "")
+            elif (copy := self.memory.device.at(memory.address)) is not None and copy.host:
+                host = copy.host + memory.address - copy.device
+                block = self.memory.arrays.spanned(host, memory.nbytes, "")
+                mapped[memory.argument] = host - memory.address + arguments[memory.argument], block
+        return mapped
+
+    def _is_host(self, device: int) -> bool:
+        return device >> 63 != 0 or device == self._devices
+
+    def _block_of(self, item: Row) -> HostBlock | None:
+        begin, size, type_bits = item[2], signed(item[3]), item[4]
+        if type_bits & NON_CONTIG:  # its begin is that of its dimensions, its size their number
+            begin, size = item[1], 0
+        elif type_bits & ATTACH:  # its size is that of the pointer
+            size = 0
+        if type_bits & LITERAL or (not begin and size <= 0):
+            return None  # a null pointer with a size is an array at 0: the runtime gives it a block of the device
+        if type_bits & PTR_AND_OBJ and item[1] in self.memory.links:
+            link = self.memory.arrays.spanned(begin, size, self.memory.links[item[1]])
+            link.origin, link.pointer = "link", item[1]
+            return link
+        if size > 0:
+            return self.memory.arrays.spanned(begin, size, self._form(item).name.partition("[")[0])
+        block = self.memory.arrays.at(begin)
+        return None if block is None else self.memory.arrays.use(block, self._form(item).name.partition("[")[0])
+
+    def _form(self, item: Row) -> ItemForm:
+        found = self._forms.get((item[4], item[5]))
+        if found is None:
+            found = self._forms[item[4], item[5]] = self._read_form(item)
+        return found
+
+    def _read_form(self, item: Row) -> ItemForm:
+        name, file, line, _ = self._location(item[5])
+        if name.lower().endswith(_FORTRAN):  # flang puts the file first
+            name, file = file if file != "unknown" else "", name
+        return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
+
+    def operation(self, kind: int, row: Row, in_task: int) -> None:
+        """Note what the real runtime did in a call; `in_task`: the call whose task runs, 0 if it is of no call."""
+        self.has_operations = True
+        call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
+        if kind == Slot.SUBMIT:
+            found = (int(OmptOperation.SUBMIT), 0)
+        else:
+            number = a_of(row) - _ASYNC if a_of(row) > _ASYNC else a_of(row)
+            nbytes = 0 if number in (OmptOperation.DELETE, OmptOperation.DISASSOCIATE) else row[5]
+            region = call is not None and call.kernel is not None
+            self.memory.operation(number, row[3], row[4], row[5], None if call is None else call.task, of_region=region)
+            found = (number, nbytes)
+        if call is not None:
+            call.operations.append(found)
+
+    def has_open(self, task: TaskRow) -> bool:
+        """Tell whether a task is in a call."""
+        return any(call.task is task for call in self._open.values())
+
+    def launched(self, row: Row, parts: Sequence[Row]) -> None:
+        """Note what a launch cost."""
+        self.has_launches = True
+        call = self._open.get(self._roots.get(row[2], row[2]))
+        if call is None or call.kernel is None:
+            return
+        kernel = self._kernel(call.kernel)
+        call.launch, touched = self.launches.add(kernel, row, parts, call.items)
+        self._kernel_touches((kernel, *row[3:6]), call, touched)
+
+    def _kernel_touches(
+        self, shape: tuple[int, ...], call: _OpenCall, touched: list[tuple[HostBlock, int, Run]]
+    ) -> None:
+        """Tell what watches for separate copies; an untraced launch touches what the traced one of its shape did."""
+        if touched:
+            begins = {item[2]: number for number, item in enumerate(call.items) if not item[4] & LITERAL}
+            self._touched[shape] = [(begins.get(host, NONE), block, host, run) for block, host, run in touched]
+        for number, block, host, run in self._touched.get(shape, ()):
+            begin = host if number == NONE else call.items[number][2]
+            own = block if number == NONE else call.blocks[number]
+            if own is not None:
+                address = begin // PAGE * PAGE + run[1] * PAGE
+                self.memory.copies.kernel(own, address, run[2] * PAGE, run[0], self._where(call.row))
+
+    def _kernel(self, kernel: Row) -> int:
+        name = self._entries.get(kernel[1], f"kernel at {kernel[1]:#x}")
+        return self.kernels.setdefault(name, len(self.kernels))
+
+    def returned(self, row: Row) -> None:
+        """Complete the record of a call, unless a task does it."""
+        call = self._open.get(row[2])
+        if call is not None:
+            call.returned = self.memory.device.recorded(row[3])
+            if not call.deferred:
+                self.done(row[2])
+
+    def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
+        """Move the record of a call to the task that does it; returns the place that it had, for the making of it."""
+        call = self._open[identifier]
+        place = call.task, call.place
+        call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True
+        return place
+
+    def done(self, identifier: int) -> None:
+        """Complete the record of a call that has ended."""
+        call = self._open.pop(identifier, None)
+        if call is not None:
+            self._complete(call, whole=True)
+
+    def finish(self) -> None:
+        """Complete the calls that never returned; what the runtime did in them is not known as a whole."""
+        for call in self._open.values():
+            self._complete(call, whole=False)
+
+    def _complete(self, call: _OpenCall, whole: bool) -> None:
+        items, blocks, behind = self._expanded(call)
+        if _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
+            rows = [(word, 0, 0, NONE) for word in (*call.arguments, call.returned)]
+            for argument, (host, array) in call.mapped.items():
+                rows[argument] = call.arguments[argument], host, 0, array.number
+        else:
+            recorded = self.memory.device.recorded
+            rows = [
+                (
+                    recorded(item[1]) if item[4] & LITERAL else item[1],
+                    item[2],
+                    signed(item[3]),
+                    NONE if block is None else block.number,
+                )
+                for item, block in zip(items, blocks, strict=True)
+            ]
+        call.task.put(call.place, "subject", self._site(call, items, behind))
+        call.task.put(call.place, "detail", self.items.add(rows))
+        if call.kernel is not None and call.launch == NONE:
+            call.launch = self.launches.uncounted(call.kernel[4])
+        call.task.put(call.place, "launch", call.launch)
+        if whole and self.has_operations:
+            call.task.put(call.place, "operations", self.operations.add(sorted(call.operations)))
+
+    def _expanded(self, call: _OpenCall) -> tuple[list[Row], list[HostBlock | None], list[int]]:
+        """Put what a mapper made of an item behind it; returns items, their arrays, and how many each has behind it.
+
+        A target region calls a mapper twice, to map and to unmap; the first time counts.
+        """
+        if not call.components:
+            return call.items, call.blocks, [0] * len(call.items)
+        items: list[Row] = []
+        blocks: list[HostBlock | None] = []
+        behind: list[int] = []
+        for item, block in zip(call.items, call.blocks, strict=True):
+            low, high = item[2], item[2] + max(1, signed(item[3]))
+            own = [part for part in call.components if low <= part[1] < high] if item[6] else []
+            if call.kernel is not None:
+                own = own[: len(own) // 2]
+            items += [item, *own]
+            blocks += [block, *(self._block_of(part) for part in own)]
+            behind += [len(own)] + [0] * len(own)
+        return items, blocks, behind
+
+    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> int:
+        """Find the number of a call's site; looked up by the slots' words, as most calls come again."""
+        plain = not (call.dimensions or call.components)
+        kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
+        forms = tuple([(item[4], item[5]) for item in items])
+        key = call.function, call.row[5], call.row[6], kernel, forms
+        number = self._numbers.get(key) if plain else None
+        if number is None:
+            site = self._read_site(call, items, behind)
+            number = self.sites.setdefault(site, len(self.sites))
+            if plain:
+                self._numbers[key] = number
+        return number
+
+    def _read_site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> Site:
+        file, function, line, column = self._location(call.row[5])
+        kernel = call.kernel
+        return Site(
+            call=CALLS.get(call.function, f"call {call.function}"),
+            file=file if file != "unknown" else "",
+            function=function if function != "unknown" else "",
+            line=int(line) if line.isdigit() else 0,
+            column=int(column) if column.isdigit() else 0,
+            device=signed(call.row[6]),
+            kernel=NONE if kernel is None else self._kernel(kernel),
+            teams=0 if kernel is None else signed(kernel[2]),
+            threads=0 if kernel is None else signed(kernel[3]),
+            flags=0 if kernel is None else kernel[5],
+            items=tuple(
+                msgspec.structs.replace(
+                    self._form(item), components=after, dimensions=tuple(call.dimensions.get(id(item), ()))
+                )
+                for item, after in zip(items, behind, strict=True)
+            ),
+        )
+
+
+_BARRIERS: Final = (1, 2, 3, 8)
+"""Sync regions that are barriers of a team, by OMPT's numbers; the one that ends a parallel region is 9."""
+_REGION_END, _TASKWAIT, _TASKGROUP = 9, 5, 6
+_BEGIN, _END = 1, 2
+_ACQUIRED, _RELEASED = 2, 3
+_ATOMIC = 6
+_TARGET_TASK, _TASKWAIT_TASK, _UNDEFERRED = 0x8, 0x10, 0x08000000
+_INITIAL_TASK = 1
+
+
+@attrs.define(eq=False)
+class _Thread:
+    """Where a thread is: the task that it runs, those below it, and the CPU time that no record has yet."""
+
+    number: int
+    task: TaskRow | None = None
+    below: list[TaskRow | None] = attrs.field(factory=list)
+    since: int | None = None
+    """Its CPU time when it last did something that is known."""
+    work: int = 0
+    moving: list[tuple[TaskRow, int, int, int]] = attrs.field(factory=list)
+    """Records of what it has freed last, perhaps by a realloc: task, place, the block's address, number of its end."""
+    deferring: int = 0
+    """The call of a routine that it is in, which makes a task of what is to be done; 0: none."""
+
+    def worked(self, cpu: int) -> None:
+        """Count the time up to now as work of the program, unless the thread was waiting."""
+        waiting = self.task is not None and self.task.waiting
+        if self.since is not None and not waiting and cpu > self.since:
+            self.work += cpu - self.since
+        self.since = cpu
+
+    def take_work(self) -> int:
+        work, self.work = self.work, 0
+        return work
+
+
+@attrs.define(eq=False)
+class Assembler:
+    """Makes tasks with their records of the events of one process, taken in order; `finish` completes them."""
+
+    process: RawProcess
+    memory: MemoryEvents = attrs.field(factory=MemoryEvents)
+    tasks: list[TaskRow] = attrs.field(factory=list)
+    teams: dict[int, int] = attrs.field(factory=dict)
+    """The number of each parallel region's team."""
+    locks: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    dependences: ListTable = attrs.field(factory=lambda: ListTable("dependences", "dependence", ("address", "kind")))
+    _threads: dict[int, _Thread] = attrs.field(factory=dict)
+    _by_identifier: dict[int, TaskRow] = attrs.field(factory=dict)
+    _made: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
+    """The record that makes a task."""
+    _depends: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
+    _turns: dict[int, int] = attrs.field(factory=dict)
+    calls: RuntimeCalls = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.calls = RuntimeCalls(self.process, self.memory)
+
+    def take(self, event: RecordedEvent) -> None:
+        """Take the next event."""
+        row = event.row
+        thread = self._threads.get(event.thread)
+        if thread is None:
+            thread = self._threads[event.thread] = _Thread(event.thread)
+        match event.kind:
+            case Slot.THREAD:
+                thread.since = row[4]
+            case Slot.CALL:
+                self._call(thread, event)
+            case Slot.RET:
+                self.calls.returned(row)
+                thread.since, thread.deferring = row[4], 0
+            case Slot.OP | Slot.SUBMIT:
+                self.calls.operation(event.kind, row, 0 if thread.task is None else thread.task.call)
+            case Slot.LAUNCH:
+                self.calls.launched(row, event.parts)
+            case Slot.PARALLEL_BEGIN:
+                thread.worked(row[4])
+                self.add(thread, Step.FORK, self._team(row[2]))
+            case Slot.PARALLEL_END | Slot.IMPLICIT | Slot.SYNC:
+                self._synchronized(thread, event.kind, row)
+            case Slot.TASK_CREATE | Slot.TASK_SCHEDULE | Slot.DEPENDENCE:
+                self._tasking(thread, event.kind, row)
+            case Slot.MUTEX:
+                self._mutex(thread, row)
+            case Slot.ALLOC:
+                self._allocated(thread, row)
+            case Slot.FREE:
+                self._freed(thread, row)
+            case Slot.TOUCH:
+                self.memory.touched(event.thread, row)
+
+    def add(self, thread: _Thread, step: Step, subject: int, detail: int = NONE) -> int:
+        """Add a record to the task that a thread runs, with the time and the touches since the last one."""
+        task = self.task_of(thread)
+        touches = self.memory.take_touches(thread.number)
+        return task.add(step, subject, thread.take_work(), touches, detail)
+
+    def task_of(self, thread: _Thread) -> TaskRow:
+        """Return the task that a thread runs; a thread that OpenMP did not make has an initial task of its own."""
+        if thread.task is None:
+            thread.task = self.make_task(TaskKind.INITIAL, thread.number)
+        return thread.task
+
+    def make_task(self, kind: TaskKind, thread: int, identifier: int = 0) -> TaskRow:
+        """Add a task; it may run in another thread than the one that makes it."""
+        task = TaskRow(len(self.tasks), kind, thread)
+        self.tasks.append(task)
+        if identifier:
+            self._by_identifier[identifier] = task
+        return task
+
+    def _call(self, thread: _Thread, event: RecordedEvent) -> None:
+        if self.calls.is_nested(event.row, event.parts):
+            return
+        thread.worked(event.row[4])
+        place = self.add(thread, Step.DIRECTIVE, 0)
+        self.calls.begin(event, self.task_of(thread), place)
+        thread.deferring = event.row[2] if a_of(event.row) in DEFERRED else 0
+
+    # the host's memory
+
+    def _allocated(self, thread: _Thread, row: Row) -> None:
+        for task, place, address, end in thread.moving:
+            if a_of(row) == REALLOC:
+                task.put(place, "detail", NONE if address == row[2] else end)
+        thread.moving.clear()
+        block = self.memory.arrays.allocate(row[2], row[3], "malloc")
+        task = self.task_of(thread)
+        self.memory.allocated.append((task, self.add(thread, Step.ALLOCATE, 0), block))
+
+    def _freed(self, thread: _Thread, row: Row) -> None:
+        how = a_of(row)
+        if how > EndKind.SCOPE:
+            raise RecordingDamaged(f"thread {thread.number}: memory ends in a way that is not known: {how}")
+        where = self.process.strings.get(row[5], "")
+        thread.moving.clear()
+        for block in self.memory.freed(row[2], row[3]):
+            copy, task = self.memory.device.copy_of(block.address, block.nbytes), self.task_of(thread)
+            if copy is None:
+                self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), block))
+                continue
+            elsewhere = copy.task if copy.task is not None and self._is_strange(task, copy.task) else None
+            end = self.memory.end_of(ArrayEnd(where, EndKind(how), elsewhere is not None))
+            place = self.add(thread, Step.FREE, 0) if elsewhere is None else elsewhere.add(Step.FREE, 0, 0)
+            if how != EndKind.REALLOC:
+                (elsewhere or task).put(place, "detail", end)
+            self.memory.allocated.append((elsewhere or task, place, block))
+            thread.moving.append((elsewhere or task, place, row[2], end))
+
+    def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
+        """Tell whether OpenMP made none of the threads of two tasks, of which the second one maps what the first frees.
+
+        No recorded synchronization orders such threads. So the free is recorded where it came among what the second one
+        did, which is between two of its directives.
+        """
+        both_initial = task.kind == mapping.kind == TaskKind.INITIAL
+        return both_initial and task.thread != mapping.thread and not self.calls.has_open(mapping)
+
+    def _team(self, region: int) -> int:
+        return self.teams.setdefault(region, len(self.teams))
+
+    # synchronization
+
+    def _synchronized(self, thread: _Thread, kind: int, row: Row) -> None:
+        phase = a_of(row)
+        if kind == Slot.PARALLEL_END:
+            thread.since = row[4]
+        elif kind == Slot.IMPLICIT and phase == _BEGIN:
+            self._implicit(thread, row)
+        elif kind == Slot.IMPLICIT:
+            thread.worked(row[4])
+            self._leave(thread)
+        else:
+            self._sync(thread, phase, b_of(row), row[4])
+
+    def _implicit(self, thread: _Thread, row: Row) -> None:
+        thread.since = row[4]
+        thread.below.append(thread.task)
+        initial = row[6] & 0xF == _INITIAL_TASK
+        task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
+        if not initial:
+            task.team, task.number, task.size = self._team(row[2]), b_of(row), max(1, row[5])
+        thread.task = task
+
+    def _leave(self, thread: _Thread) -> None:
+        """End a task: what it did since its last record is its rest."""
+        if thread.task is not None and (thread.work or self.memory.has_touches(thread.number)):
+            self.add(thread, Step.REST, 0)
+        thread.task = thread.below.pop() if thread.below else None
+
+    def _sync(self, thread: _Thread, phase: int, kind: int, cpu: int) -> None:
+        if kind not in (*_BARRIERS, _REGION_END, _TASKWAIT, _TASKGROUP):
+            return
+        if phase == _BEGIN:
+            thread.worked(cpu)
+            if kind in _BARRIERS:
+                self.add(thread, Step.BARRIER, 0)
+            elif kind == _TASKWAIT:
+                self.add(thread, Step.TASKWAIT, 0)
+            elif kind == _TASKGROUP:
+                self.add(thread, Step.GROUP_BEGIN, 0)
+            self.task_of(thread).waiting = kind != _TASKGROUP
+            return
+        thread.since = cpu
+        self.task_of(thread).waiting = False
+        if kind == _TASKGROUP:
+            self.add(thread, Step.GROUP_END, 0)
+
+    # tasks
+
+    def _tasking(self, thread: _Thread, kind: int, row: Row) -> None:
+        if kind == Slot.DEPENDENCE:
+            self._depends.setdefault(row[2], []).append((row[3], a_of(row)))
+        elif kind == Slot.TASK_CREATE:
+            thread.worked(row[4])
+            self._create(thread, row[2], row[5])
+        else:
+            self._schedule(thread, row)
+
+    def _create(self, thread: _Thread, identifier: int, flags: int) -> None:
+        maker = self.task_of(thread)
+        if flags & _TASKWAIT_TASK:
+            self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
+            return
+        deferred = TaskKind.TARGET if flags & _TARGET_TASK else TaskKind.EXPLICIT
+        task = self.make_task(TaskKind.UNDEFERRED if flags & _UNDEFERRED else deferred, thread.number, identifier)
+        if thread.deferring:
+            task.call, thread.deferring = thread.deferring, 0
+            owner, place = self._made[identifier] = self.calls.defer(task.call, task)
+            owner.put(place, "step", Step.TASK)
+            owner.put(place, "subject", task.index)
+            return
+        self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
+
+    def _schedule(self, thread: _Thread, row: Row) -> None:
+        thread.worked(row[4])
+        ended = self._by_identifier.get(row[2])
+        completed = a_of(row) in (1, 3)
+        follower = self._by_identifier.get(row[3])
+        if completed and ended is not None and ended.call:
+            self.calls.done(ended.call)
+        if ended is thread.task and completed and (thread.work or self.memory.has_touches(thread.number)):
+            self.add(thread, Step.REST, 0)
+        if follower is not None:
+            follower.thread = thread.number if follower.kind > TaskKind.IMPLICIT else follower.thread
+            thread.task = follower
+        thread.take_work()
+
+    # locks
+
+    def _mutex(self, thread: _Thread, row: Row) -> None:
+        phase, kind = a_of(row), b_of(row)
+        if kind == _ATOMIC:
+            return
+        if phase == _ACQUIRED:
+            lock, turn = self._lock(row[2], kind), NONE
+            if kind == ORDERED:
+                turn = self._turns[lock] = self._turns.get(lock, -1) + 1
+            self.add(thread, Step.ACQUIRE, lock, turn)
+            thread.since = row[4]
+            return
+        thread.worked(row[4])
+        if phase == _RELEASED:
+            self.add(thread, Step.RELEASE, self._lock(row[2], kind))
+
+    def _lock(self, identifier: int, kind: int) -> int:
+        return self.locks.setdefault((identifier, ORDERED if kind == ORDERED else 0), len(self.locks))
+
+    # the end
+
+    def finish(self) -> None:
+        """Complete what a crash may have left open, and what is known only at the end."""
+        self.calls.finish()
+        for thread in self._threads.values():
+            if thread.task is not None and self.memory.has_touches(thread.number):
+                self.add(thread, Step.REST, 0)
+        for identifier, (task, place) in self._made.items():
+            if identifier in self._depends:
+                task.put(place, "detail", self.dependences.add(self._depends[identifier]))

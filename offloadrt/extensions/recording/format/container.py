@@ -1,0 +1,362 @@
+"""The file of a recording: a zip, or a folder, of text (JSON) and columns (NumPy's .npy).
+
+meta.json                       {"format": "offloadrt recording", "version": 1, "runs": [...]}
+RUN/dictionaries.json           meta, sites, kernels, arrays
+RUN/columns/NAME.npy            one for each name of `recording.COLUMNS`
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import attrs
+import msgspec
+import numpy as np
+
+from offloadrt.extensions.recording.format.recording import (
+    COLUMNS,
+    LATER,
+    NONE,
+    Column,
+    Dictionaries,
+    NotARecording,
+    Recording,
+    RecordingDamaged,
+    RecordingTooNew,
+    Step,
+    TaskKind,
+    narrowed,
+    with_later_columns,
+)
+from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
+
+_LISTS: Final = {
+    "items.first": "item.base",
+    "operations.first": "operation.kind",
+    "touches.first": "touch.array",
+    "dependences.first": "dependence.kind",
+    "trace.first": "use.item",
+    "use.first_run": "run.kind",
+    "use.first_range": "range.kind",
+}
+"""The columns that say where lists begin, each with a column of the entries of these lists."""
+_KINDS: Final = {
+    "record.step": (min(Step), max(Step)),
+    "task.kind": (min(TaskKind), max(TaskKind)),
+    "run.kind": (LOADS, STORES),
+    "range.kind": (LOADS, ATOMIC_RANGE),
+}
+"""The smallest and the largest number that a column of kinds may hold."""
+
+
+def check(recording: Recording) -> None:
+    """Raise RecordingDamaged when a column is missing, or refers to what does not exist."""
+    for name in COLUMNS:
+        if name not in recording.columns:
+            raise RecordingDamaged(f"{recording.name}: column {name} is missing")
+    _check_shapes(recording)
+    _check_lists(recording)
+    _check_tasks(recording)
+    _check_references(recording)
+    _check_steps(recording)
+    _check_items(recording)
+
+
+def _check_shapes(recording: Recording) -> None:
+    """Check that the columns of a table have one length, and hold only kinds that there are."""
+    for name, column in recording.columns.items():
+        if column.shape[1:] != ((len(COUNTERS),) if name == "launch.counts" else ()):
+            raise RecordingDamaged(f"{recording.name}: column {name} has the shape {column.shape}")
+    tables: dict[str, list[str]] = {}
+    for name in COLUMNS:
+        if name not in _LISTS:
+            tables.setdefault(name.partition(".")[0], []).append(name)
+    for table, names in tables.items():
+        lengths = {name: len(recording.columns[name]) for name in names}
+        if len(set(lengths.values())) > 1:
+            raise RecordingDamaged(f"{recording.name}: columns of {table} differ in length: {lengths}")
+    for name, (least, most) in _KINDS.items():
+        column = recording.columns[name]
+        if len(column) and not least <= int(column.min()) <= int(column.max()) <= most:
+            raise RecordingDamaged(f"{recording.name}: {name} holds a kind that is not from {least:d} to {most:d}")
+
+
+def _check_lists(recording: Recording) -> None:
+    """Check that lists follow one another without a gap, and end where their entries end."""
+    for name, entries in _LISTS.items():
+        first = recording.columns[name]
+        if not len(first) or int(first[-1]) != len(recording.columns[entries]):
+            raise RecordingDamaged(f"{recording.name}: {name} does not end where {entries} ends")
+        if int(first[0]) or (first[1:] < first[:-1]).any():
+            raise RecordingDamaged(f"{recording.name}: {name} does not rise from 0")
+    owners = {"trace.first": "trace.launch", "use.first_run": "use.item", "use.first_range": "use.item"}
+    for name, table in owners.items():
+        if len(recording.columns[name]) != len(recording.columns[table]) + 1:
+            raise RecordingDamaged(f"{recording.name}: {name} has not one list for each entry of {table}")
+
+
+def _check_tasks(recording: Recording) -> None:
+    """Check that the records of tasks follow one another without a gap, and that no task contains itself."""
+    columns = recording.columns
+    first, counts = columns["task.first"].tolist(), columns["task.count"].tolist()
+    expected = 0
+    for begin, count in zip(first, counts, strict=True):
+        if begin != expected:
+            raise RecordingDamaged(f"{recording.name}: the records of a task begin at {begin}, not at {expected}")
+        expected += count
+    if expected != len(columns["record.step"]):
+        raise RecordingDamaged(f"{recording.name}: the tasks have {expected} records together")
+    maker = np.repeat(np.arange(len(counts)), counts)
+    earliest: dict[int, int] = {}  # the first task of each team; tasks have numbers in order of their beginning
+    for task, team in enumerate(columns["task.team"].tolist()):
+        earliest.setdefault(team, task)
+    made = np.flatnonzero((columns["record.step"] == Step.TASK) | (columns["record.step"] == Step.FORK))
+    steps, subjects = columns["record.step"][made].tolist(), columns["record.subject"][made].tolist()
+    for task, step, subject in zip(maker[made].tolist(), steps, subjects, strict=True):
+        if (subject if step == Step.TASK else earliest.get(subject, task + 1)) <= task:
+            raise RecordingDamaged(f"{recording.name}: task {task} makes a task that began before it")
+
+
+def _check_references(recording: Recording) -> None:
+    columns, dictionaries = recording.columns, recording.dictionaries
+    for name, least, count in (
+        ("record.launch", NONE, len(columns["launch.trip"])),
+        ("record.operations", NONE, len(columns["operations.first"]) - 1),
+        ("record.touches", NONE, len(columns["touches.first"]) - 1),
+        ("launch.trace", NONE, len(columns["trace.first"]) - 1),
+        ("item.array", NONE, len(dictionaries.arrays)),
+        ("touch.array", 0, len(dictionaries.arrays)),
+        ("use.array", NONE, len(dictionaries.arrays)),
+        ("use.item", NONE, len(columns["item.base"])),
+        ("trace.launch", 0, len(columns["launch.trip"])),
+    ):
+        _refer(recording, name, columns[name], least, count)
+    kernels = np.array([site.kernel for site in dictionaries.sites], "i8")
+    _refer(recording, "the kernel of a site", kernels, NONE, len(dictionaries.kernels))
+
+
+def _check_steps(recording: Recording) -> None:
+    """Check what records refer to by their steps."""
+    columns, dictionaries = recording.columns, recording.dictionaries
+    steps = columns["record.step"]
+    dependences = len(columns["dependences.first"]) - 1
+    for step, name, least, count, what in (
+        (Step.DIRECTIVE, "subject", 0, len(dictionaries.sites), "site"),
+        (Step.DIRECTIVE, "detail", NONE, len(columns["items.first"]) - 1, "list of items"),
+        (Step.TASK, "subject", 0, len(columns["task.kind"]), "task"),
+        (Step.TASK, "detail", NONE, dependences, "list of dependences"),
+        (Step.TASKWAIT, "detail", NONE, dependences, "list of dependences"),
+        (Step.ACQUIRE, "subject", 0, len(columns["lock.kind"]), "lock"),
+        (Step.RELEASE, "subject", 0, len(columns["lock.kind"]), "lock"),
+        (Step.ALLOCATE, "subject", 0, len(dictionaries.arrays), "array"),
+        (Step.FREE, "subject", 0, len(dictionaries.arrays), "array"),
+        (Step.FREE, "detail", NONE, len(dictionaries.ends), "end of an array"),
+    ):
+        _refer(recording, "a record", columns[f"record.{name}"][steps == step], least, count, f"{what} ")
+
+
+def _check_items(recording: Recording) -> None:
+    """Check that directives have as many items as their sites, and as their kernels refer to."""
+    columns, sites = recording.columns, recording.dictionaries.sites
+    directives = columns["record.step"] == Step.DIRECTIVE
+    lengths = np.append(np.diff(columns["items.first"].astype("i8")), 0)  # the last is what -1 finds
+    counts = lengths[columns["record.detail"][directives]]
+    expected = np.array([NONE if site.call.startswith("omp_") else len(site.items) for site in sites], "i8")
+    forms = expected[columns["record.subject"][directives]]
+    if ((forms != NONE) & (forms != counts)).any():
+        raise RecordingDamaged(f"{recording.name}: a directive has not as many items as its site")
+    last = np.full(len(columns["trace.launch"]) + 1, NONE, "i8")
+    of_trace = np.repeat(np.arange(len(last) - 1), np.diff(columns["trace.first"].astype("i8")))
+    np.maximum.at(last, of_trace, columns["use.item"].astype("i8"))
+    traces = np.append(columns["launch.trace"].astype("i8"), NONE)
+    if (last[traces[columns["record.launch"][directives]]] >= counts).any():
+        raise RecordingDamaged(f"{recording.name}: use.item names an item that a directive of its kernel has not")
+
+
+def _refer(recording: Recording, name: str, column: Column, least: int, count: int, what: str = "") -> None:
+    """Check that numbers of a column are those of things that exist, of which there are `count`."""
+    if not len(column):
+        return
+    low, high = int(column.min()), int(column.max())
+    if low < least or high >= count:
+        raise RecordingDamaged(f"{recording.name}: {name} names {what}{low if low < least else high} of {count}")
+
+
+FORMAT: Final = "offloadrt recording"
+VERSION: Final = 1
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """One process of one run of the program."""
+
+    folder: str
+    threads: int
+    """Host threads: as `offloadrt record --threads` asked for, or the most of a parallel region."""
+    rank: int | None = None
+    pid: int = 0
+    ended: str = "exit"
+    directives: int = 0
+
+
+class _Index(msgspec.Struct, frozen=True):
+    format: str = ""
+    version: int = 0
+    runs: list[RunSummary] = []
+
+
+class _Members(Protocol):
+    """The files inside a recording."""
+
+    def read(self, name: str) -> bytes: ...
+
+
+@attrs.frozen
+class _Folder:
+    path: Path
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+
+@attrs.frozen
+class RecordingFile:
+    """A file with one or more runs of a program; `load` reads one of them.
+
+    `read` raises NotARecording, RecordingDamaged and RecordingTooNew.
+    """
+
+    path: Path
+    runs: tuple[RunSummary, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> RecordingFile:
+        """Read what a file says of its runs."""
+        with _opened(path) as members:
+            text = _part(path, members, "meta.json")
+            if text is None:
+                raise NotARecording(f"{path}: is no recording: it has no meta.json")
+            index = _decoded(path, "meta.json", text, _Index)
+        if index.format != FORMAT:
+            raise NotARecording(f"{path}: is no recording: meta.json does not say so")
+        if index.version > VERSION:
+            raise RecordingTooNew(
+                f"{path}: is in version {index.version} of the format; this offloadrt reads up to {VERSION}"
+            )
+        if not index.runs:
+            raise RecordingDamaged(f"{path}: meta.json lists no run")
+        return cls(path, tuple(index.runs))
+
+    def load(self, run: RunSummary) -> Recording:
+        """Load one run. Raises RecordingDamaged."""
+        columns: dict[str, Column] = {}
+        with _opened(self.path) as members:
+            text = self._needed(members, f"{run.folder}/dictionaries.json")
+            found = _decoded(self.path, f"{run.folder}/dictionaries.json", text, Dictionaries)
+            for name, kind in COLUMNS.items():
+                part = f"{run.folder}/columns/{name}.npy"
+                data = _part(self.path, members, part) if name in LATER else self._needed(members, part)
+                if data is None:
+                    continue
+                try:
+                    columns[name] = np.load(io.BytesIO(data), allow_pickle=False).astype(kind, copy=False)
+                except Exception as error:  # NumPy raises whatever its parser of the column's head does
+                    reason = (
+                        "" if "pickle" in str(error) else f": {error}"
+                    )  # pickles are never read: no advice to do so
+                    raise RecordingDamaged(f"{self.path}: {part} is damaged{reason}") from None
+        recording = Recording(f"{self.path}:{run.folder}", found, with_later_columns(columns))
+        check(recording)
+        return recording
+
+    def _needed(self, members: _Members, name: str) -> bytes:
+        part = _part(self.path, members, name)
+        if part is None:
+            raise RecordingDamaged(f"{self.path}: a part is missing: {name}")
+        return part
+
+
+def is_recording(path: Path) -> bool:
+    """Tell whether a path looks like a recording: a zip or a folder with a meta.json, or a name that ends in .rec."""
+    if path.is_dir():
+        return (path / "meta.json").is_file() or path.suffix == ".rec"
+    return path.suffix == ".rec" or (path.is_file() and zipfile.is_zipfile(path))
+
+
+def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mapping[str, Column]]]) -> None:
+    """Write a recording: a zip, which replaces what was there; or into a folder when `path` is one."""
+    parts: dict[str, bytes] = {}
+    index = _Index(FORMAT, VERSION, [summary for summary, _, _ in recordings])
+    parts["meta.json"] = msgspec.json.format(msgspec.json.encode(index))
+    for summary, dictionaries, columns in recordings:
+        parts[f"{summary.folder}/dictionaries.json"] = msgspec.json.encode(dictionaries)
+        for name, column in narrowed(columns).items():
+            data = io.BytesIO()
+            np.save(data, column, allow_pickle=False)
+            parts[f"{summary.folder}/columns/{name}.npy"] = data.getvalue()
+    if path.is_dir():
+        for name, part in parts.items():
+            target = path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(part)
+        return
+    partial = path.with_name(path.name + ".partial")
+    with zipfile.ZipFile(partial, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), part, zipfile.ZIP_DEFLATED)  # the same bytes at any time
+    partial.replace(path)
+
+
+@attrs.define
+class _opened:
+    """Opens a zip or a folder: ``with _opened(path) as members``."""
+
+    path: Path
+    _archive: zipfile.ZipFile | None = None
+
+    def __enter__(self) -> _Members:
+        if self.path.is_dir():
+            return _Folder(self.path)
+        try:
+            self._archive = zipfile.ZipFile(self.path)
+        except FileNotFoundError:
+            raise NotARecording(f"{self.path}: cannot be read: no such file") from None
+        except (NotImplementedError, OSError, ValueError) as error:  # zipfile's own errors for a damaged directory
+            raise RecordingDamaged(f"{self.path}: is damaged: {error}") from None
+        except zipfile.BadZipFile:
+            what = "is cut off: record or copy it again" if _begins_as_zip(self.path) else "is no recording"
+            what = what if self.path.stat().st_size else "is empty"
+            kind = RecordingDamaged if _begins_as_zip(self.path) else NotARecording
+            raise kind(f"{self.path}: {what}") from None
+        return self._archive
+
+    def __exit__(self, *raised: object) -> None:
+        if self._archive is not None:
+            self._archive.close()
+
+
+def _part(path: Path, members: _Members, name: str) -> bytes | None:
+    """Read a part of a recording; None when it is missing. Raises RecordingDamaged."""
+    try:
+        return members.read(name)
+    except (KeyError, FileNotFoundError):
+        return None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
+        # Damage can look like a method of compression that zipfile does not know, a password, or an offset below zero.
+        raise RecordingDamaged(f"{path}: {name} is damaged: {error}") from None
+
+
+def _begins_as_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _decoded(path: Path, name: str, text: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordingDamaged(f"{path}: {name}: {error}") from None

@@ -1,0 +1,167 @@
+"""From the recorder's raw files to a recording.
+
+When the program crashed, or was stopped, the recording has what there was, and says so (`Meta.ended`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from offloadrt.extensions.recording.format.calls import Assembler
+from offloadrt.extensions.recording.format.container import RunSummary, write
+from offloadrt.extensions.recording.format.recording import (
+    FIELDS,
+    NONE,
+    Column,
+    Dictionaries,
+    ListTable,
+    Meta,
+    NotARecording,
+    RecordingTooNew,
+    Step,
+    TaskTree,
+    row_columns,
+    task_columns,
+)
+from offloadrt.extensions.recording.format.slots import RAW_VERSION, RawProcess, events_of, processes_of
+
+
+def convert(raw: Path, out: Path) -> list[RunSummary]:
+    """Make a recording of the folder of raw files; returns what it has of each process with directives.
+
+    Raises NotARecording without a directive in it, RecordingDamaged and RecordingTooNew.
+    """
+    record = _record(raw)
+    made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []
+    for run in record["runs"]:
+        for process in processes_of(raw / run["folder"]):
+            dictionaries, columns = tables_of(process, record, run)
+            count = int(np.count_nonzero(columns["record.step"] == Step.DIRECTIVE))
+            if count:
+                meta = dictionaries.meta
+                summary = RunSummary(
+                    f"{run['folder']}/{process.pid}",
+                    meta.asked_threads or meta.threads,
+                    meta.rank,
+                    process.pid,
+                    meta.ended,
+                    count,
+                )
+                made.append((summary, dictionaries, columns))
+    if not made:
+        raise NotARecording(f"{raw}: the program came to no directive of OpenMP that offloads")
+    write(out, made)
+    return [summary for summary, _, _ in made]
+
+
+def _record(raw: Path) -> dict[str, Any]:
+    """Read what `offloadrt record` knows; without it, every folder is a run, or this one is."""
+    file = raw / "record.json"
+    if not file.is_file():
+        folders = sorted(path.name for path in raw.iterdir() if path.is_dir()) if raw.is_dir() else []
+        return {"runs": [{"folder": folder} for folder in folders or ["."]]}
+    try:
+        record = msgspec.json.decode(file.read_bytes())
+    except msgspec.DecodeError as error:
+        raise NotARecording(f"{file}: {error}") from None
+    if not isinstance(record, dict) or not isinstance(record.get("runs"), list):
+        raise NotARecording(f"{file}: lists no runs")
+    if record.get("version", 0) > RAW_VERSION:
+        raise RecordingTooNew(f"{file}: raw version {record['version']}; this offloadrt reads up to {RAW_VERSION}")
+    return record
+
+
+def tables_of(
+    process: RawProcess, record: Mapping[str, Any], run: Mapping[str, Any]
+) -> tuple[Dictionaries, dict[str, Column]]:
+    """Make the tables of one process. Raises RecordingDamaged."""
+    assembler = Assembler(process)
+    memory, calls = assembler.memory, assembler.calls
+    for line in process.lines:
+        if line["k"] == "variable":
+            memory.arrays.allocate(int(line["at"]), int(line["size"]), "variable", str(line["name"]))
+        elif line["k"] == "constant":  # items name it: the compiler makes one of constants that are equal
+            memory.arrays.allocate(int(line["at"]), int(line["size"]), "constant")
+    for line in _globals(process):
+        memory.add_global(int(line["at"]), int(line["size"]), str(line["name"]), int(line.get("flags", 0)))
+    for event in events_of(process):
+        assembler.take(event)
+    assembler.finish()
+
+    arrays, places = memory.arrays.table()
+    numbers = [place.number for place in places]
+    columns = task_columns(assembler.tasks)
+    touches, lists = memory.columns(places)
+    columns["record.touches"] = lists[columns["record.touches"]]
+    _place_allocations(assembler, columns, numbers)
+    locks = [(kind,) for _, kind in assembler.locks]
+    columns |= {
+        **touches,
+        **_unmerged(calls.items, numbers),
+        **calls.operations.columns(),
+        **calls.launches.columns(places),
+        **assembler.dependences.columns(),
+        **row_columns("lock", ("kind",), locks),
+    }
+    return Dictionaries(
+        _meta(assembler, record, run, TaskTree(columns).widest()),
+        tuple(calls.sites),
+        tuple(calls.kernels),
+        arrays,
+        calls.launches.findings(places),
+        tuple(memory.ends),
+    ), columns
+
+
+def _globals(process: RawProcess) -> list[dict[str, Any]]:
+    """List the lines of declare target globals; entries without a size are kernels."""
+    return [line for line in process.lines if line["k"] == "entry" and line.get("size")]
+
+
+def _unmerged(items: ListTable, numbers: list[int]) -> dict[str, Column]:
+    """Make the columns of items, with the new numbers of arrays; lists keep their numbers though some may be equal."""
+    columns = items.columns()
+    column = columns["item.array"]
+    if len(numbers):
+        columns["item.array"] = np.where(column == NONE, NONE, np.array(numbers, "i4")[column]).astype("i4")
+    return columns
+
+
+def _place_allocations(assembler: Assembler, columns: dict[str, Column], numbers: list[int]) -> None:
+    """Name the arrays that records allocate and free; those that nothing uses leave no more than their time."""
+    first = columns["task.first"]
+    for task, place, block in assembler.memory.allocated:
+        record = int(first[task.index]) + place // FIELDS
+        if block.number == NONE:
+            columns["record.step"][record] = Step.REST
+        else:
+            columns["record.subject"][record] = numbers[block.number]
+
+
+def _meta(assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int) -> Meta:
+    process, memory, calls = assembler.process, assembler.memory, assembler.calls
+    begin, end = process.line("process"), process.line("end")
+    return Meta(
+        program=[str(word) for word in begin.get("argv") or record.get("command", [])],
+        pid=process.pid,
+        rank=begin.get("rank"),
+        threads=threads,
+        asked_threads=run.get("threads"),
+        ended=str(end.get("how", "cut")),
+        exit=run.get("exit"),
+        signal=run.get("signal"),
+        runtime=str(process.line("runtime").get("name", "")),
+        compiler=str(record.get("compiler") or ""),
+        costs=calls.has_launches,
+        oracle=calls.has_operations,
+        host_touches=bool(run.get("host_touches", memory.has_host_touches)),
+        separate_copies=list(memory.copies.findings),
+        globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
+        requires=int(process.line("requires").get("flags", 0)),
+        devices=sum(line["k"] == "device" for line in process.lines),
+    )

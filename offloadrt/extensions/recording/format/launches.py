@@ -1,0 +1,290 @@
+"""The launches of kernels in a recording: counters of each, and of traced ones what they did with each array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Final, TypeVar
+
+import attrs
+import msgspec
+import numpy as np
+
+from offloadrt.extensions.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    Column,
+    Findings,
+    KernelRace,
+    KernelStray,
+    Party,
+    StrayKind,
+    list_columns,
+    row_columns,
+)
+from offloadrt.extensions.recording.format.slots import (
+    COUNTERS,
+    COUNTERS_A_SLOT,
+    STORES,
+    SYNC,
+    Row,
+    Slot,
+    a_of,
+    b_of,
+    kind_of,
+)
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL
+
+PAGE: Final = 4096
+F = TypeVar("F", KernelRace, KernelStray)
+Run = tuple[int, int, int, int, int]
+"""Loads (1) or stores (2), first page of 4 KiB counted from the array's, pages, and the teams that touched the first
+and the last of them.
+"""
+
+
+@attrs.frozen
+class ArrayTouches:
+    """What a traced launch did with a mapped block, or with a part of an array."""
+
+    item: int
+    """The item of the directive that has it; -1: it was mapped before, and the kernel follows a pointer to it."""
+    array: int
+    """-1: memory of omp_target_alloc."""
+    begin: int
+    """The address of the host where the block begins, or of omp_target_alloc's memory; 0: it has none."""
+    nbytes: int
+    load_bytes: int
+    store_bytes: int
+    sectors: tuple[int, int, int, int]
+    """Distinct 32 B sectors loaded and stored, and the sums of these over teams."""
+    runs: tuple[Run, ...]
+    ranges: tuple[tuple[int, int, int], ...] = ()
+    """Loads (1) or stores (2), first byte of the block, and the byte after the last: all of these, and no others."""
+
+
+@attrs.frozen
+class TracedLaunch:
+    """What a traced launch did with memory."""
+
+    warp_instructions: int
+    warp_sectors: int
+    lanes: int
+    other_bytes: int
+    uses: tuple[ArrayTouches, ...]
+    findings: Findings = attrs.field(factory=Findings)
+
+
+@attrs.frozen
+class LaunchRow:
+    """One launch as it was played; equal ones are one row."""
+
+    trip: int
+    teams: int
+    threads: int
+    gpu_threads: int
+    barriers: int
+    trace: int
+    counts: tuple[int, ...]
+    traced: bool = False
+    """Whether the trace is its own."""
+
+
+@attrs.define(eq=False)
+class _TracedParts:
+    """What the slots of one traced launch say, by the number that the launch gives each array."""
+
+    warp: Row | tuple[int, ...] = (0,) * 8
+    heads: dict[int, Row] = attrs.field(factory=dict)
+    sectors: dict[int, tuple[int, int, int, int]] = attrs.field(factory=dict)
+    runs: dict[int, list[Run]] = attrs.field(factory=dict)
+    ranges: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
+    findings: list[Row] = attrs.field(factory=list)
+
+    def add(self, part: Row) -> None:
+        """Take the next slot."""
+        match kind_of(part):
+            case Slot.WARP:
+                self.warp = part
+            case Slot.ARRAY:
+                self.heads[a_of(part)] = part
+            case Slot.SECTORS:
+                self.sectors[a_of(part)] = part[1], part[2], part[3], part[4]
+            case Slot.PAGES:
+                self.runs.setdefault(b_of(part), []).append((a_of(part), *part[1:5]))
+            case Slot.RANGES:
+                pairs = zip(part[1:7:2], part[2:7:2], strict=True)
+                self.ranges.setdefault(b_of(part), []).extend((a_of(part), *pair) for pair in pairs if pair[1])
+            case Slot.RACE | Slot.STRAY:
+                self.findings.append(part)
+
+
+@attrs.define(eq=False)
+class LaunchTables:
+    """The tables of launches and traces. ``add`` takes what the recorder wrote of one."""
+
+    _arrays: HostArrays
+    _device: DeviceBlocks
+    _strings: Mapping[int, str]
+    """The strings of the process by their addresses."""
+    _rows: dict[LaunchRow, int] = attrs.field(factory=dict)
+    _traces: dict[TracedLaunch, int] = attrs.field(factory=dict)
+    _by_shape: dict[tuple[int, ...], int] = attrs.field(factory=dict)
+    """The last trace of a kernel and shape."""
+    _launch_of: dict[int, int] = attrs.field(factory=dict)
+    """The launch that was traced."""
+
+    def add(
+        self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row]
+    ) -> tuple[int, list[tuple[HostBlock, int, Run]]]:
+        """Add a launch; returns its number, and the stretches of arrays that it touched as far as that is known.
+
+        A launch that was not traced has the trace of the one before it with the same kernel and shape.
+        """
+        counts: list[int] = []
+        touched: list[tuple[HostBlock, int, Run]] = []
+        shape = (kernel, *row[3:6])
+        for part in parts:
+            if kind_of(part) == Slot.COUNTS:
+                counts += part[1 : 1 + COUNTERS_A_SLOT]
+        trace = self._by_shape.get(shape, NONE)
+        counted = LaunchRow(row[5], row[3], row[4], row[6], row[7], trace, tuple(counts[: len(COUNTERS)]))
+        if a_of(row) == 1:
+            found, touched = self._trace(parts, items)
+            trace = self._by_shape[shape] = self._traces.setdefault(found, len(self._traces))
+            counted = attrs.evolve(counted, trace=trace, traced=True)
+        number = self._rows.setdefault(counted, len(self._rows))
+        if a_of(row) == 1:
+            self._launch_of[trace] = number
+        return number, touched
+
+    def uncounted(self, trip: int) -> int:
+        """Add a launch of which only the trip count is known."""
+        return self._rows.setdefault(LaunchRow(trip, 0, 0, 0, 0, NONE, ()), len(self._rows))
+
+    def _trace(
+        self, parts: Sequence[Row], items: Sequence[Row]
+    ) -> tuple[TracedLaunch, list[tuple[HostBlock, int, Run]]]:
+        traced = _TracedParts()
+        for part in parts:
+            traced.add(part)
+        uses: list[ArrayTouches] = []
+        touched: list[tuple[HostBlock, int, Run]] = []
+        for number, (_, host, device, nbytes, loads, stores, *_rest) in traced.heads.items():
+            block = self._arrays.at(host) if host else None
+            begin = 0 if host else self._device.given(device)
+            if block is not None:
+                begin = host
+                self._arrays.use(block)
+                touched += [(block, host, run) for run in traced.runs.get(number, ())]
+            uses.append(
+                ArrayTouches(
+                    _item_of(items, host, device, nbytes),
+                    NONE if block is None else block.number,
+                    begin,
+                    nbytes,
+                    loads,
+                    stores,
+                    traced.sectors.get(number, (0, 0, 0, 0)),
+                    tuple(traced.runs.get(number, ())),
+                    tuple(traced.ranges.get(number, ())),
+                )
+            )
+        warp, findings = traced.warp, self._findings(traced.findings, traced.heads)
+        return TracedLaunch(warp[1], warp[2], warp[3], warp[4] + warp[5], tuple(uses), findings), touched
+
+    def _findings(self, rows: Sequence[Row], heads: Mapping[int, Row]) -> Findings:
+        races, strays = [], []
+        for row in rows:
+            if kind_of(row) == Slot.RACE:
+                array, begin = self._array_at(heads[b_of(row)][1])  # offsets are addresses until all is known
+                parties = self._party(row[2:5]), self._party(row[5:8])
+                races.append(KernelRace(array, row[1] + begin, parties))
+            else:
+                array, begin = self._array_at(row[6])
+                offset = row[1] - row[7] + begin if array != NONE else row[1]
+                strays.append(KernelStray(StrayKind(a_of(row)), array, offset, self._party(row[2:5])))
+        return Findings(tuple(races), tuple(strays))
+
+    def _array_at(self, host: int) -> tuple[int, int]:
+        """Return the array at an address of the host, and the address; 0: of none."""
+        block = self._arrays.at(host) if host else None
+        if block is None:
+            return NONE, 0
+        return self._arrays.use(block).number, host
+
+    def _party(self, words: Sequence[int]) -> Party:
+        file, how, who = words
+        way, line = how >> 32, how & 0xFFFFFFFF
+        where = f"{PurePath(self._strings.get(file, '')).name}:{line}" if line else ""
+        return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
+
+    def findings(self, arrays: Sequence[ArrayPlace]) -> dict[int, Findings]:
+        """Return what the traces have found, by their numbers; `arrays`: what has become of each array."""
+
+        def renumbered(one: F) -> F:
+            if one.array == NONE:
+                return one
+            place = arrays[one.array]
+            return msgspec.structs.replace(one, array=place.number, offset=one.offset - place.address)
+
+        return {
+            number: Findings(
+                tuple(renumbered(race) for race in trace.findings.races),
+                tuple(renumbered(stray) for stray in trace.findings.strays),
+            )
+            for trace, number in self._traces.items()
+            if trace.findings != Findings()
+        }
+
+    def columns(self, arrays: Sequence[ArrayPlace]) -> dict[str, Column]:
+        """Make the columns; `arrays`: what has become of each array."""
+        traces = list(self._traces)
+        uses = [use for trace in traces for use in trace.uses]
+        use_fields = (
+            "item", "array", "offset", "nbytes", "load_bytes", "store_bytes", "sectors_read", "sectors_written",
+            "team_sectors_read", "team_sectors_written",
+        )  # fmt: skip
+        nowhere = ArrayPlace(NONE, 0)
+        use_rows = [
+            (use.item, place.number, use.begin - place.address, use.nbytes, use.load_bytes, use.store_bytes,
+             *use.sectors)
+            for use in uses
+            for place in (nowhere if use.array == NONE else arrays[use.array],)
+        ]  # fmt: skip
+        trace_fields = ("warp_instructions", "warp_sectors", "lanes", "other_bytes")
+        trace_rows = [(one.warp_instructions, one.warp_sectors, one.lanes, one.other_bytes) for one in traces]
+        runs = list_columns(
+            "use", "run", ("kind", "page", "pages", "first_team", "last_team"), [use.runs for use in uses]
+        )
+        ranges = list_columns("use", "range", ("kind", "begin", "end"), [use.ranges for use in uses])
+        launches = list(self._rows)
+        launch_fields = "trip", "teams", "threads", "gpu_threads", "barriers", "trace", "traced"
+        launch_rows = [tuple(getattr(one, field) for field in launch_fields) for one in launches]
+        counts = np.zeros((len(launches), len(COUNTERS)), "u8")
+        for number, launch in enumerate(launches):
+            counts[number, : len(launch.counts)] = launch.counts
+        return {
+            "use.first_run": runs.pop("use.first"),
+            **runs,
+            "use.first_range": ranges.pop("use.first"),
+            **ranges,
+            **row_columns("use", use_fields, use_rows),
+            "trace.launch": np.array([self._launch_of[number] for number in range(len(traces))], "i4"),
+            "trace.first": np.cumsum([0, *(len(trace.uses) for trace in traces)], dtype="u8"),
+            **row_columns("trace", trace_fields, trace_rows),
+            **row_columns("launch", launch_fields, launch_rows),
+            "launch.counts": counts,
+        }
+
+
+def _item_of(items: Sequence[Row], host: int, device: int, nbytes: int) -> int:
+    """Find the item that maps a block: by its host address, or by the device address that is passed as a value."""
+    for number, item in enumerate(items):
+        begin, size, type_bits = item[2], item[3], item[4]
+        if type_bits & LITERAL:
+            if device <= item[1] < device + max(1, nbytes) and not host:
+                return number
+        elif not type_bits & ATTACH and host and begin < host + nbytes and host < begin + max(1, size):
+            return number
+    return NONE

@@ -1,0 +1,307 @@
+"""The raw files that the recorder writes: for each process JSON lines, for each of its threads an array of slots.
+
+A slot is eight words of 64 bits. Word 0 has its kind (bits 0 to 7), `a` (16 to 31) and `b` (32 to 63); a slot of kind 0
+is unused, as the last ones are after a crash. `native/slots.h` has the same numbers.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+import numpy as np
+
+from offloadrt.extensions.recording.format.recording import NotARecording, RecordingDamaged, RecordingTooNew
+
+RAW_VERSION: Final = 1
+SLOT_WORDS: Final = 8
+SLOT_BYTES: Final = 64
+
+
+class Slot(enum.IntEnum):
+    """What a slot is about.
+
+    Wide because it has one member for each kind of slot.
+    """
+
+    THREAD = 1
+    CALL = 2
+    KERNEL = 3
+    ITEM = 4
+    ARG = 5
+    RET = 6
+    OUT = 7
+    OP = 8
+    SUBMIT = 9
+    LAUNCH = 10
+    COUNTS = 11
+    WARP = 12
+    ARRAY = 13
+    PAGES = 14
+    SECTORS = 15
+    PARALLEL_BEGIN = 16
+    PARALLEL_END = 17
+    IMPLICIT = 18
+    SYNC = 19
+    TASK_CREATE = 20
+    TASK_SCHEDULE = 21
+    DEPENDENCE = 22
+    MUTEX = 23
+    ALLOC = 24
+    FREE = 25
+    TOUCH = 26
+    DIMENSION = 27
+    RACE = 28
+    STRAY = 29
+    RANGES = 30
+
+
+CALLS: Final = {
+    1: "__tgt_target_data_begin_mapper",
+    2: "__tgt_target_data_end_mapper",
+    3: "__tgt_target_data_update_mapper",
+    4: "__tgt_target_data_begin_nowait_mapper",
+    5: "__tgt_target_data_end_nowait_mapper",
+    6: "__tgt_target_data_update_nowait_mapper",
+    7: "__tgt_target_kernel",
+    8: "__tgt_target_kernel_nowait",
+    9: "__tgt_push_mapper_component",
+    20: "omp_target_alloc",
+    21: "omp_target_free",
+    22: "omp_target_is_present",
+    23: "omp_target_is_accessible",
+    24: "omp_get_mapped_ptr",
+    25: "omp_target_associate_ptr",
+    26: "omp_target_disassociate_ptr",
+    27: "omp_target_memcpy",
+    28: "omp_target_memcpy_async",
+    29: "omp_target_memset",
+    30: "omp_target_memcpy_rect",
+    31: "omp_target_memcpy_rect_async",
+    32: "omp_target_memset_async",
+}
+"""The runtime's entry points by their number in a slot."""
+MAPPER_COMPONENT: Final = 9
+DEFERRED: Final = (28, 31, 32)
+"""The routines that make a task do what they are called for."""
+
+REALLOC: Final = 3
+"""`a` of ALLOC: realloc has given the block."""
+LOADS: Final = 1
+STORES: Final = 2
+SYNC: Final = 8
+"""The bits of the kind of an access. SYNC: the access is atomic or volatile."""
+ATOMIC_RANGE: Final = 3
+"""Of a range of bytes, beside loads and stores: all accesses to it were atomic or volatile."""
+EXACT: Final = 4
+"""Of a touch by the host: each of its bytes was touched."""
+MAYBE_STORED: Final = 8
+"""Of a touch by the host: code that is not instrumented was given the address, and may have stored there."""
+ATOMICALLY: Final = 16
+"""Of a touch by the host: all accesses were atomic or volatile."""
+
+COUNTERS: Final = (
+    "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",
+    "stores", "store_bytes", "atomics", "stack", "branches", "unknown_calls", "atomic_bytes",
+)  # fmt: skip
+"""What is counted of a launch, in the order of the slots."""
+COUNTERS_A_SLOT: Final = 7
+
+Row = tuple[int, int, int, int, int, int, int, int]
+
+
+def kind_of(row: Row) -> int:
+    """Return the kind of a slot, a `Slot`."""
+    return row[0] & 0xFF
+
+
+def a_of(row: Row) -> int:
+    """Return the first number beside the kind of a slot."""
+    return row[0] >> 16 & 0xFFFF
+
+
+def b_of(row: Row) -> int:
+    """Return the second number beside the kind of a slot; of a call and a launch, how many slots belong to it."""
+    return row[0] >> 32
+
+
+def signed(word: int) -> int:
+    """Read a word as a signed number."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+@attrs.frozen(eq=False)
+class RawProcess:
+    """The raw files of one process."""
+
+    pid: int
+    lines: tuple[dict[str, Any], ...]
+    strings: dict[int, str]
+    files: tuple[Path, ...]
+    """The slots of its threads, in order of their numbers."""
+
+    def line(self, kind: str) -> dict[str, Any]:
+        """Return the first line of a kind; empty if there is none."""
+        return next((line for line in self.lines if line["k"] == kind), {})
+
+    def slots(self) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:
+        """Read the used slots of each thread; what a crash has cut off is left out."""
+        for file in self.files:
+            words = np.fromfile(file, "<u8", count=file.stat().st_size // SLOT_BYTES * SLOT_WORDS)
+            rows = words.reshape(-1, SLOT_WORDS)
+            yield rows[(rows[:, 0] & 0xFF) != 0]
+
+
+def processes_of(folder: Path) -> list[RawProcess]:
+    """Find the processes of a run's folder, in order of their numbers. Raises NotARecording, RecordingTooNew."""
+    found = []
+    for file in sorted(folder.glob("*.jsonl"), key=lambda path: (len(path.stem), path.stem)):
+        lines = _lines(file)
+        version = next((line.get("version", 0) for line in lines if line["k"] == "process"), None)
+        if version is None:
+            raise NotARecording(f"{file}: no line says which process this is")
+        if version > RAW_VERSION:
+            raise RecordingTooNew(f"{file}: raw version {version}; this offloadrt reads up to {RAW_VERSION}")
+        strings = {int(line["at"]): str(line["text"]) for line in lines if line["k"] == "string"}
+        threads = sorted(folder.glob(f"{file.stem}.*.slots"), key=lambda path: int(path.suffixes[0][1:]))
+        found.append(RawProcess(int(file.stem), tuple(lines), strings, tuple(threads)))
+    if not found:
+        raise NotARecording(f"{folder}: holds no raw files of a recorder")
+    return found
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """Read JSON lines; a last line that a crash has cut off is left out."""
+    texts = file.read_bytes().split(b"\n")
+    lines = []
+    for number, text in enumerate(texts, 1):
+        if not text.strip():
+            continue
+        try:
+            line = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            if number == len(texts):
+                continue
+            raise RecordingDamaged(f"{file}: line {number}: {error}") from None
+        if not isinstance(line, dict) or "k" not in line:
+            raise RecordingDamaged(f"{file}: line {number}: is no line of a recorder")
+        lines.append(line)
+    return lines
+
+
+_RECT: Final = ("omp_target_memcpy_rect", "omp_target_memcpy_rect_async")
+_RECT_ARGUMENTS: Final = 6
+_EACH: Final = 5
+
+
+@attrs.frozen
+class RoutineMemory:
+    """Memory that a routine reads or writes: the place of its pointer among the arguments, and where it begins."""
+
+    argument: int
+    address: int
+    nbytes: int
+    device: int
+
+
+@attrs.frozen
+class Box:
+    """The boxes of omp_target_memcpy_rect: an entry for each dimension, the outermost first, lengths in elements."""
+
+    element: int
+    volume: tuple[int, ...]
+    to_offsets: tuple[int, ...]
+    from_offsets: tuple[int, ...]
+    to_dimensions: tuple[int, ...]
+    from_dimensions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, arguments: Sequence[int]) -> Box | None:
+        """Read the recorded arguments; None where it has no dimensions, or more than were recorded."""
+        dimensions = arguments[3] if len(arguments) > 3 else 0
+        if not 0 < dimensions <= (len(arguments) - _RECT_ARGUMENTS) // _EACH:
+            return None
+        words = arguments[_RECT_ARGUMENTS : _RECT_ARGUMENTS + _EACH * dimensions]
+        return cls(arguments[2], *(tuple(words[place::_EACH]) for place in range(_EACH)))
+
+    def span(self, offsets: Sequence[int], dimensions: Sequence[int]) -> tuple[int, int]:
+        """Return the offset of the first byte in an array of these dimensions, and the bytes up to the last one."""
+        strides = [math.prod(dimensions[axis + 1 :]) for axis in range(len(dimensions))]
+        first = sum(offset * stride for offset, stride in zip(offsets, strides, strict=True))
+        last = sum((count - 1) * stride for count, stride in zip(self.volume, strides, strict=True))
+        return first * self.element, (last + 1) * self.element if all(self.volume) else 0
+
+
+def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
+    """List the memory that a call of a routine reads, writes or associates."""
+    name = CALLS.get(function, "")
+    if name in ("omp_target_memcpy", "omp_target_memcpy_async"):
+        to, out_of, length, to_offset, from_offset, to_device, from_device = arguments[:7]
+        return [
+            RoutineMemory(0, to + to_offset, length, to_device),
+            RoutineMemory(1, out_of + from_offset, length, from_device),
+        ]
+    if name in _RECT and (box := Box.of(arguments)) is not None:
+        spans = box.span(box.to_offsets, box.to_dimensions), box.span(box.from_offsets, box.from_dimensions)
+        places = zip(itertools.count(), arguments[:2], spans, arguments[4:6], strict=False)
+        return [RoutineMemory(place, base + first, nbytes, device) for place, base, (first, nbytes), device in places]
+    if name in ("omp_target_memset", "omp_target_memset_async"):
+        return [RoutineMemory(0, arguments[0], arguments[2], arguments[3])]
+    return []
+
+
+_CHUNK: Final = 1 << 15
+_TIMES: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
+"""The word that says when something happened, where it is not the first: operations are told of when they end."""
+
+
+@attrs.frozen(eq=False)
+class RecordedEvent:
+    """A slot of a thread, and those that follow and belong to it."""
+
+    kind: int
+    thread: int
+    row: Row
+    parts: tuple[Row, ...] = ()
+
+
+def events_of(process: RawProcess) -> Iterator[RecordedEvent]:
+    """Merge the threads' slots by time. Raises RecordingDamaged."""
+    threads = [_of_thread(number, rows) for number, rows in enumerate(process.slots())]
+    return (event for _, _, _, event in heapq.merge(*threads, key=lambda found: found[:3]))
+
+
+def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, int, int, RecordedEvent]]:
+    """Yield (time, thread, place, event); times never go back.
+
+    A program may be killed while it writes a call or a launch: one whose parts are not all there is left out.
+    """
+    now = place = 0
+    slots = _rows(rows)
+    for row in slots:
+        kind = kind_of(row)
+        if kind not in _KINDS:
+            raise RecordingDamaged(f"thread {thread}: slot {place} is of unknown kind {kind}")
+        count = b_of(row) if kind in (Slot.CALL, Slot.LAUNCH) else 0
+        parts = tuple(itertools.islice(slots, count))
+        if len(parts) < count:
+            return
+        if kind != Slot.OUT:
+            now = max(now, row[_TIMES.get(Slot(kind), 1)])
+        yield now, thread, place, RecordedEvent(kind, thread, row, parts)
+        place += 1 + count
+
+
+_KINDS: Final = frozenset(int(kind) for kind in Slot)
+
+
+def _rows(rows: np.ndarray[Any, Any]) -> Iterator[Row]:
+    chunks: Iterable[list[Any]] = (rows[at : at + _CHUNK].tolist() for at in range(0, len(rows), _CHUNK))
+    return (tuple(row) for chunk in chunks for row in chunk)

@@ -1,0 +1,257 @@
+"""What a recording says in numbers, for people: directives by site, kernels, arrays, threads, and how runs differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from offloadrt.extensions.recording.format.recording import NONE, OmptOperation, Recording, Site, Step
+from offloadrt.extensions.recording.format.slots import COUNTERS, LOADS, STORES
+
+_SECTOR: Final = 32
+
+
+@attrs.frozen
+class SiteSummary:
+    """The directives of one site, added up."""
+
+    site: Site
+    directives: int
+    mapped_bytes: int
+    """Bytes of its items, all directives together."""
+    operations: dict[str, int]
+    """How often the real runtime did what."""
+
+
+@attrs.frozen
+class KernelSummary:
+    """The launches of one kernel, added up."""
+
+    name: str
+    launches: int
+    traced: int
+    """Kinds of launches of which it is known what they touched."""
+    teams: int
+    threads: int
+    """Threads of a team, as the most frequent launch was played."""
+    trip: int
+    flops: int
+    single_flops: int
+    loaded: int
+    stored: int
+    """Bytes that the code loads and stores."""
+    moved: int
+    """Bytes of the distinct sectors that it touched; 0: not known."""
+
+    @property
+    def intensity(self) -> float | None:
+        """Arithmetic intensity: operations for each byte of memory; of loads and stores, where no more is known."""
+        moved = self.moved or self.loaded + self.stored
+        return (self.flops + self.single_flops) / moved if moved else None
+
+
+@attrs.frozen
+class ArraySummary:
+    """Who touches an array."""
+
+    name: str
+    nbytes: int
+    origin: str
+    count: int
+    """Arrays of this name and size: as many as the program allocated."""
+    items: int
+    """Items of directives that are in it."""
+    host: str
+    """What the host does with it between directives: `r`, `w`, `rw`, or nothing."""
+    kernels: tuple[str, ...]
+    """Kernels that load from it or store to it, as far as they were traced: `name r`, `name w`, `name rw`."""
+
+
+@attrs.frozen
+class ThreadSummary:
+    """What a host thread did."""
+
+    number: int
+    tasks: int
+    directives: int
+    seconds: float
+    """CPU time between directives."""
+
+
+def sites_of(recording: Recording) -> list[SiteSummary]:
+    """Return the sites in order of the source."""
+    columns = recording.columns
+    directive = columns["record.step"] == Step.DIRECTIVE
+    subjects, details = columns["record.subject"][directive], columns["record.detail"][directive]
+    operations = columns["record.operations"][directive]
+    sizes = _sums(columns["items.first"], np.maximum(columns["item.size"], 0))
+    names = {int(kind): kind.name.lower() for kind in OmptOperation}
+    found = []
+    for number, site in enumerate(recording.dictionaries.sites):
+        of_site = subjects == number
+        lists, times = np.unique(operations[of_site], return_counts=True)
+        done: Counter[str] = Counter()
+        for one, often in zip(lists.tolist(), times.tolist(), strict=True):
+            for place in recording.range_of("operations", one):
+                kind = int(columns["operation.kind"][place])
+                done[names.get(kind, f"operation {kind}")] += often
+        mapped = 0 if site.call.startswith("omp_") else int(sizes[details[of_site]].sum())
+        found.append(SiteSummary(site, int(of_site.sum()), mapped, dict(done)))
+    return sorted(found, key=lambda one: (one.site.file, one.site.line, one.site.call))
+
+
+def kernels_of(recording: Recording) -> list[KernelSummary]:
+    """Return the kernels, those with most operations first."""
+    columns, sites = recording.columns, recording.dictionaries.sites
+    directive = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
+    kernel_of_site = np.array([site.kernel for site in sites], "i4")
+    kernels, launches = kernel_of_site[columns["record.subject"][directive]], columns["record.launch"][directive]
+    uses = columns["trace.first"]
+    sectors = _sums(uses, columns["use.sectors_read"] + columns["use.sectors_written"])
+    found = []
+    for number, name in enumerate(recording.dictionaries.kernels):
+        rows, times = np.unique(launches[kernels == number], return_counts=True)
+        if not len(rows):
+            continue
+        counts = (columns["launch.counts"][rows].astype(object) * times[:, None]).sum(axis=0)
+        counted = dict(zip(COUNTERS, counts.tolist(), strict=True))
+        traces = columns["launch.trace"][rows]
+        known = traces != NONE
+        most = rows[np.argmax(times)]
+        found.append(
+            KernelSummary(
+                name,
+                int(times.sum()),
+                len(np.unique(traces[known])),
+                int(columns["launch.teams"][most]),
+                int(columns["launch.threads"][most]),
+                int(columns["launch.trip"][most]),
+                counted["f64"] + counted["div64"] + counted["special64"],
+                sum(counted[kind] for kind in ("f32", "div32", "special32", "f16", "div16")),
+                counted["load_bytes"],
+                counted["store_bytes"],
+                int((sectors[traces[known]] * times[known]).sum()) * _SECTOR if known.all() else 0,
+            )
+        )
+    return sorted(found, key=lambda one: (-one.flops - one.single_flops, one.name))
+
+
+def arrays_of(recording: Recording) -> list[ArraySummary]:
+    """Return the arrays, the largest first; those of one name and size are one line."""
+    columns, dictionaries = recording.columns, recording.dictionaries
+    items = np.bincount(columns["item.array"][columns["item.array"] >= 0], minlength=len(dictionaries.arrays))
+    host: dict[int, int] = {}
+    for array, kind in zip(columns["touch.array"].tolist(), columns["touch.kind"].tolist(), strict=True):
+        host[array] = host.get(array, 0) | kind & (LOADS | STORES)
+    kernels = _kernels_of_arrays(recording)
+    lines: dict[tuple[str, int, str], list[int]] = {}
+    for number, array in enumerate(dictionaries.arrays):
+        lines.setdefault((array.name, array.nbytes, array.origin), []).append(number)
+    found = []
+    for (name, nbytes, origin), numbers in lines.items():
+        touched = 0
+        users: dict[str, int] = {}
+        for number in numbers:
+            touched |= host.get(number, 0)
+            for kernel, kind in kernels.get(number, {}).items():
+                users[kernel] = users.get(kernel, 0) | kind
+        words = tuple(f"{kernel} {_ACCESS[kind]}" for kernel, kind in sorted(users.items()) if kind)
+        of_items = int(items[numbers].sum())
+        found.append(ArraySummary(name, nbytes, origin, len(numbers), of_items, _ACCESS[touched], words))
+    return sorted(found, key=lambda one: (-one.nbytes * one.count, one.name))
+
+
+_ACCESS: Final = {0: "", 1: "r", 2: "w", 3: "rw"}
+
+
+def _kernels_of_arrays(recording: Recording) -> dict[int, dict[str, int]]:
+    """Find for each array the kernels that load (1) or store (2), as far as launches were traced."""
+    columns, dictionaries = recording.columns, recording.dictionaries
+    users: dict[int, dict[str, int]] = {}
+    steps, launches = columns["record.step"], columns["record.launch"]
+    chosen = np.flatnonzero((steps == Step.DIRECTIVE) & (launches != NONE))
+    seen = np.unique(
+        np.stack([columns["record.subject"][chosen], columns["launch.trace"][launches[chosen]]], axis=1), axis=0
+    )
+    first = columns["trace.first"]
+    for site, trace in seen.tolist():
+        if trace == NONE or trace >= len(first) - 1:
+            continue
+        kernel = dictionaries.kernels[dictionaries.sites[site].kernel]
+        for use in range(int(first[trace]), int(first[trace + 1])):
+            loads, stores = int(columns["use.load_bytes"][use]), int(columns["use.store_bytes"][use])
+            kind = (1 if loads else 0) | (2 if stores else 0)
+            of_array = users.setdefault(int(columns["use.array"][use]), {})
+            of_array[kernel] = of_array.get(kernel, 0) | kind
+    return users
+
+
+def threads_of(recording: Recording) -> list[ThreadSummary]:
+    """Return the host threads that did something."""
+    columns = recording.columns
+    counts = columns["task.count"].astype("i8")
+    of_record = np.repeat(columns["task.thread"], counts)
+    directive = columns["record.step"] == Step.DIRECTIVE
+    found = []
+    for thread in np.unique(of_record).tolist():
+        own = of_record == thread
+        tasks = int(np.count_nonzero((columns["task.thread"] == thread) & (counts > 0)))
+        seconds = int(columns["record.cpu"][own].sum()) * 1e-9
+        found.append(ThreadSummary(int(thread), tasks, int(np.count_nonzero(own & directive)), seconds))
+    return found
+
+
+def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
+    """Return how often the real runtime did each operation, and the bytes of them."""
+    columns = recording.columns
+    lists = columns["record.operations"]
+    times = np.bincount(lists[lists >= 0], minlength=len(columns["operations.first"]) - 1)
+    often = np.repeat(times, np.diff(columns["operations.first"].astype("i8")))
+    found = {}
+    for kind in OmptOperation:
+        of_kind = columns["operation.kind"] == kind
+        if count := int(often[of_kind].sum()):
+            found[kind.name.lower()] = count, int((often * columns["operation.bytes"].astype("i8"))[of_kind].sum())
+    return found
+
+
+def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
+    """Count the directives by site and by the bytes of their items: the same program does the same ones."""
+    columns = recording.columns
+    directive = columns["record.step"] == Step.DIRECTIVE
+    pairs, times = np.unique(
+        np.stack([columns["record.subject"][directive], columns["record.detail"][directive]], axis=1),
+        axis=0,
+        return_counts=True,
+    )
+    found: Counter[tuple[Any, ...]] = Counter()
+    for (number, items), often in zip(pairs.tolist(), times.tolist(), strict=True):
+        site = recording.dictionaries.sites[number]
+        places = recording.range_of("items", items)
+        sizes = tuple(columns["item.size"][places.start : places.stop].tolist())
+        types = tuple(form.type for form in site.items)
+        found[site.where, site.call, types, sizes if not site.call.startswith("omp_") else ()] += often
+    return found
+
+
+def differences_of(recordings: Sequence[Recording]) -> Iterator[str]:
+    """Say where the directives of other runs differ from those of the first."""
+    first = directives_of(recordings[0])
+    for other in recordings[1:]:
+        found = directives_of(other)
+        for (where, call, *_), often in sorted((found - first).items(), key=str):
+            yield f"{other.run}: {often} more of {call} at {where} than in {recordings[0].run}"
+        for (where, call, *_), often in sorted((first - found).items(), key=str):
+            yield f"{other.run}: {often} fewer of {call} at {where} than in {recordings[0].run}"
+
+
+def _sums(first: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Add up the values of each list."""
+    total = np.concatenate([[0], np.cumsum(values.astype("i8"))])
+    places = first.astype("i8")
+    sums: np.ndarray[Any, Any] = total[places[1:]] - total[places[:-1]]
+    return sums

@@ -1,0 +1,11 @@
+"""A recording as a program of `models/openmp`: its host threads are actors, its kernels have the recorded costs.
+
+Open `program.py` first: it runs directives; `tasks.py` walks the records of a task, `teams.py` has what the threads of
+a parallel region share. `oracle.py` compares the operations with those of the real runtime. `README.md` says what a
+replay may change and what not.
+"""
+
+from offloadrt.extensions.recording.replay.observed import OperationDifference, Outcome
+from offloadrt.extensions.recording.replay.program import ReplayRefused, check_configuration, replay
+
+__all__ = ["OperationDifference", "Outcome", "ReplayRefused", "check_configuration", "replay"]

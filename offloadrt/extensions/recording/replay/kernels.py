@@ -1,0 +1,317 @@
+"""A kernel whose counts come from a recording, as a launch that the compute units run as any other.
+
+Arithmetic is counted one by one, a division or a function as one operation, as in kernels that are read from source.
+Half precision counts as single. Memory moves the sectors of 32 B that the traced launch touched, each once; those that
+several teams touched come from the cache as far as the array fits into it. The pages are those that were touched.
+Where a launch has no trace, it moves all the bytes that it loads and stores, of the sections that its items map.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal
+
+import attrs
+
+from offloadrt.extensions.recording.format.launches import PAGE
+from offloadrt.extensions.recording.format.recording import NONE, Recording, Site
+from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
+from offloadrt.kernels import ArrayUse, Kernel, Launch
+from offloadrt.kernels.costs import ArrayCounts, LaunchCounts, split_atomic
+from offloadrt.kernels.memory_streams import AccessStream, Moved, Moves, Waits
+from offloadrt.kernels.ranges import ElementRuns, Reach
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import LITERAL, TARGET_PARAM, BlockUse, MapItem
+from offloadrt.runtime.plugins.plugin import GridDefaults
+
+SECTOR: Final = 32
+_KINDS: Final = {LOADS: "read", STORES: "write", ATOMIC_RANGE: "atomic"}
+_MOST_RANGES: Final = 512
+"""Ranges of an array that are told apart; of more, the ones that lie nearest together are joined."""
+_DOUBLE: Final = ("f64", "div64", "special64")
+_SINGLE: Final = ("f32", "div32", "special32", "f16", "div16")
+Range = tuple[int, int]
+"""First byte, and the byte after the last."""
+
+
+@attrs.frozen
+class _Used:
+    """What a launch did with an array, or with a block of omp_target_alloc's, in bytes from its first."""
+
+    place: Literal["array", "block", "unknown"]
+    """unknown: device memory that is not there now, which has its costs all the same."""
+    address: int
+    nbytes: int
+    item: int
+    ranges: tuple[Range, ...]
+    touched: dict[str, tuple[Range, ...]]
+    """Every byte that is read or written, by kind, and those only atomically; empty where only pages are known."""
+    sectors: tuple[int, int, int, int]
+    loads: bool
+    """Whether it loads anything that it has not stored itself before."""
+    load_bytes: int
+    store_bytes: int
+
+
+@attrs.frozen
+class RecordedLaunch:
+    """A launch, and what it reaches besides its arguments.
+
+    reaches: host memory, where the device uses that in place. blocks: memory of omp_target_alloc.
+    """
+
+    launch: Launch
+    reaches: tuple[DevicePointer, ...] = ()
+    blocks: tuple[BlockUse, ...] = ()
+
+
+@attrs.define(eq=False)
+class RecordedKernels:
+    """Makes launches of a recording's rows. declared: costs by name of kernels whose costs were not recorded."""
+
+    recording: Recording
+    most_threads: int
+    """The most threads of a team on this machine. As in the runtime, a launch takes no more, whatever it asks for."""
+    grid: GridDefaults
+    """What a region gets that leaves its teams or its threads open."""
+    block_at: Callable[[int], DevicePointer | None]
+    """Find the block of omp_target_alloc by an address in it that was recorded."""
+    declared: dict[str, Kernel] = attrs.field(factory=dict)
+
+    def launch(
+        self, site: Site, number: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]
+    ) -> RecordedLaunch:
+        """Make the launch of a directive; `arrays`: those of the recording, as they are now."""
+        columns, name = self.recording.columns, self.recording.dictionaries.kernels[site.kernel]
+        declared = self.declared.get(name, Kernel(name))
+        iterations, teams, threads = self._sizes(site, number, declared.threads_per_team)
+        if not int(columns["launch.teams"][number]):
+            return RecordedLaunch(declared.launch(teams, threads, iterations))
+        uses = [] if (trace := int(columns["launch.trace"][number])) == NONE else self._uses(trace, items, arrays)
+        if not columns["launch.traced"][number]:  # which bytes another launch touched says nothing of this one
+            uses = [attrs.evolve(used, touched={}) for used in uses]
+        traced = number if trace == NONE else int(columns["trace.launch"][trace])
+        counted = dict(zip(COUNTERS, columns["launch.counts"][traced].tolist(), strict=True))
+        double = sum(counted[name] for name in _DOUBLE)
+        single = sum(counted[name] for name in _SINGLE)
+        moved = counted["load_bytes"] + counted["store_bytes"]
+        arguments = [place for place, item in enumerate(items) if item.type & TARGET_PARAM]
+        of_arrays = [used for used in uses if used.place == "array"]
+        own = [used for used in of_arrays if used.item in arguments]
+        if trace != NONE:
+            moved = sum(SECTOR * (used.sectors[0] + used.sectors[1]) for used in uses)
+        moves = Moves(functools.partial(_moves, uses)) if uses else None
+        kernel = Kernel(
+            name,
+            None,
+            double / iterations,
+            moved / iterations,
+            threads,
+            single_flops_per_iteration=single / iterations,
+            moves=moves,
+            arrays=tuple(_array_use(used, arguments.index(used.item), iterations) for used in own),
+        )
+        counts = None
+        if trace != NONE:
+            streams = tuple(_array_counts(used, arguments.index(used.item)) for used in own)
+            counts = LaunchCounts(
+                iterations, double + single, moved, streams, Waits(0.0, 0.0), (), moves or Moves(lambda: ())
+            )
+        reached = [pointer for used in of_arrays if used.item not in arguments for pointer in _pointers(used)]
+        blocks = _block_uses([used for used in uses if used.place == "block"])
+        return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached), tuple(blocks))
+
+    def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
+        """Return iterations, teams and threads of a launch.
+
+        declared: threads of a team, where a file of kernels that were not recorded says how many
+        """
+        columns = self.recording.columns
+        trip, played = int(columns["launch.trip"][number]), int(columns["launch.teams"][number])
+        iterations = trip or max(1, played * int(columns["launch.threads"][number]))
+        limit, team_loop = min(site.threads, self.most_threads), self._is_team_loop(site, number)
+        if limit > 0:
+            given: int | None = limit
+        elif not played:  # the recorder has not seen what the kernel does
+            given = declared
+        else:
+            # A kernel that never forks keeps one thread of each team busy. One that is a loop over all threads has
+            # forked, whatever was seen of it.
+            forked = int(columns["launch.gpu_threads"][number]) > (played if team_loop else 1)
+            given = None if forked or (trip and not team_loop) else 1
+        threads = given or self.grid.threads
+        if site.teams:
+            return iterations, max(site.teams, 1), threads
+        if team_loop:
+            return iterations, self.grid.over_teams(iterations), threads
+        # The rule for short loops is for loops: without a trip count a team keeps its threads.
+        return iterations, *self.grid.over_threads(iterations, given if trip else threads)
+
+    def _is_team_loop(self, site: Site, number: int) -> bool:
+        """Tell whether each iteration has a team of its own: a `distribute` that is not combined with `parallel`."""
+        columns = self.recording.columns
+        return not site.teams and int(columns["launch.teams"][number]) == int(columns["launch.trip"][number]) > 1
+
+    def _uses(self, trace: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> list[_Used]:
+        columns = self.recording.columns
+        first = columns["trace.first"]
+        return [self._use(use, items, arrays) for use in range(int(first[trace]), int(first[trace + 1]))]
+
+    def _use(self, use: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]) -> _Used:
+        columns = self.recording.columns
+        place, number = int(columns["use.item"][use]), int(columns["use.array"][use])
+        offset, nbytes = int(columns["use.offset"][use]), int(columns["use.nbytes"][use])
+        item = items[place] if place != NONE else None
+        array = item.array if item is not None else None
+        if array is None and number != NONE:
+            array = arrays[number]
+        if array is not None:
+            kind: Literal["array", "block", "unknown"] = "array"
+            address, whole, begin, phase = array.address, array.nbytes, offset, (array.address + offset) % PAGE
+        else:
+            pointer = self._block(offset, item)
+            kind = "unknown" if pointer is None else "block"
+            address, whole, begin, phase = 0 if pointer is None else pointer.address, nbytes, 0, offset % PAGE
+        touched = self._touched(use, begin)
+        return _Used(
+            kind,
+            address,
+            whole,
+            place,
+            self._ranges(use, begin, phase, min(whole, begin + nbytes)),
+            touched,
+            (
+                int(columns["use.sectors_read"][use]), int(columns["use.sectors_written"][use]),
+                int(columns["use.team_sectors_read"][use]), int(columns["use.team_sectors_written"][use]),
+            ),
+            "read" in touched or self._loads_pages(use),
+            int(columns["use.load_bytes"][use]),
+            int(columns["use.store_bytes"][use]),
+        )  # fmt: skip
+
+    def _block(self, recorded: int, item: MapItem | None) -> DevicePointer | None:
+        """Find a block of omp_target_alloc: the one that the launch is given, or that of the traced launch."""
+        address = item.base if item is not None and item.type & LITERAL else recorded
+        return self.block_at(address) if address else None
+
+    def _touched(self, use: int, shift: int) -> dict[str, tuple[Range, ...]]:
+        """Return the bytes of the array that were all loaded, all stored, and all accessed atomically."""
+        columns = self.recording.columns
+        first = columns["use.first_range"]
+        found: dict[str, list[Range]] = {}
+        for place in range(int(first[use]), int(first[use + 1])):
+            begin, end = (int(columns[f"range.{name}"][place]) + shift for name in ("begin", "end"))
+            found.setdefault(_KINDS[int(columns["range.kind"][place])], []).append((begin, end - 1))
+        return {kind: tuple(ranges) for kind, ranges in found.items()}
+
+    def _loads_pages(self, use: int) -> bool:
+        """Return whether there are pages of loads: those of what the launch has stored before are its stores'."""
+        columns = self.recording.columns
+        runs = slice(int(columns["use.first_run"][use]), int(columns["use.first_run"][use + 1]))
+        return bool((columns["run.kind"][runs] == LOADS).any())
+
+    def _ranges(self, use: int, begin: int, phase: int, end: int) -> tuple[Range, ...]:
+        """Return the touched pages of a block as far as the block reaches, in bytes of the array.
+
+        phase: where in a page the block begins, since pages are counted from that one.
+        """
+        columns = self.recording.columns
+        first = columns["use.first_run"]
+        runs = slice(int(first[use]), int(first[use + 1]))
+        pages = zip(columns["run.page"][runs].tolist(), columns["run.pages"][runs].tolist(), strict=True)
+        base = begin - phase
+        ranges = [(base + page * PAGE, base + (page + count) * PAGE) for page, count in pages]
+        clipped = [(max(begin, low), min(end, high)) for low, high in ranges]
+        return _joined([(low, high) for low, high in clipped if low < high])
+
+
+def _joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """Join ranges that meet; more than are told apart are joined over the smallest gaps."""
+    found: list[Range] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    if len(found) <= _MOST_RANGES:
+        return tuple(found)
+    gaps = sorted(later[0] - earlier[1] for earlier, later in itertools.pairwise(found))
+    widest = gaps[len(found) - _MOST_RANGES - 1]
+    joined = [found[0]]
+    for low, high in found[1:]:
+        if low - joined[-1][1] <= widest:
+            joined[-1] = joined[-1][0], high
+        else:
+            joined.append((low, high))
+    return tuple(joined)
+
+
+def _array_use(used: _Used, position: int, iterations: int) -> ArrayUse:
+    read, written, _, _ = used.sectors
+    return ArrayUse(
+        f"{position}",
+        position,
+        reads=used.load_bytes / 8 / iterations,
+        writes=used.store_bytes / 8 / iterations,
+        elements_read=read * SECTOR / 8 / iterations,
+        elements_written=written * SECTOR / 8 / iterations,
+    )
+
+
+def _array_counts(used: _Used, position: int) -> ArrayCounts:
+    """Say what the launch does with an argument, with bytes as elements."""
+    read, written = used.sectors[0] if used.loads else 0, used.sectors[1]
+    touched = float(sum(high - low for low, high in used.ranges))
+    reach = Reach(tuple((low, high - 1) for low, high in used.ranges), _sectors(read), _sectors(written))
+    stream = AccessStream("swept", 0, read * SECTOR, written * SECTOR, 0.0, float("inf"), lambda: reach)
+
+    def ranges(kind: str) -> Range | None:
+        some = read if kind == "read" else written
+        return (used.ranges[0][0], used.ranges[-1][1] - 1) if some and used.ranges else None
+
+    return ArrayCounts(
+        f"{position}",
+        position,
+        used.nbytes,
+        1,
+        float(used.load_bytes),
+        float(used.store_bytes),
+        ranges,
+        lambda: (touched, False),
+        lambda: bool(used.load_bytes or used.store_bytes),
+        "affine",
+        (stream,),
+        used.touched,
+    )
+
+
+def _sectors(count: int) -> tuple[ElementRuns, ...]:
+    return (ElementRuns(float(count), float(SECTOR), even=True, step=SECTOR),) if count else ()
+
+
+def _moves(uses: Sequence[_Used]) -> list[Moved]:
+    """Say what moves: the distinct sectors, and those again that teams share, where the array does not fit."""
+    return [
+        Moved(distinct * SECTOR, 0, distinct * SECTOR, float(max(0, of_teams - distinct)), ordered=False)
+        for used in uses
+        for distinct, of_teams in zip(used.sectors[:2], used.sectors[2:], strict=True)
+        if distinct
+    ]
+
+
+def _pointers(used: _Used) -> list[DevicePointer]:
+    return [DevicePointer(used.address + low, high - low, 0, phantom=True) for low, high in used.ranges]
+
+
+def _block_uses(uses: Sequence[_Used]) -> Iterator[BlockUse]:
+    """Yield what a launch does with memory of omp_target_alloc, reads first; pages where no bytes are known."""
+    for kind in ("read", "write"):
+        for used in uses:
+            for low, high, atomic in split_atomic(used.touched.get(kind, ()), used.touched.get("atomic", ())):
+                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True, atomic)
+    for used in uses:
+        for low, high in () if used.touched else used.ranges:
+            yield BlockUse(used.address + low, high - low, True, False)

@@ -1,0 +1,285 @@
+"""What an observer of a replayed program is told beside what every program tells: its lines, and the host's touches.
+
+Touches are recorded in stretches of 64 KiB. One that several arrays share says of none of them that it was touched, so
+it is not told of. How threads that OpenMP did not make are ordered is not recorded: in a program that has some, every
+directive comes after those that began before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.recording.format.blocks import STRETCH
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    ArrayEnd,
+    EndKind,
+    Findings,
+    OmptOperation,
+    Party,
+    Recording,
+    Site,
+    StrayKind,
+)
+from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.program_events import (
+    Awaited,
+    ConstantKnown,
+    HostUsed,
+    KernelAccess,
+    KernelRaced,
+    KernelStrayed,
+    MappedFreed,
+    MapStrayed,
+    ProgramCut,
+    ProgramObserver,
+    Signalled,
+    SourceNamed,
+)
+from offloadrt.sim import Simulation
+
+_STRAYS: Final = {
+    StrayKind.AFTER: "behind the end of what is mapped",
+    StrayKind.BEFORE: "before the beginning of what is mapped",
+    StrayKind.HOST: "memory of the host that is not mapped, at {at}",
+    StrayKind.CRASH: "no memory, at {at}, and crashes",
+    StrayKind.STACK: "beyond the end of its thread's stack, and crashes",
+}
+_ENDS: Final = {
+    EndKind.FREE: "frees {}",
+    EndKind.REALLOC: "moves {} by realloc",
+    EndKind.MUNMAP: "gives {} back by munmap",
+    EndKind.SCOPE: "leaves the scope of {}",
+}
+
+
+class ObservedReplay:
+    """Tells the observer of one replay."""
+
+    def __init__(self, observer: ProgramObserver, recording: Recording) -> None:
+        self.in_run_order = False
+        """Whether directives are ordered as they ran."""
+        self._observer = observer
+        self._shared: Counter[int] = Counter()
+        """By stretch: how many arrays begin or end there."""
+        for array in recording.dictionaries.arrays:
+            self._shared.update(_ends(array.address, array.address + array.nbytes))
+            if array.origin == "constant":
+                observer.handle(ConstantKnown(array.name, array.address, array.nbytes))
+        observer.handle(SourceNamed("the beginning of the program"))
+        if recording.meta.ended != "exit":
+            observer.handle(ProgramCut())
+
+    def comes_to(self, where: str) -> None:
+        """Tell that the running thread comes to a directive."""
+        if self.in_run_order:
+            self._observer.handle(Awaited(self))
+        self._observer.handle(SourceNamed(where))
+
+    def leaves(self) -> None:
+        """Tell that the running thread has done what it came to."""
+        if self.in_run_order:
+            self._observer.handle(Signalled(self))
+
+    def frees(self, array: HostArray, end: ArrayEnd | None) -> None:
+        """Tell that the running thread frees an array. end: where, of one that is mapped."""
+        if self.in_run_order:
+            self._observer.handle(Awaited(self))
+        if end is not None:
+            who = "another thread" if end.elsewhere else ""
+            self._observer.handle(MappedFreed(array, end.where, _ENDS[end.how].format(array.name), who))
+
+    def launches(self, kernel: str, findings: Findings, arrays: Sequence[HostArray | None], device: int) -> None:
+        """Tell what a traced launch did that no launch may do."""
+
+        def name_of(number: int) -> str:
+            array = arrays[number] if number != NONE else None
+            return "" if array is None else array.name
+
+        for race in findings.races:
+            first, second = (_access(party) for party in race.parties)
+            name = name_of(race.array) or "device memory"
+            self._observer.handle(KernelRaced(kernel, device, name, (first, second)))
+        for stray in findings.strays:
+            how = _STRAYS[stray.kind].format(at=f"0x{stray.offset:x}")
+            self._observer.handle(KernelStrayed(kernel, name_of(stray.array), _access(stray.party), how))
+
+    def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
+        """Tell that the running thread maps more bytes than an array has from where the section begins."""
+        self._observer.handle(MapStrayed(name, nbytes, there))
+
+    def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
+        """Tell of a touch of the running thread, where it is certainly one of this array."""
+        if kind == MAYBE_STORED:
+            self._observer.handle(HostUsed(array, begin, nbytes, None, exact=False))
+            return
+        exact = bool(kind & EXACT)
+        end = begin + nbytes
+        first, last = begin // STRETCH, (end - 1) // STRETCH
+        if self._shared[first] > 1 and not exact:
+            begin = (first + 1) * STRETCH
+        if self._shared[last] > 1 and not exact:
+            end = last * STRETCH
+        if begin >= end:
+            return
+        if self.in_run_order:
+            self._observer.handle(Awaited(self))
+        for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
+            self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
+        self.leaves()
+
+
+def _access(party: Party) -> KernelAccess:
+    return KernelAccess(party.thread, party.team, party.writes, party.atomic, party.where)
+
+
+def _ends(begin: int, end: int) -> set[int]:
+    return {begin // STRETCH, max(begin, end - 1) // STRETCH}
+
+
+Operations = Counter[tuple[int, int]]
+"""How often each (kind, bytes) occurs."""
+
+_KINDS: Final = {
+    "alloc": OmptOperation.ALLOC,
+    "h2d": OmptOperation.H2D,
+    "attach": OmptOperation.H2D,
+    "d2h": OmptOperation.D2H,
+    "delete": OmptOperation.DELETE,
+    "associate": OmptOperation.ASSOCIATE,
+    "disassociate": OmptOperation.DISASSOCIATE,
+}
+_WITHOUT_BYTES: Final = (OmptOperation.DELETE, OmptOperation.DISASSOCIATE)
+
+
+@attrs.frozen
+class OperationDifference:
+    """Operations of a site that only the emulator, or only the real runtime, did; of how many of its directives."""
+
+    where: str
+    call: str
+    directives: int
+    emulated: tuple[str, ...]
+    recorded: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sides = [
+            f"only {side}: {', '.join(operations)}"
+            for side, operations in (("emulated", self.emulated), ("recorded", self.recorded))
+            if operations
+        ]
+        return f"{self.where} ({self.call}, {self.directives} directives): {'; '.join(sides)}"
+
+
+@attrs.frozen
+class Outcome:
+    """What came of a replay."""
+
+    directives: int
+    compared: int
+    """Directives whose operations were recorded; 0 under another configuration than copy."""
+    equal: int
+    moved: int
+    """Directives that differ though the operations of all of them together are the same: which of several threads
+    maps a shared array first, and so copies it, depends on the order in which they come.
+    """
+    differences: tuple[OperationDifference, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+class OperationLog:
+    """The tool of a device: notes what is done in the directive that an actor runs."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._of_actor: dict[object, Operations] = {}
+
+    def begin(self) -> Operations:
+        """Begin a directive in the current actor; its operations come into what is returned."""
+        operations = self._of_actor[self._sim.current] = Counter()
+        return operations
+
+    def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
+        """Note nothing; items are not compared."""
+
+    def target_data_op(
+        self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
+    ) -> None:
+        kind = _KINDS[op]
+        self._note(kind, 0 if kind in _WITHOUT_BYTES else nbytes)
+
+    def target_submit(self, device: int, kernel: str) -> None:
+        self._note(OmptOperation.SUBMIT, 0)
+
+    def _note(self, kind: OmptOperation, nbytes: int) -> None:
+        if (operations := self._of_actor.get(self._sim.current)) is not None:
+            operations[int(kind), nbytes] += 1
+
+
+@attrs.define(eq=False)
+class Oracle:
+    """Compares directive by directive; `outcome` sums up by site."""
+
+    recording: Recording
+    directives: int = 0
+    compared: int = 0
+    _differing: list[tuple[int, Operations, Operations]] = attrs.field(factory=list)
+    """Site, operations emulated, operations recorded."""
+    _lists: dict[int, Operations] = attrs.field(factory=dict)
+
+    def compare(self, site: int, number: int, emulated: Operations) -> None:
+        """Compare a directive's operations with list `number`; nothing was recorded of it where that is -1."""
+        if number < 0:
+            return
+        recorded = self._lists.get(number)
+        if recorded is None:
+            columns = self.recording.columns
+            places = self.recording.range_of("operations", number)
+            rows = slice(places.start, places.stop)
+            kinds, sizes = columns["operation.kind"][rows].tolist(), columns["operation.bytes"][rows].tolist()
+            recorded = self._lists[number] = Counter(zip(kinds, sizes, strict=True))
+        self.compared += 1
+        if emulated != recorded:
+            self._differing.append((site, emulated, recorded))
+
+    def outcome(self) -> Outcome:
+        """Sum up, with the differences by site."""
+        mine: Operations = Counter()
+        theirs: Operations = Counter()
+        for _, emulated, recorded in self._differing:
+            mine += emulated
+            theirs += recorded
+        different = mine != theirs
+        equal = self.compared - len(self._differing)
+        moved = 0 if different else len(self._differing)
+        return Outcome(self.directives, self.compared, equal, moved, tuple(self._differences()) if different else ())
+
+    def _differences(self) -> Iterator[OperationDifference]:
+        by_site: dict[int, list[tuple[Operations, Operations]]] = {}
+        for number, emulated, recorded in self._differing:
+            by_site.setdefault(number, []).append((emulated, recorded))
+        for number, pairs in sorted(by_site.items()):
+            site: Site = self.recording.dictionaries.sites[number]
+            more: Operations = Counter()
+            less: Operations = Counter()
+            for emulated, recorded in pairs:
+                more += emulated - recorded
+                less += recorded - emulated
+            yield OperationDifference(site.where, site.call, len(pairs), _words(more), _words(less))
+
+
+def _words(operations: Operations) -> tuple[str, ...]:
+    names = {int(kind): kind.name.lower() for kind in OmptOperation}
+    return tuple(
+        f"{count} x {names.get(kind, f'operation {kind}')}" + (f" of {nbytes} B" if nbytes else "")
+        for (kind, nbytes), count in sorted(operations.items())
+    )

@@ -1,0 +1,508 @@
+"""A recorded program on an emulated machine: its arrays at their addresses, its directives, its host threads."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Literal
+
+import attrs
+import numpy as np
+
+from offloadrt.extensions.recording.format.container import RunSummary
+from offloadrt.extensions.recording.format.recording import NONE, ItemForm, Recording, RecordingError, Site
+from offloadrt.extensions.recording.format.slots import Box
+from offloadrt.extensions.recording.replay.kernels import RecordedKernels
+from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
+from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
+from offloadrt.kernels import Kernel
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.models import openmp as omp
+from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
+from offloadrt.models.openmp.construct import Construct
+from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.host_array import Kind
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
+
+_UNIFIED_SHARED_MEMORY: Final = 0x8
+"""OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
+_SHOWN: Final = 3
+
+
+class ReplayRefused(RecordingError):
+    """A recording does not say enough for what is asked of its replay."""
+
+
+def requires_unified_shared_memory(recording: Recording) -> bool:
+    """Tell whether the program says `requires unified_shared_memory`."""
+    return bool(recording.meta.requires & _UNIFIED_SHARED_MEMORY)
+
+
+def as_recorded(recording: Recording) -> str:
+    """Return the configuration that the program was recorded in: with copies, unless it requires one memory."""
+    return "usm" if requires_unified_shared_memory(recording) else "copy"
+
+
+def check_configuration(recording: Recording, configuration: str) -> None:
+    """Raise ReplayRefused unless the program does the same under this configuration, and it is known what it costs.
+
+    Host and device must not need copies of their own (`format/separate_copies.py` watched for that), and what the host
+    touches between directives must have been recorded, as pages come back to it then.
+    """
+    meta, recorded = recording.meta, as_recorded(recording)
+    if configuration == recorded:
+        return
+    if recorded == "usm" and configuration == "copy":
+        raise ReplayRefused(
+            "configuration=copy: the program requires unified shared memory, so it need not map what its kernels use; "
+            "take configuration=managed, or configuration=usm on an APU (--machine mi300a)"
+        )
+    if not meta.costs:
+        raise ReplayRefused(
+            f"configuration={configuration}: {recording.name} has no costs of kernels, so it is not known what these "
+            "touch; build the program with `offloadrt cc`, `cxx` or `fc`, and record it again"
+        )
+    launches, traces = recording.columns["launch.teams"], recording.columns["launch.trace"]
+    if untraced := int(np.count_nonzero((launches > 0) & (traces == NONE))):
+        raise ReplayRefused(
+            f"configuration={configuration}: of {untraced} launches in {recording.name} it was not recorded which "
+            "pages they touch; record the program again with `--samples 1` or more"
+        )
+    if not meta.host_touches:
+        raise ReplayRefused(
+            f"configuration={configuration}: in {recording.name} the host's touches between directives were not "
+            "recorded, so it is not known which pages come back; record the program again with them"
+        )
+    if meta.separate_copies:
+        found = "; ".join(meta.separate_copies[:_SHOWN])
+        raise ReplayRefused(
+            f"configuration={configuration}: the program relies on host and device having copies of their own: {found}"
+        )
+
+
+def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: object) -> RunSummary:
+    """Choose a run by the number of threads that it was recorded with, and one of its processes.
+
+    Raises ReplayRefused.
+    """
+    known = list(dict.fromkeys(run.threads for run in runs))
+    chosen = known[0] if threads is None else threads
+    of_threads = [run for run in runs if run.threads == chosen]
+    if not of_threads:
+        recorded = ", ".join(map(str, known))
+        raise ReplayRefused(
+            f"threads={chosen}: {path} was recorded with {recorded}; which thread does what is known of no other "
+            f"number: record it with `offloadrt record --threads {chosen}`"
+        )
+    if not 0 <= process < len(of_threads):
+        raise ReplayRefused(f"process={process}: {path} has {len(of_threads)} processes, from 0")
+    return of_threads[process]
+
+
+Place = HostArray | Section | DevicePointer
+
+
+class _Mapped(int):
+    """An argument that is an address of the device memory of a mapped array."""
+
+    host: int
+
+    def __new__(cls, address: int, host: int) -> _Mapped:
+        made = super().__new__(cls, address)
+        made.host = host
+        return made
+
+
+@attrs.define(eq=False)
+class Routines:
+    """Calls the routines of a recording."""
+
+    _recording: Recording
+    _program: LoweredProgram
+    _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
+    """The blocks of omp_target_alloc, by the addresses that were recorded."""
+
+    async def run(self, t: HostThread, site: Site, items: int) -> None:
+        """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""
+        routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
+        if routine is None:
+            raise ReplayRefused(f"{self._recording.name}: {site.where}: calls of {site.call} are not replayed")
+        places = self._recording.range_of("items", items)
+        base, begin, array = (
+            self._recording.columns[f"item.{name}"][places.start : places.stop].tolist()
+            for name in ("base", "begin", "array")
+        )
+        words = [
+            _Mapped(address, host) if number != NONE else address
+            for address, host, number in zip(base, begin, array, strict=True)
+        ]
+        try:
+            inspect.signature(routine).bind(t, *words)
+        except TypeError:
+            raise ReplayRefused(
+                f"{self._recording.name}: {site.where}: {site.call} cannot have {len(words) - 1} arguments"
+            ) from None
+        try:
+            await routine(t, *words)
+        except LookupError as error:
+            raise ReplayRefused(f"{self._recording.name}: {site.where}: {site.call}: {error.args[0]}") from None
+
+    def _is_initial(self, number: int) -> bool:
+        """Tell whether a recorded number is that of the initial device, which is the one after the last."""
+        return number >= 1 << 31 or number == self._recording.meta.devices
+
+    def _device(self, t: HostThread, number: int) -> int:
+        """Return a device's number on this machine."""
+        return t.omp_get_initial_device() if self._is_initial(number) else number
+
+    def _host(self, address: int, nbytes: int = 1) -> Section:
+        array = self._program.at(address)
+        if array is None or not array.holds(address, nbytes):
+            raise LookupError(f"no array is known at {address:#x} ({nbytes} bytes)")
+        return omp.section(array, address - array.address, nbytes)
+
+    def _block(self, address: int) -> DevicePointer:
+        found = self._blocks.before(address)
+        if found is None or address > found[0] + found[1].nbytes:
+            raise LookupError(f"no block of device memory is known at {address:#x}")
+        return found[1] + (address - found[0])
+
+    def block_at(self, address: int) -> DevicePointer | None:
+        """Return the block of omp_target_alloc that has an address of the recording; None: none that is there now."""
+        found = self._blocks.before(address)
+        return None if found is None or address >= found[0] + found[1].nbytes else found[1]
+
+    def _place(self, t: HostThread, address: int, offset: int, nbytes: int, device: int) -> Place:
+        if self._is_initial(device):
+            return self._host(address + offset, nbytes)
+        if not isinstance(address, _Mapped):
+            return self._block(address + offset)
+        host = address.host + offset
+        if not t.program.num_devices:
+            return self._host(host, nbytes)
+        found = t.program.devices[device].table.lookup(host, nbytes)
+        if not found.overlaps or found.pointer.address is None:  # the device uses the host's memory
+            return self._host(host, nbytes)
+        return DevicePointer(found.pointer.address, nbytes, device, phantom=True)
+
+    # the routines, with C's arguments and the recorded result
+
+    async def _omp_target_alloc(self, t: HostThread, nbytes: int, device: int, *rest: int) -> None:
+        pointer = await t.omp_target_alloc(nbytes, self._device(t, device))
+        if pointer is not None and rest[-1]:
+            self._blocks.pop(rest[-1])
+            self._blocks[rest[-1]] = pointer
+
+    async def _omp_target_free(self, t: HostThread, address: int, device: int, *rest: int) -> None:
+        await t.omp_target_free(self._blocks.pop(address))
+
+    async def _omp_get_mapped_ptr(self, t: HostThread, address: int, device: int, *rest: int) -> None:
+        array = self._program.at(address)
+        if array is None or not array.holds(address, 1):
+            return  # nothing is mapped there, and a search of the table for it is not worth a guess of its array
+        place = omp.section(array, address - array.address)
+        pointer = await t.omp_get_mapped_ptr(place, self._device(t, device))
+        if pointer is not None and rest[-1]:
+            self._blocks.pop(rest[-1])
+            self._blocks[rest[-1]] = pointer
+
+    async def _omp_target_is_present(self, t: HostThread, address: int, device: int, *rest: int) -> None:
+        if self._program.at(address) is not None:
+            await t.omp_target_is_present(self._host(address), self._device(t, device))
+
+    async def _omp_target_is_accessible(
+        self, t: HostThread, address: int, nbytes: int, device: int, *rest: int
+    ) -> None:
+        if self._program.at(address) is not None:
+            await t.omp_target_is_accessible(self._host(address), nbytes, self._device(t, device))
+
+    async def _omp_target_associate_ptr(
+        self, t: HostThread, host: int, block: int, nbytes: int, offset: int, device: int, *rest: int
+    ) -> None:
+        await t.omp_target_associate_ptr(
+            self._host(host, nbytes), self._block(block), nbytes, offset, self._device(t, device)
+        )
+
+    async def _omp_target_disassociate_ptr(self, t: HostThread, host: int, device: int, *rest: int) -> None:
+        await t.omp_target_disassociate_ptr(self._host(host), self._device(t, device))
+
+    async def _omp_target_memcpy(
+        self, t: HostThread, dst: int, src: int, length: int, dst_offset: int, src_offset: int, into: int, out_of: int,
+        *rest: int,
+    ) -> None:  # fmt: skip
+        if length:
+            destination = self._place(t, dst, dst_offset, length, into)
+            await t.omp_target_memcpy(destination, self._place(t, src, src_offset, length, out_of), length)
+
+    async def _omp_target_memcpy_rect(self, t: HostThread, dst: int, src: int, *rest: int) -> None:
+        if not dst and not src:  # asks how many dimensions it may have
+            return
+        box = Box.of((dst, src, *rest[:-1]))
+        if box is None:
+            raise LookupError("its dimensions were not recorded; record the program anew")
+        to, begin = box.span(box.to_offsets, box.to_dimensions), box.span(box.from_offsets, box.from_dimensions)
+        nowhere = (0,) * len(box.volume)
+        if to[1]:
+            await t.omp_target_memcpy_rect(
+                self._place(t, dst, *to, rest[2]), self._place(t, src, *begin, rest[3]), box.element, box.volume,
+                nowhere, nowhere, box.to_dimensions, box.from_dimensions,
+            )  # fmt: skip
+
+    async def _omp_target_memset(
+        self, t: HostThread, address: int, byte: int, nbytes: int, device: int, *rest: int
+    ) -> None:
+        if self._is_initial(device):
+            return
+        place = self._place(t, address, 0, nbytes, device)
+        if isinstance(place, DevicePointer):
+            await t.omp_target_memset(place, byte, nbytes)
+        else:  # nothing is copied: the host's own memory is set
+            await t.host_access(place)
+
+    # in the task that the routine made
+    _omp_target_memcpy_async = _omp_target_memcpy
+    _omp_target_memcpy_rect_async = _omp_target_memcpy_rect
+    _omp_target_memset_async = _omp_target_memset
+
+
+_DATA: Final[Mapping[str, Literal["begin", "end", "update"]]] = {
+    "__tgt_target_data_begin_mapper": "begin",
+    "__tgt_target_data_begin_nowait_mapper": "begin",
+    "__tgt_target_data_end_mapper": "end",
+    "__tgt_target_data_end_nowait_mapper": "end",
+    "__tgt_target_data_update_mapper": "update",
+    "__tgt_target_data_update_nowait_mapper": "update",
+}
+_KINDS: Final[Mapping[str, Kind]] = {"global": "global", "link": "link"}
+_KERNELS: Final = ("__tgt_target_kernel", "__tgt_target_kernel_nowait")
+
+
+@attrs.define(eq=False)
+class ReplayedProgram:
+    """Runs the directives of a recording on a program of OpenMP."""
+
+    recording: Recording
+    openmp: OpenMP
+    host_time: float
+    """Virtual seconds of the host for each second that the program worked when it was recorded."""
+    declared: dict[str, Kernel]
+    progress: Callable[[int, int], object]
+    oracle: Oracle = attrs.field(init=False)
+    arrays: list[HostArray | None] = attrs.field(init=False)
+    """The arrays of the recording, by number; None: not allocated, or freed."""
+    _lowered: LoweredProgram = attrs.field(init=False)
+    _kernels: RecordedKernels = attrs.field(init=False)
+    _routines: Routines = attrs.field(init=False)
+    _log: OperationLog | None = attrs.field(init=False)
+    _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
+    """By site, list of items and launch, while the arrays are the same."""
+    _total: int = attrs.field(init=False)
+    _observed: ObservedReplay | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.oracle = Oracle(self.recording)
+        self.arrays = [None] * len(self.recording.dictionaries.arrays)
+        self._lowered = LoweredProgram(self.openmp)
+        most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
+        self._routines = Routines(self.recording, self._lowered)
+        grid, block_at = self.openmp.declarations.grid, self._routines.block_at
+        self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
+        self._total = self.recording.directives
+        if self.openmp.observer is not None:
+            self._observed = ObservedReplay(self.openmp.observer, self.recording)
+        configuration = self.openmp.devices[0].configuration.name
+        compares = self.recording.meta.oracle and configuration == as_recorded(self.recording)
+        compares = compares and self.openmp.num_devices > 0
+        self._log = OperationLog(self.openmp.sim) if compares else None
+        for device in self.openmp.devices:
+            device.tool = self._log
+
+    def has_roots(self, count: int) -> None:
+        """Take the number of initial tasks."""
+        if self._observed is not None:
+            self._observed.in_run_order = count > 1
+
+    # memory
+
+    def place_arrays(self) -> None:
+        """Place the arrays that are there from the beginning."""
+        for number, array in enumerate(self.recording.dictionaries.arrays):
+            if array.origin != "malloc":
+                self.allocate(number, written=True)
+
+    def allocate(self, number: int, *, written: bool = False) -> None:
+        """Place an array. Its pages are there when the program has written it, or nobody recorded when it does.
+
+        What lay there is forgotten: of stacks and small blocks no recording says when they end.
+        """
+        array = self.recording.dictionaries.arrays[number]
+        while (other := self._lowered.overlapped(array.address, array.nbytes)) is not None:
+            self._forget(next(place for place, old in enumerate(self.arrays) if old is other), other, freed=False)
+        populated = written or not self.recording.meta.host_touches
+        kind = _KINDS.get(array.origin, "heap")
+        self.arrays[number] = self._lowered.array(
+            array.name, array.address, array.nbytes, kind, written=populated, pointer=array.pointer
+        )
+
+    def free(self, number: int, end: int = NONE) -> None:
+        """Forget an array, and whatever was prepared with it. end: where the memory of one ends that is mapped."""
+        array = self.arrays[number]
+        if array is None:
+            return
+        if self._observed is not None:
+            self._observed.frees(array, None if end == NONE else self.recording.dictionaries.ends[end])
+        self._forget(number, array, freed=True)
+        if self._observed is not None:
+            self._observed.leaves()
+
+    def _forget(self, number: int, array: HostArray, freed: bool) -> None:
+        self._lowered.free(array, freed)
+        self.arrays[number] = None
+        self._constructs.clear()
+
+    async def touch(self, t: HostThread, number: int) -> None:
+        """Touch what the host touched before a record."""
+        columns = self.recording.columns
+        for place in self.recording.range_of("touches", number):
+            array = self.arrays[int(columns["touch.array"][place])]
+            if array is not None:
+                begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
+                await t.program.devices[0].plugin.host_touch(begin, nbytes)
+                if self._observed is not None:
+                    self._observed.touched(array, begin, nbytes, int(columns["touch.kind"][place]))
+
+    # directives
+
+    async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None:
+        """Run a directive or a routine, and compare what was done with what the real runtime did."""
+        site = self.recording.dictionaries.sites[site_number]
+        t.sim.current.data["place"] = site.where
+        if self._observed is not None:
+            self._observed.comes_to(site.where)
+            self._tell_findings(self._observed, site, launch)
+        done = None if self._log is None else self._log.begin()
+        if site.call not in _DATA and site.call not in _KERNELS:
+            await self._routines.run(t, site, items)
+        elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
+            key = site_number, items, launch
+            construct = self._constructs.get(key)
+            if construct is None:
+                construct = self._constructs[key] = self._construct(site, items, launch)
+            await t.run(construct)
+        if self._observed is not None:
+            self._observed.leaves()
+        self.oracle.directives += 1
+        if done is not None:
+            self.oracle.compare(site_number, operations, done)
+        if self.oracle.directives % 1000 == 0:
+            self.progress(self.oracle.directives, self._total)
+
+    def _tell_findings(self, observed: ObservedReplay, site: Site, launch: int) -> None:
+        """Tell what the launch that was traced did wrong, but not of those that have its trace for lack of one."""
+        columns = self.recording.columns
+        if launch == NONE or not columns["launch.traced"][launch]:
+            return
+        findings = self.recording.dictionaries.findings.get(int(columns["launch.trace"][launch]))
+        if findings is not None:
+            kernel = self.recording.dictionaries.kernels[site.kernel]
+            observed.launches(kernel, findings, self.arrays, max(0, site.device))
+
+    def _construct(self, site: Site, items: int, launch: int) -> Construct:
+        lowered = self._items(site, items)
+        device = site.device if site.device >= 0 else None
+        if device is not None and device >= self.openmp.num_devices > 0:
+            raise ReplayRefused(
+                f"{self.recording.name}: {site.where}: the program uses device {device}; this machine has "
+                f"{len(self.openmp.devices)}"
+            )
+        if (call := _DATA.get(site.call)) is not None:
+            return self._lowered.data(call, lowered, device=device)
+        recorded = self._kernels.launch(site, launch, lowered, self.arrays)
+        reached = list(recorded.reaches)
+        return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
+
+    def _tell_of_reach(self, form: ItemForm, place: int) -> None:
+        """Tell of a map that reaches beyond the end of its array."""
+        number = int(self.recording.columns["item.array"][place])
+        if number == NONE or self._observed is None or form.type & (ATTACH | LITERAL | NON_CONTIG):
+            return
+        array, columns = self.recording.dictionaries.arrays[number], self.recording.columns
+        nbytes = int(columns["item.size"][place])
+        there = array.address + (array.own or array.nbytes) - int(columns["item.begin"][place])
+        if nbytes > there:
+            self._observed.maps_beyond(array.name, nbytes, there)
+
+    def _items(self, site: Site, number: int) -> MapItems:
+        columns, forms = self.recording.columns, site.items
+        for place in self.recording.range_of("items", number):
+            array = int(columns["item.array"][place])
+            if array != NONE and self.arrays[array] is None:  # a section that the program has freed, or will use again
+                self.allocate(array, written=True)
+        lowered: list[LoweredItem] = []
+        behind: list[LoweredItem] = []
+        rows = zip(self.recording.range_of("items", number), forms, strict=True)
+        for place, form in reversed(list(rows)):
+            own, behind = behind[: form.components], behind[form.components :]
+            if form.type & NON_CONTIG and not form.dimensions:
+                raise ReplayRefused(
+                    f"{self.recording.name}: {site.where}: the dimensions of {form.name!r}, a strided section, were "
+                    "not recorded"
+                )
+            self._tell_of_reach(form, place)
+            item = LoweredItem(
+                int(columns["item.base"][place]),
+                int(columns["item.begin"][place]),
+                int(columns["item.size"][place]),
+                form.type,
+                form.name,
+                dimensions=tuple(omp.Dimension(*dimension) for dimension in form.dimensions),
+                components=tuple(own),
+            )
+            behind.insert(0, item)
+        lowered = behind
+        try:
+            return self._lowered.items(lowered)
+        except ValueError as error:
+            if self._observed is not None:  # the map has been told of; nothing can come after it
+                raise OffloadError(str(error), call=site.where) from None
+            raise ReplayRefused(f"{self.recording.name}: {site.where}: {error}") from None
+
+
+async def replay(
+    recording: Recording,
+    program: OpenMP,
+    *,
+    host_time: float = 1.0,
+    declared: Mapping[str, Kernel] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+    phases: ChoosesInstances | None = None,
+) -> Outcome:
+    """Run a recorded program, and return how its operations compare with the recorded ones.
+
+    Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: only the order of the
+    program remains. declared: kernels by name, whose costs were not recorded. phases: chooses which instances of
+    repeated phases are run; all are without it. Raises ReplayRefused.
+    """
+    unknown = sorted({
+        recording.dictionaries.kernels[site.kernel]
+        for site in recording.dictionaries.sites
+        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site)
+        if program.observer is None  # a check asks for no times
+    } - set(declared or ()))  # fmt: skip
+    if unknown:
+        raise ReplayRefused(
+            f"{recording.name}: no costs were recorded of the kernels {', '.join(unknown)}; declare them by name in a "
+            "TOML file and name it as costs=FILE.toml"
+        )
+    run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
+    run.place_arrays()
+    walk = TaskWalk(run, phases)
+    roots = walk.roots()
+    run.has_roots(len(roots))
+
+    async def initial(t: HostThread) -> None:
+        await walk.thread(t, roots[t.number])
+
+    if roots:
+        await program.parallel(initial, num_threads=len(roots))
+    return run.oracle.outcome()

@@ -1,0 +1,117 @@
+"""C++ standard parallelism as a program writes it: algorithms with execution policies, offloaded by an implementation.
+
+======================================  ==============================================================================
+``StdPar``                              a program on a machine: its implementation, its heap, its device
+``StdParOptions``                       its implementation, its memory pool, its offload heuristic
+``HostThread`` (``t``)                  what a thread does: ``t.new_array``, ``t.delete``, ``t.read``, ``t.write``,
+                                        ``t.for_each``, ``t.transform``, ``t.transform_reduce``, ``t.fill``, …
+``seq``, ``par``, ``par_unseq``         execution policies
+``IMPLEMENTATIONS``                     `acpp`, `nvcpp`, `rocstdpar`, `icpx`, `sycl`, `native`, `host`
+``indirect``                            an array that a kernel finds behind a pointer in memory
+``section``                             a part of an array, for ``t.read`` and ``t.write``
+``SyclQueue`` (``t.queue()``)           a queue of the program's own, with USM of all kinds
+``Window``, ``windows``, ``Elided``,    which barriers stay: of a thread, of a recorded list of operations
+``Kept``
+``ElisionPass``                         the same from a host function's source, and what in it a run does not see
+``HeuristicRules``, ``Sampling``        of the offload heuristic; ``HeuristicDatabase`` has the runtimes that it knows
+======================================  ==============================================================================
+
+`execution.py` runs one call of an algorithm, from validating its pointers to the barrier behind it; open it first.
+`stdpar_runtime.py` is what the program is linked with, `heap.py` and `usm.py` are the memory, `queue.py` the order.
+
+There are no actors here besides host threads. These run the code of the implementation and of the driver library
+themselves, as real threads do; they wait for the memory pool's mutex, for their queues, and for what the driver makes
+them wait for. Policies without time are `allocation_map.py`, `pool.py`, `prefetching.py`, `heuristic.py` and
+`implementations.py`. What compilers decide about barriers and captures is in `elision.py`.
+"""
+
+from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, Indirect, indirect
+from offloadrt.extensions.stdpar.arrays import (
+    ForeignFree,
+    HeuristicDatabaseError,
+    HostPointerInKernel,
+    PrefetchCrash,
+    UnfinishedRead,
+    UsmArray,
+)
+from offloadrt.extensions.stdpar.elision import (
+    CompilationRefused,
+    Elided,
+    ElisionPass,
+    Kept,
+    Marker,
+    Operation,
+    Window,
+    windows,
+)
+from offloadrt.extensions.stdpar.heuristic import (
+    HeuristicDatabase,
+    HeuristicRules,
+    OffloadDecision,
+    OffloadHeuristic,
+    OperationId,
+    Place,
+    Sampling,
+    Why,
+)
+from offloadrt.extensions.stdpar.host_thread import HostThread, SyclQueue
+from offloadrt.extensions.stdpar.implementations import (
+    IMPLEMENTATIONS,
+    AlwaysReading,
+    DataMemory,
+    Implementation,
+    PrefetchMode,
+    implementation,
+)
+from offloadrt.extensions.stdpar.options import StdParOptions
+from offloadrt.extensions.stdpar.program import StdPar
+from offloadrt.extensions.stdpar.stdpar_runtime import Counts
+from offloadrt.extensions.stdpar.translation_unit import ExecutionPolicy, par, par_unseq, seq
+from offloadrt.models.host.section import Section, section
+from offloadrt.runtime import InvalidFree
+
+__all__ = [
+    "IMPLEMENTATIONS",
+    "AlgorithmCall",
+    "AlwaysReading",
+    "CompilationRefused",
+    "Counts",
+    "DataMemory",
+    "Elided",
+    "ElisionPass",
+    "ExecutionPolicy",
+    "ForeignFree",
+    "HeuristicDatabase",
+    "HeuristicDatabaseError",
+    "HeuristicRules",
+    "HostPointerInKernel",
+    "HostThread",
+    "Implementation",
+    "Indirect",
+    "InvalidFree",
+    "Kept",
+    "Marker",
+    "OffloadDecision",
+    "OffloadHeuristic",
+    "Operation",
+    "OperationId",
+    "Place",
+    "PrefetchCrash",
+    "PrefetchMode",
+    "Sampling",
+    "Section",
+    "StdPar",
+    "StdParOptions",
+    "SyclQueue",
+    "UnfinishedRead",
+    "UsmArray",
+    "Why",
+    "Window",
+    "implementation",
+    "indirect",
+    "par",
+    "par_unseq",
+    "section",
+    "seq",
+    "windows",
+]

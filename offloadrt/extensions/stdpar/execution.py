@@ -1,0 +1,398 @@
+"""One algorithm from call to return: validate the pointers, decide, prefetch, submit, wait where a barrier stays.
+
+Follows AdaptiveCpp's ``offload.hpp``. An algorithm that is not offloaded runs on the host's cores, after a barrier.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from offloadrt.driver import NOTHING, Touching
+from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct, host_pointers, pointers
+from offloadrt.extensions.stdpar.arrays import Command, HostPointerInKernel, InUse, PrefetchCrash, UsmArray
+from offloadrt.extensions.stdpar.elision import CompilationRefused, Kept, Marker, Operation
+from offloadrt.extensions.stdpar.heap import Heap
+from offloadrt.extensions.stdpar.heuristic import OperationId, Place
+from offloadrt.extensions.stdpar.implementations import Allocation, HostPointer, PrefetchMode, take_prefetches
+from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
+from offloadrt.extensions.stdpar.translation_unit import ExecutionPolicy
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import OffloadError
+
+
+@attrs.frozen
+class ArrayInKernel:
+    """An array among a kernel's arguments."""
+
+    array: UsmArray
+    writes: bool
+
+
+class Queue:
+    """What a thread has submitted to the device, in order. submit_s: host time of one submission."""
+
+    def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
+        self.device = device
+        self.compute_units = runtime.machine.devices[device.number].compute.spec.sms
+        self.outstanding = 0
+        """Operations since the last wait."""
+        self.algorithms: list[OperationId] = []
+        """The outstanding operations that are measured."""
+        self._batch_begin_s = 0.0
+        self._runtime = runtime
+        self._submit_s = submit_s
+        self._queue = DirectiveQueue(0, lasts=True)
+        self._used: dict[int, UsmArray] = {}
+        """Arrays of commands that nobody has waited for, by identity."""
+        runtime.closers.append(self.close)
+
+    def measure(self, operation: OperationId) -> None:
+        """Begin an algorithm whose runtime the heuristic wants to know: a part of the batch's, up to the wait."""
+        if not self.algorithms:
+            self._batch_begin_s = self._runtime.sim.now
+        self.algorithms.append(operation)
+
+    # commands
+
+    async def launch(
+        self,
+        launch: Launch,
+        run: Callable[[], None] | None,
+        arrays: Sequence[ArrayInKernel],
+        touching: Touching = NOTHING,
+    ) -> None:
+        """Submit a kernel. `run` computes its results at its end; what it raises is raised by the wait."""
+        command = self._use(launch.kernel.name, arrays)
+        queue = self._begin()
+
+        def body() -> None:
+            command.done = True
+            # By now the thread that has submitted the kernel does something else: it hears of the first error at its
+            # wait, and what follows a kernel that failed is not computed.
+            if run is not None and queue.kernel_error is None:
+                try:
+                    run()
+                except Exception as error:
+                    queue.kernel_error = error
+
+        await self._submission()
+        await self.device.plugin.launch_kernel(queue, launch, body, touching, len(arrays))
+        self._submitted()
+
+    async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
+        """Copy an array to another of as many bytes; between host and device, or within the device.
+
+        Shared USM is copied by the host's address, as CUDA's library does it: the queue is waited for, and what the
+        device owns of it comes back first. ValueError for other sizes, and for a copy within the host.
+        """
+        if destination.nbytes != source.nbytes:
+            raise ValueError(
+                f"memcpy of {source.nbytes} bytes ({source.name!r}) to {destination.nbytes} ({destination.name!r})"
+            )
+        kinds = (source.memory == "device", destination.memory == "device")
+        if kinds == (False, False):
+            raise ValueError(f"memcpy from {source.name!r} to {destination.name!r}: neither is device memory")
+        if kinds != (True, True):
+            await self._host_end(destination if kinds[0] else source, writes=kinds[0])
+        queue, plugin = self._begin(), self.device.plugin
+        await self._submission()
+        self._use("memcpy", [ArrayInKernel(source, False), ArrayInKernel(destination, True)])
+        if kinds == (True, True):
+            await plugin.exchange_data(queue, destination.address, source.address, source.nbytes)
+        elif kinds[0]:
+            await plugin.retrieve_data(queue, destination.span(destination.address, source.nbytes), source.address)
+        else:
+            await plugin.submit_data(queue, destination.address, source.span(source.address, source.nbytes))
+        self._submitted()
+
+    async def _host_end(self, array: UsmArray, writes: bool) -> None:
+        """Touch the host's end of a copy; commands of this queue come before the copy as it is."""
+        if array.memory == "shared" and self.outstanding:
+            await self.wait()
+        array.check_host_access(writes, self)
+        await self._runtime.usm.host_touch(array)
+
+    async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
+        """Have shared USM migrate to the device, in the order of the queue.
+
+        Raises PrefetchCrash where the machine's software crashes at one.
+        """
+        runtime = self._runtime
+        what = runtime.usm.on_prefetch
+        if what == "crashes":
+            message = f"a prefetch of {nbytes} bytes crashes on {runtime.machine.spec.name} (usm.prefetch = crashes)"
+            raise PrefetchCrash.now(runtime.sim, message, call="prefetch", array=name)
+        queue = self._begin()
+        await self._submission()
+        runtime.counts.prefetches += 1
+        runtime.counts.prefetched_bytes += nbytes
+        await self.device.plugin.prefetch(queue, address, nbytes if what == "migrates" else 0, False)
+
+    # waits
+
+    async def wait(self) -> None:
+        """Wait for everything in it. Raises what a kernel did wrong."""
+        queue = self._queue
+        if queue.stream is None:
+            return
+        queue.cause = self._runtime.sim.current.cause
+        await self.device.plugin.synchronize(queue)
+        self._runtime.counts.waits += 1
+        if self.outstanding:
+            self._runtime.batches += 1
+        if self.algorithms:
+            self._runtime.database.add_batch(self.algorithms, self._runtime.sim.now - self._batch_begin_s)
+            self.algorithms = []
+        self.outstanding = 0
+        used, self._used = self._used, {}
+        for array in used.values():
+            array.forget(self)
+        await self.device.settle(queue)
+
+    async def close(self) -> None:
+        """Wait at the end of the thread, and give the stream back."""
+        if self._queue.stream is not None:
+            if self.outstanding:
+                await self.wait()
+            self._queue.lasts = False
+            try:
+                await self.device.plugin.synchronize(self._queue)
+            finally:
+                self._queue.lasts = True
+
+    # accounting
+
+    def _begin(self) -> DirectiveQueue:
+        self._queue.cause = self._runtime.sim.current.cause
+        return self._queue
+
+    async def _submission(self) -> None:
+        await self._runtime.work(self._submit_s)
+
+    def _submitted(self) -> None:
+        self.outstanding += 1
+
+    def _use(self, name: str, arrays: Sequence[ArrayInKernel]) -> Command:
+        sim = self._runtime.sim
+        command = Command(name, self, sim.current.name, sim.now)
+        for use in arrays:
+            use.array.in_use.append(InUse(command, use.writes))
+            self._used[id(use.array)] = use.array
+        return command
+
+
+_JOINING = Kernel("join group results", None, flops_per_iteration=1.0, bytes_per_iteration=8.0)
+"""The second kernel of a reduction, by one group, where the first has several (`reduction_engine.hpp`; CUB's is like
+it).
+"""
+_GROUPS_PER_UNIT = 4
+"""How many results the first one leaves, at most, for each compute unit (`numeric.hpp`)."""
+
+
+class Executor:
+    """What runs the algorithms of one host thread: its queue, its barriers, its offload heuristic."""
+
+    def __init__(self, runtime: StdParRuntime, heap: Heap) -> None:
+        self.runtime = runtime
+        device = runtime.usm.device
+        self.queue = None if device is None else Queue(runtime, device, runtime.submit_s)
+        self._heap = heap
+        self._heuristic = runtime.make_heuristic()
+        self._window = runtime.make_window()
+
+    # barriers
+
+    async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
+        """Come to something that matters to barriers: the thread waits for its queue where one stays here."""
+        runtime = self.runtime
+        decisions = self._window.meets(Operation(marker, name, file, line))
+        for decision in () if runtime.is_explicit else decisions:
+            runtime.decisions[decision] = runtime.decisions.get(decision, 0) + 1
+        if any(isinstance(decision, Kept) for decision in decisions):
+            await self.drain()
+
+    async def meets_call(self, name: str) -> None:
+        """Come to a call that the compiler cannot look into; a program that waits itself need not wait."""
+        if not self.runtime.is_explicit:
+            await self.meets(Marker.CALL, name)
+
+    async def drain(self) -> None:
+        """Wait for the thread's queue."""
+        if self.queue is not None:
+            with self.runtime.calling("wait"):
+                await self.queue.wait()
+
+    # algorithms
+
+    async def execute(self, call: AlgorithmCall) -> Any:
+        """Run one algorithm; return what it returns, None where an array is a phantom."""
+        runtime, queue = self.runtime, self.queue
+        runtime.counts.calls += 1
+        for array in _arrays(call):
+            array.check_alive(call.algorithm)
+        result = _result_array(runtime, call) if call.returns else None
+        if result is not None:
+            call = attrs.evolve(call, arguments=(*call.arguments, result))
+        await runtime.work(runtime.dispatch_s)
+        if queue is not None and await _may_be_offloaded(runtime, call) and self._is_worth_it(call):
+            if self._heuristic is not None:
+                queue.measure(_operation(runtime, call))
+            await self._prefetch(queue, call)
+            await submit(runtime, queue, call)
+            runtime.counts.offloaded += 1
+            await self.meets(Marker.RETURNING if call.returns else Marker.ALGORITHM, call.algorithm, *call.place)
+        else:
+            await self._on_host(call)
+        if result is None or any(array.phantom for array in _arrays(call)):
+            return None
+        return result.data[0]
+
+    def _is_worth_it(self, call: AlgorithmCall) -> bool:
+        """Ask the offload heuristic."""
+        if self._heuristic is None:
+            return True
+        runtime, used_bytes = self.runtime, 0
+        for allocation, _ in self._allocations(call):
+            used_bytes += allocation.size
+        return self._heuristic.decide(_operation(runtime, call), used_bytes, runtime.sim.now, runtime.batches)
+
+    async def _prefetch(self, queue: Queue, call: AlgorithmCall) -> None:
+        """Prefetch the allocations that the kernel's pointers point into, as the implementation's mode says."""
+        implementation = self.runtime.implementation
+        if implementation.prefetch is PrefetchMode.NEVER:
+            return
+        allocations = self._allocations(call)
+        due = take_prefetches(
+            implementation.prefetch,
+            [allocation for allocation, _ in allocations],
+            self.runtime.batches,
+            queue.outstanding,
+            implementation.always,
+        )
+        names = {allocation.root: name for allocation, name in allocations}
+        for allocation in due:
+            await queue.prefetch(allocation.root, allocation.size, names[allocation.root])
+
+    def _allocations(self, call: AlgorithmCall) -> list[tuple[Allocation, str]]:
+        """List the allocations that the kernel's pointers point into, each with an array's name."""
+        named: dict[int, tuple[Allocation, str]] = {}
+        for array in pointers(call.arguments):
+            allocation = self._heap.allocations.find(array.address)
+            if allocation is not None:
+                named.setdefault(allocation.root, (allocation, array.name))
+        return list(named.values())
+
+    async def _on_host(self, call: AlgorithmCall) -> None:
+        """Run an algorithm on the host's cores, when the device has finished and its pages have come back."""
+        runtime, queue = self.runtime, self.queue
+        runtime.counts.on_host += 1
+        await self.meets(Marker.HOST_ALGORITHM, call.algorithm, *call.place)
+        if queue is not None and queue.outstanding:
+            await queue.wait()
+        for array in _arrays(call):
+            if array.memory == "device":
+                message = f"{call.algorithm} with {call.policy.value} runs on the host, which cannot use device memory"
+                raise OffloadError.now(runtime.sim, message, call=call.algorithm, array=array.name)
+        begin = runtime.sim.now
+        written, _ = runtime.launches.of(call.kernel, direct(call.arguments), call.iterations)
+        # The calling thread faults for all pages before the workers begin, though real workers fault as they go. The
+        # overlap of faults and computing is lost, which is at most the shorter of the two.
+        for use in _uses(written, direct(call.arguments)):
+            use.array.check_host_access(use.writes)
+            await runtime.usm.host_touch(use.array)
+        if queue is None:
+            await runtime.work(runtime.submit_s)
+        await runtime.machine.host_workers.execute(written, call.policy is not ExecutionPolicy.SEQ)
+        if self._heuristic is not None and call.policy is not ExecutionPolicy.SEQ:
+            runtime.database.add(_operation(runtime, call), Place.HOST, runtime.sim.now - begin)
+        if (body := _bound(runtime, call)) is not None:
+            body()
+
+
+async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> None:
+    """Put the kernel of a call into a queue."""
+    given = direct(call.arguments)
+    _, launch = runtime.launches.of(call.kernel, given, call.iterations)
+    uses = _uses(launch, given)
+    await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))
+    if call.returns and launch.teams > 1:
+        groups = min(launch.teams, _GROUPS_PER_UNIT * queue.compute_units)
+        await queue.launch(_JOINING.launch(1, iterations=groups), None, ())
+
+
+def _operation(runtime: StdParRuntime, call: AlgorithmCall) -> OperationId:
+    """Name what the heuristic knows a call by: the algorithm with its kernel, and how many iterations that has."""
+    _, launch = runtime.launches.of(call.kernel, direct(call.arguments), call.iterations)
+    return OperationId(f"{call.algorithm}({call.kernel.name})", launch.iterations)
+
+
+async def _may_be_offloaded(runtime: StdParRuntime, call: AlgorithmCall) -> bool:
+    """Tell whether the algorithm can run on the device. Looks at the pointers where the implementation does."""
+    implementation, counts = runtime.implementation, runtime.counts
+    if not implementation.offloads(call.algorithm, call.policy, runtime.independent_progress):
+        return False
+    if runtime.system_usm:
+        return True
+    if implementation.host_pointer is HostPointer.HOST:
+        for _ in pointers(call.arguments):
+            await runtime.work(runtime.lookup_s)
+    of_host = host_pointers(call.arguments)
+    if not of_host:
+        return True
+    array = of_host[0]
+    if implementation.host_pointer is HostPointer.REFUSED:
+        raise CompilationRefused(
+            f"{implementation.name} does not compile {call.algorithm}({call.kernel.name}): {array.name!r} is memory of "
+            f"the host ({array.memory}), which the kernel would capture by reference"
+        )
+    if implementation.host_pointer is HostPointer.CRASH:
+        raise HostPointerInKernel.now(
+            runtime.sim,
+            f"kernel {call.kernel.name!r} uses {array.name!r}, memory of the host ({array.memory}), and "
+            f"{implementation.name} does not look: the device faults at {array.address:#x}",
+            call=call.algorithm,
+            array=array.name,
+        )
+    counts.host_pointers += 1
+    return False
+
+
+def _arrays(call: AlgorithmCall) -> list[UsmArray]:
+    return [argument for argument in direct(call.arguments) if isinstance(argument, UsmArray)]
+
+
+def _bound(runtime: StdParRuntime, call: AlgorithmCall) -> Callable[[], None] | None:
+    """Bind the kernel's body to its arguments; None where there is nothing to compute."""
+    body = call.kernel.body
+    if body is None or any(array.phantom for array in _arrays(call)):
+        return None
+    return functools.partial(_run, runtime, body, direct(call.arguments))
+
+
+def _run(runtime: StdParRuntime, body: Callable[..., None], arguments: Sequence[Any]) -> None:
+    view = runtime.usm.view
+    body(*[view(argument) if isinstance(argument, UsmArray) else argument for argument in arguments])
+
+
+def _uses(launch: Launch, arguments: Sequence[Any]) -> list[ArrayInKernel]:
+    """List the arrays of a kernel, and whether it writes them: as its source or declaration says, else it does."""
+    known = {use.position: use.writes > 0 for use in launch.kernel.arrays if use.laf}
+    return [
+        ArrayInKernel(array, known.get(position, True))
+        for position, array in enumerate(arguments)
+        if isinstance(array, UsmArray)
+    ]
+
+
+def _result_array(runtime: StdParRuntime, call: AlgorithmCall) -> UsmArray:
+    """Make the array in which the kernel leaves what an algorithm returns; host and device both reach it."""
+    made = runtime.unplaced("result", 1, call.dtype, False, "scratch")
+    assert made.values is not None
+    made.values[0] = call.init
+    return made

@@ -1,0 +1,276 @@
+"""Implementations of C++ standard parallelism, each a set of strategies, and what they are compared with.
+
+=============  ========================================================================================================
+``acpp``       AdaptiveCpp's stdpar: memory pool, synchronization elision, prefetches, offload heuristic
+``nvcpp``      NVIDIA's ``nvc++ -stdpar=gpu``, on CUDA and Thrust
+``rocstdpar``  AMD's ``--hipstdpar``, on HIP and rocThrust
+``icpx``       Intel's ``-fsycl-pstl-offload``, on SYCL and oneDPL
+``sycl``       the program in SYCL under AdaptiveCpp, with device memory and copies of its own
+``native``     the program in the machine's own model (CUDA, HIP, SYCL), with device memory and copies of its own
+``host``       the host's parallel algorithms, which offload nothing
+=============  ========================================================================================================
+
+Features: table "Optimizations: Comparison" of the paper on AdaptiveCpp's stdpar; host pointers and frees: its section
+on correctness. What the table leaves open is named in `Implementation.open`.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib.resources
+import tomllib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+import msgspec
+
+from offloadrt.extensions.stdpar.translation_unit import ALGORITHMS, ExecutionPolicy
+from offloadrt.machine.memory.address_map import AddressMap
+
+NEVER = -1
+"""`Allocation.most_recent_batch` of one that no kernel has used."""
+
+
+@attrs.define(eq=False)
+class Allocation:
+    """Bytes [root, root + size). most_recent_batch: the batch of operations before which it was last prefetched."""
+
+    root: int = attrs.field(on_setattr=attrs.setters.frozen)
+    size: int = attrs.field(on_setattr=attrs.setters.frozen)
+    most_recent_batch: int = NEVER
+
+    @property
+    def end(self) -> int:
+        return self.root + self.size
+
+
+class AllocationMap:
+    """The allocations of a program; they do not overlap."""
+
+    def __init__(self) -> None:
+        self._allocations: AddressMap[Allocation] = AddressMap()
+
+    def __len__(self) -> int:
+        return len(self._allocations)
+
+    def __iter__(self) -> Iterator[Allocation]:
+        """Yield the allocations in order of their addresses."""
+        return iter(self._allocations)
+
+    def add(self, address: int, size: int) -> Allocation:
+        """Add an allocation, which no kernel has used. ValueError for one without bytes, or over another one."""
+        if size < 1:
+            raise ValueError(f"an allocation at {address:#x} has {size} bytes; it has at least one")
+        before = self._allocations.before(address + size - 1)
+        if before is not None and before[1].end > address:
+            raise ValueError(
+                f"an allocation of {size} bytes at {address:#x} lies over the {before[1].size} bytes at {before[0]:#x}"
+            )
+        allocation = self._allocations[address] = Allocation(address, size)
+        return allocation
+
+    def remove(self, address: int) -> Allocation | None:
+        """Take out the allocation that begins at `address`; None where none begins."""
+        return self._allocations.pop(address)
+
+    def find(self, address: int) -> Allocation | None:
+        """Find the allocation that has this byte."""
+        before = self._allocations.before(address)
+        return before[1] if before is not None and address < before[1].end else None
+
+
+class PrefetchMode(enum.Enum):
+    """When allocations are prefetched (``ACPP_STDPAR_PREFETCH_MODE``).
+
+    NEVER; FIRST: when the first kernel uses the allocation; ALWAYS: see `AlwaysReading`; AFTER_SYNC: as ALWAYS once in
+    a batch, but only for the first operation after a wait.
+    """
+
+    NEVER = "never"
+    FIRST = "first"
+    ALWAYS = "always"
+    AFTER_SYNC = "after-sync"
+
+
+class AlwaysReading(enum.Enum):
+    """What `PrefetchMode.ALWAYS` means.
+
+    ONCE_PER_BATCH: the public code, no allocation twice in a batch. EVERY: the words of the paper, before every
+    kernel.
+    """
+
+    ONCE_PER_BATCH = "once_per_batch"
+    EVERY = "every"
+
+
+def prefetches(
+    mode: PrefetchMode,
+    allocation: Allocation,
+    batch: int,
+    outstanding: int,
+    always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
+) -> bool:
+    """Tell whether `allocation` is prefetched before an operation of batch number `batch`.
+
+    outstanding: operations that the thread has submitted since its last wait.
+    """
+    last = allocation.most_recent_batch
+    match mode:
+        case PrefetchMode.NEVER:
+            return False
+        case PrefetchMode.FIRST:
+            return last == NEVER
+        case PrefetchMode.ALWAYS:
+            return always is AlwaysReading.EVERY or last < batch
+        case PrefetchMode.AFTER_SYNC:
+            return outstanding == 0 and last < batch
+
+
+def take_prefetches(
+    mode: PrefetchMode,
+    allocations: Iterable[Allocation],
+    batch: int,
+    outstanding: int,
+    always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
+) -> list[Allocation]:
+    """List what to prefetch before an operation whose pointers point into `allocations`, in their order and each once.
+
+    It is noted in `Allocation.most_recent_batch`.
+    """
+    due: dict[int, Allocation] = {}
+    for allocation in allocations:
+        if prefetches(mode, allocation, batch, outstanding, always):
+            due[allocation.root] = allocation
+            allocation.most_recent_batch = batch
+    return list(due.values())
+
+
+class HostPointer(enum.Enum):
+    """What becomes of an algorithm among whose kernel's pointers is one that the device cannot use.
+
+    HOST: it runs on the host, after a barrier. CRASH: the program crashes. REFUSED: it does not compile.
+    """
+
+    HOST = "host"
+    CRASH = "crash"
+    REFUSED = "refused"
+
+
+class ForeignFreeing(enum.Enum):
+    """What becomes of a free, in a translation unit of another compiler, of memory that this one allocated.
+
+    FREES: free is replaced in the whole program and knows both kinds of memory. CRASH: libc gets a pointer that is not
+    its own.
+    """
+
+    FREES = "frees"
+    CRASH = "crash"
+
+
+class Offloading(enum.Enum):
+    """Whether algorithms of a policy are offloaded.
+
+    IF_PROGRESS: where the device guarantees that its work items make progress independently of one another.
+    """
+
+    ALWAYS = "always"
+    IF_PROGRESS = "if_progress"
+    NEVER = "never"
+
+
+class SubmitPath(enum.Enum):
+    """What a submission goes through, and so which cost of the machine's profile it has.
+
+    DIRECT: the backend's in-order queue, without the layers of SYCL. SYCL: a SYCL queue. VENDOR: the vendor's runtime.
+    NONE: nothing is submitted.
+    """
+
+    DIRECT = "direct"
+    SYCL = "sycl"
+    VENDOR = "vendor"
+    NONE = "none"
+
+
+class DataMemory(enum.Enum):
+    """Where the program's data lies: SHARED USM, DEVICE memory that the program copies to and from, or the HOST's."""
+
+    SHARED = "shared"
+    DEVICE = "device"
+    HOST = "host"
+
+
+def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"kernel factor {value} (source: {factor.source}) must be positive")
+
+
+@attrs.frozen
+class KernelFactor:
+    """How long a kernel of this compiler takes, where that of the machine's own takes 1.
+
+    An input: what a compiler does better or worse inside a kernel does not come out of a runtime's mechanisms.
+    """
+
+    source: str
+    value: float = attrs.field(default=1.0, validator=_positive)
+
+
+UNKNOWN_FACTOR: Final = KernelFactor("none: taken as the machine's own compiler")
+
+
+@attrs.frozen
+class Implementation:
+    """One implementation.
+
+    elision, prefetch, always, pool and heuristic can be switched where the real one lets them; use `attrs.evolve`.
+
+    Wide because it has one field for each thing in which implementations differ.
+    """
+
+    name: str
+    title: str
+    par: Offloading
+    par_unseq: Offloading
+    host_pointer: HostPointer
+    foreign_free: ForeignFreeing
+    submit: SubmitPath
+    memory: DataMemory
+    pool: bool = False
+    elision: bool = False
+    prefetch: PrefetchMode = PrefetchMode.NEVER
+    always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH
+    heuristic: bool = False
+    algorithms: frozenset[str] = frozenset(ALGORITHMS)
+    """The algorithms that it can offload."""
+    kernel_factor: KernelFactor = UNKNOWN_FACTOR
+    open: tuple[str, ...] = ()
+    """Features of which the paper does not know whether it has them; they are taken as absent."""
+
+    def offloads(self, algorithm: str, policy: ExecutionPolicy, independent_progress: bool) -> bool:
+        """Tell whether this algorithm may run on the device, as far as the compiler can say.
+
+        independent_progress: see `Offloading`. ValueError for an algorithm that does not exist.
+        """
+        if algorithm not in ALGORITHMS:
+            raise ValueError(f"no algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
+        if policy is ExecutionPolicy.SEQ or algorithm not in self.algorithms:
+            return False
+        offloading = self.par if policy is ExecutionPolicy.PAR else self.par_unseq
+        return offloading is Offloading.ALWAYS or (offloading is Offloading.IF_PROGRESS and independent_progress)
+
+
+def _read() -> dict[str, Implementation]:
+    tables = tomllib.loads(importlib.resources.files(__package__).joinpath("implementations.toml").read_text("utf-8"))
+    return {name: msgspec.convert({"name": name, **fields}, Implementation) for name, fields in tables.items()}
+
+
+IMPLEMENTATIONS: Final = _read()
+"""By name, from `implementations.toml`."""
+
+
+def implementation(name: str) -> Implementation:
+    """Look up an implementation by its name. ValueError for a name that does not exist."""
+    if name not in IMPLEMENTATIONS:
+        raise ValueError(f"no implementation {name!r}; there are: {', '.join(IMPLEMENTATIONS)}")
+    return IMPLEMENTATIONS[name]

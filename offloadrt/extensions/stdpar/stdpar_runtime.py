@@ -1,0 +1,291 @@
+"""The runtime that an implementation of C++ standard parallelism links a program with, and what that knows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+from numpy.typing import DTypeLike
+
+from offloadrt.driver import NOTHING, Driver, OutOfDeviceMemory, Touching, Uvm
+from offloadrt.extensions.stdpar.arrays import Memory, UsmArray
+from offloadrt.extensions.stdpar.elision import Decision, Window
+from offloadrt.extensions.stdpar.heuristic import HeuristicDatabase, HeuristicRules, OffloadHeuristic
+from offloadrt.extensions.stdpar.implementations import DataMemory, SubmitPath
+from offloadrt.extensions.stdpar.options import StdParOptions
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels.memo import Memo
+from offloadrt.machine import Machine
+from offloadrt.models.host.launch import launch_of
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
+from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
+from offloadrt.runtime.launch.touching import accesses_of
+from offloadrt.trace import Trace, events
+
+
+class Launches:
+    """`factor`: how long the compiler's kernels take, where the machine's own compiler's take 1."""
+
+    def __init__(self, factor: float) -> None:
+        self._factor = factor
+        self._known: Memo[tuple[object, ...], tuple[Kernel, Launch, Launch]] = Memo()
+
+    def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
+        """Return the launch as the program wrote it, and as this compiler's code executes on the device.
+
+        iterations: of a kernel that is declared by its costs; without, one for each element of its first array.
+        KernelError when a loop nest needs what is not known.
+        """
+        nest = kernel.analysis is not None
+        if not nest and iterations is None:
+            iterations = next(
+                (array.nbytes // array.itemsize for array in arguments if isinstance(array, HostArray)), 1
+            )
+        looked_at = tuple(_key(argument) for argument in arguments) if nest else ()
+        key = (id(kernel), iterations, looked_at)
+        entry = self._known.get(key)
+        if entry is None:
+            written = launch_of(kernel, arguments, iterations=iterations)
+            entry = self._known[key] = (kernel, written, written.slower(self._factor))
+        return entry[1], entry[2]
+
+
+def _key(argument: Any) -> object:
+    return (argument.shape, argument.dtype.str) if isinstance(argument, HostArray) else argument
+
+
+_WITH_PAGES = ("migrates", "host")
+"""Where the device has translations of its own for shared USM."""
+
+
+class Usm:
+    """Allocations are addresses. Calls take the driver's time. Without a device they raise ValueError."""
+
+    def __init__(self, machine: Machine, device: OffloadDevice | None, system: bool = False) -> None:
+        """system: does the device fault for all memory of the host (system USM)? ValueError where it cannot."""
+        self.device = device
+        self.mode = machine.spec.text("usm.shared")
+        self.on_prefetch = machine.spec.text("usm.prefetch")
+        if system and self.mode == "host":
+            raise ValueError(f"system USM on {machine.spec.name}: its device cannot fault (usm.shared = host)")
+        self._memories: tuple[Memory, ...] = ("shared", "host", "heap", "stack") if system else ("shared", "host")
+        """Kinds of memory of which kernels say what they do with its pages."""
+        self._machine = machine
+        self._pages = machine.host_memory.pages
+        self._touchings: Memo[tuple[int, ...], tuple[Launch, Touching]] = Memo()
+        """What launches do with managed memory in these places; a launch is kept, so that its number stays its own."""
+        self._host: dict[int, int] = {}
+        """Bytes of what `malloc_host` gave, by address."""
+
+    # allocations
+
+    async def malloc_shared(self, nbytes: int, name: str) -> int:
+        """Call cuMemAllocManaged, or what is like it; nobody has touched the pages yet. name: of the object."""
+        managed = self._driver("malloc_shared").managed
+        managed.start()
+        address = await managed.alloc(nbytes, name=name)
+        if self.mode == "host":
+            self._uvm.keep_on_host(address, nbytes)
+        return address
+
+    async def free_shared(self, address: int) -> None:
+        """Call cuMemFree, which waits for the device where the driver does."""
+        await self._driver("free").managed.free(address)
+
+    async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
+        """Call cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
+        try:
+            address = await self._driver("malloc_device").memory.alloc(nbytes, phantom)
+        except OutOfDeviceMemory as failed:
+            raise ArrayOutOfDeviceMemory(failed, name) from None
+        return address
+
+    async def malloc_host(self, nbytes: int) -> int:
+        """Call cuMemAllocHost: pinned memory of the host."""
+        address = await self._driver("malloc_host").pinning.alloc(nbytes)
+        if self.mode != "one_memory":
+            self._manage().add(address, nbytes, True)
+            self._uvm.keep_on_host(address, nbytes)
+        self._host[address] = nbytes
+        return address
+
+    async def free(self, array: UsmArray) -> None:
+        """Free USM of any kind. Raises DriverError where none of that kind begins."""
+        array.check_host_access(writes=True)
+        if array.memory == "device":
+            await self._driver("free").memory.free(array.address)
+        elif array.memory == "host":
+            await self._driver("free").pinning.free(array.address)
+            nbytes = self._host.pop(array.address)
+            if self.mode != "one_memory":
+                self._uvm.remove(array.address, nbytes)
+        else:
+            await self.free_shared(array.address)
+        array.freed = True
+
+    def add_system(self, address: int, nbytes: int) -> None:
+        """Add memory of the C library or a stack, which the device may fault for."""
+        if self.mode in _WITH_PAGES and "heap" in self._memories:
+            self._manage().add(address, nbytes, populated=False)
+
+    # accesses
+
+    async def host_touch(self, array: UsmArray, begin: int = 0, nbytes: int | None = None) -> None:
+        """Touch bytes of an array (all of them) from the calling thread: pages that the device owns come back."""
+        size = array.nbytes - begin if nbytes is None else nbytes
+        if array.memory != "host" and array.memory in self._memories and self.mode in _WITH_PAGES:
+            await self._uvm.host_access(array.address + begin, size)
+        else:
+            self._pages.insert(array.address + begin, array.address + begin + size)
+
+    def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
+        """Tell what a kernel does with managed memory; nothing where that lies where the kernel runs."""
+        if self.mode not in _WITH_PAGES:
+            return NOTHING
+        arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
+        key = (id(launch), *[place for array in arrays for place in (array.address, array.nbytes)])
+        entry = self._touchings.get(key)
+        if entry is None:
+            managed = [array.memory in self._memories for array in arrays]
+            touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
+            entry = self._touchings[key] = (launch, touching)
+        return entry[1]
+
+    def view(self, array: UsmArray) -> Any:
+        """Return what a kernel sees of an array."""
+        if array.memory != "device":
+            return array.values
+        memory = self._device("kernel").memory
+        return memory.view(array.address, array.nbytes).view(array.dtype).reshape(array.shape)
+
+    @property
+    def _uvm(self) -> Uvm:
+        uvm = self._driver("shared USM").managed.uvm
+        assert uvm is not None, "memory of both is there before anybody touches it"
+        return uvm
+
+    def _manage(self) -> Uvm:
+        return self._driver("shared USM").managed.start()
+
+    def _device(self, call: str) -> OffloadDevice:
+        if self.device is None:
+            raise ValueError(f"{call}: {self._machine.spec.name} has no device (usm.shared = no_device)")
+        return self.device
+
+    def _driver(self, call: str) -> Driver:
+        return self._device(call).driver
+
+
+_SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
+
+
+@attrs.define
+class Counts:
+    """Numbers of all threads, since the start of the program."""
+
+    calls: int = 0
+    """Calls of algorithms, whatever their policy."""
+    offloaded: int = 0
+    on_host: int = 0
+    host_pointers: int = 0
+    """Algorithms among `on_host` that ran there because one of the kernel's pointers was the host's."""
+    waits: int = 0
+    """Waits for a queue."""
+    prefetches: int = 0
+    prefetched_bytes: int = 0
+    interposed: int = 0
+    """Allocations of the program that were rerouted to shared USM."""
+    from_pool: int = 0
+    """Allocations among `interposed` that the pool served."""
+
+
+class StdParRuntime:
+    """The runtime of one program, which all of its threads share.
+
+    next_directive: gives the numbers by which a trace tells the program's calls apart. ValueError for system USM where
+    the device cannot have it; HeuristicDatabaseError for a file that cannot be read.
+
+    Wide because it holds what the threads' executors share; most fields are objects with a job of their own.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        device: OffloadDevice | None,
+        trace: Trace | None,
+        options: StdParOptions,
+        next_directive: Callable[[], int],
+    ) -> None:
+        self.implementation = implementation = options.chosen
+        self.machine = machine
+        self.sim = machine.sim
+        self.system_usm = options.system_usm and device is not None
+        self.is_explicit = implementation.memory is DataMemory.DEVICE
+        """Whether the program has device memory, copies and waits of its own, where it needs them."""
+        self.usm = Usm(machine, device, self.system_usm)
+        self.launches = Launches(implementation.kernel_factor.value)
+        self.counts = Counts()
+        self.decisions: dict[Decision, int] = {}
+        """What became of the barrier behind each offloaded algorithm, by place and reason, and how often."""
+        self.make_window: Callable[[], Window] = functools.partial(
+            Window, implementation.elision or self.is_explicit, self.system_usm
+        )
+        """Makes what decides about the barriers of a thread."""
+        self.rules = options.heuristic or HeuristicRules()
+        file = options.heuristic_file
+        self.database = HeuristicDatabase() if file is None else HeuristicDatabase.read(file)
+        """Runtimes of operations, as the heuristic knows them."""
+        self.heuristics: list[OffloadHeuristic] = []
+        """The heuristic of each thread, with what it decided, in the order in which the threads were made."""
+        self.closers: list[Callable[[], Awaitable[None]]] = []
+        """Each closes a queue of the program, unless it is closed; for queues of threads that ended before."""
+        self.batches = 0
+        """Batches of operations that have been completed by a wait, of all threads."""
+        spec = machine.spec
+        entry = _SUBMIT.get(implementation.submit)
+        self.submit_s = 0.0 if entry is None else spec.value(entry)
+        """Host time of one command in the implementation's own layers."""
+        self.dispatch_s = spec.value("stdpar.dispatch")
+        self.lookup_s = spec.value("stdpar.lookup")
+        self.independent_progress = spec.flag("gpu.independent_progress")
+        self._next_directive = next_directive
+        self._phantom = options.phantom
+        self._trace = trace
+
+    def make_heuristic(self) -> OffloadHeuristic | None:
+        """Make that of a thread, where the implementation has one and there is anything to decide."""
+        if not self.implementation.heuristic or self.usm.device is None:
+            return None
+        self.heuristics.append(OffloadHeuristic(self.database, self.rules))
+        return self.heuristics[-1]
+
+    async def work(self, seconds: float) -> None:
+        """Let the calling thread spend time of its core in the runtime."""
+        await self.machine.work(seconds, "runtime")
+
+    def unplaced(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
+    ) -> UsmArray:
+        """Make an array that lies nowhere yet."""
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        ghost = self._phantom if phantom is None else phantom
+        values = None if ghost else make_values(name, lengths, element, None)
+        return UsmArray(name, 0, lengths, element, "heap", 0, values, memory=memory, sim=self.sim)
+
+    @contextmanager
+    def calling(self, name: str) -> Iterator[None]:
+        """Give one call of the implementation's library a number, which is the cause of what happens in it."""
+        actor, trace, number = self.sim.running or self.sim.current, self._trace, self._next_directive()
+        outer, actor.cause = actor.cause, number
+        if trace is not None:
+            trace.directive(0, number, name)
+        try:
+            yield
+        finally:
+            actor.cause = outer
+            if trace is not None:
+                trace(events.DirectiveEnd, 0, -1, number, number, name)
