@@ -18,7 +18,7 @@ PROJECT = PACKAGE.parent
 EXTENSIONS = ("offloadrt.extensions", "offloadrt.papers")
 """What can be left out: the core finds it by entry points (`offloadrt/registry.py`)."""
 
-FOR_TYPE_CHECKERS = {("offloadrt/__init__.py", f"offloadrt.extensions.{name}") for name in ("openacc", "stdpar")}
+FOR_TYPE_CHECKERS = {("offloadrt/__init__.py", "offloadrt.extensions")}
 """Imported for annotations alone, as type checkers cannot see entry points."""
 
 WITHOUT = f"""

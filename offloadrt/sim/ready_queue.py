@@ -255,8 +255,8 @@ def _since(entry: tuple[float, Actor]) -> float:
 #
 # An actor goes on because a timer of its own is due, or because somebody else made it ready: released a lock to it,
 # set what it waited for, sent it a message, spawned it. The second kind is told here, before the actor goes on. So
-# the history of a run can be walked backwards from its end: `offloadrt.extensions.explaining`. A run that wants none of this has
-# a plain ready queue and pays nothing.
+# the history of a run can be walked backwards from its end. A run that wants none of this has a plain ready queue and
+# pays nothing.
 class LoggedQueue(deque[Any]):
     """The ready queue of a run that is observed."""
 

@@ -9,7 +9,7 @@ from other_pythons import MINORS, interpreter, printed
 from traced_replays import CONFIGURATIONS, hashes
 
 SCRIPT = Path(__file__).with_name("traced_replays.py")
-NEEDS = "trio", "outcome", "attrs", "numpy", "sortedcontainers", "msgspec", "pint"
+NEEDS = "trio", "outcome", "attrs", "numpy", "sortedcontainers", "msgspec", "pint", "cyclopts"
 
 
 @pytest.fixture(scope="module")

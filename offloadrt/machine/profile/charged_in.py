@@ -78,7 +78,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "driver.stream_destroy": ("driver: cuStreamDestroy",),
     "driver.sync_idle": ("driver: cuStreamSynchronize",),
     "entry.uncontended": ("behind entry locks*",),
-    "evict.block": _FAULTS,
+    "evict.*": _FAULTS,
     "fault.*": _FAULTS,
     "fault.cpu_*": ("program",),
     "fault_handler.uncontended": ("page faults: their service",),
