@@ -2,8 +2,11 @@
 
 import ctypes
 import gc
+import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import property_examples  # noqa: F401  # its profiles
@@ -11,6 +14,39 @@ import pytest
 from hypothesis import settings
 
 settings.load_profile("quick")
+
+
+CORE_ONLY = "OFFLOADRT_CORE_ONLY" in os.environ
+"""Whether extensions and papers cannot be imported, and only the core's own tests run (a step of CI)."""
+NAMES_OTHERS = re.compile(r"offloadrt\.(extensions|papers)|offloadrt import .*\b(openacc|stdpar)\b|\botm_rig\b")
+"""What a test of the core does not say: a test that names an extension or a paper is a test of theirs."""
+TESTS_OF_OTHERS = {
+    *("calibration", "checking", "compilers", "conformance", "openacc", "papers", "plugin", "recording", "stdpar"),
+    *("fuzz", "scenarios"),
+}
+"""Folders of such tests."""
+
+
+class Hidden:
+    """Lets extensions and papers be not installed."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in ("offloadrt.extensions", "offloadrt.papers"):
+            raise ModuleNotFoundError(f"{name} is not installed", name=name)
+
+
+if CORE_ONLY:
+    sys.meta_path.insert(0, Hidden())
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the tests of extensions and papers where these are hidden."""
+    if not CORE_ONLY:
+        return None
+    if collection_path.is_dir():
+        return True if collection_path.name in TESTS_OF_OTHERS else None
+    text = collection_path.read_text(encoding="utf-8") if collection_path.suffix == ".py" else ""
+    return True if collection_path.name != "conftest.py" and NAMES_OTHERS.search(text) else None
 
 
 _M_MMAP_THRESHOLD = -3

@@ -8,6 +8,7 @@ a scenario as well (`program_files.py`), and so is an entry point of the group `
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import sys
@@ -80,8 +81,14 @@ def _import(path: Path) -> ModuleType:
                 f"{path}:{_longest_statement(path)}: Python cannot compile the script, as something in it is nested "
                 "too deeply; divide its longest statement, which begins here, into several"
             ) from None
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("offloadrt."):
+            raise PartNotInstalled(f"{path}: needs {error.name}, which is not installed") from None
         raise script_failure(error) from error
     return module
+
+
+class PartNotInstalled(UserError):
+    """A script needs an extension or a paper that is not there."""
 
 
 def _longest_statement(path: Path) -> int:
@@ -98,10 +105,14 @@ def _longest_statement(path: Path) -> int:
 
 
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
-    """Load every scenario that comes with the package, by name: those of a subfolder, or those that are in none."""
+    """Load every scenario that comes with the package, by name: those of a subfolder, or those that are in none.
+
+    Those that need a part of the package that is not installed are left out.
+    """
     scenarios: dict[str, Scenario] = {}
     for path in files(subfolder):
-        scenarios.update(load(path))
+        with contextlib.suppress(PartNotInstalled):
+            scenarios.update(load(path))
     return scenarios
 
 
