@@ -74,8 +74,6 @@ class Trace:
     hash: keep the streaming hash, for `hash()`.
     sinks: get every row, in blocks; `close()` writes what is left and closes them.
     handovers: records who let whom go on (of the simulation, too), and where directives stand; None: nobody asks.
-
-    Wide because it is both what components write to and what readers have of a run.
     """
 
     __slots__ = (

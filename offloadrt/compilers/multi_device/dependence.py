@@ -215,10 +215,7 @@ def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
 
 
 class _Backwards:
-    """Walks through a nest backwards, and notes what each statement is needed for.
-
-    Wide because it has one method for each kind of statement, and the tables that all of them fill.
-    """
+    """Walks through a nest backwards, and notes what each statement is needed for."""
 
     def __init__(
         self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion], contributions: Contributions

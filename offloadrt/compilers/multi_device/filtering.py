@@ -40,10 +40,7 @@ class Names:
 
 
 class Filter:
-    """Writes the source of the nest that loads and stores under guards only.
-
-    Wide because it has one method for each kind of statement and expression that it writes anew.
-    """
+    """Writes the source of the nest that loads and stores under guards only."""
 
     def __init__(
         self,

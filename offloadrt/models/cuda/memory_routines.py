@@ -22,10 +22,7 @@ CopyPlace = HostArray | Section | DeviceArray
 
 
 class MemoryRoutines(CallingThread):
-    """Memory, and copies between memories.
-
-    Wide because it is the list of CUDA's calls for memory.
-    """
+    """Memory, and copies between memories."""
 
     async def malloc_managed(
         self,

@@ -13,10 +13,7 @@ CREATE, DESTROY = "cuStreamCreate", "cuStreamDestroy"
 
 
 class StreamRoutines(CallingThread):
-    """Streams and events. A call without a stream means the default one, as the program's options say.
-
-    Wide because it is the list of CUDA's calls for streams and events.
-    """
+    """Streams and events. A call without a stream means the default one, as the program's options say."""
 
     async def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> Stream:
         """Make a stream on the current device (cudaStreamCreateWithPriority).

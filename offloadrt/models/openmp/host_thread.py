@@ -58,8 +58,6 @@ class HostThread(ProgramThread):
     """Given to the body of a host thread as ``t``.
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().
-
-    Wide because it is what a program can call: it has one method for each directive and each routine of OpenMP.
     """
 
     def __init__(

@@ -142,8 +142,6 @@ class Result:
     `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went are of its measured windows
     (everything when it opened none); locks are those that were taken in them. `events` (timers set) and the trace hash
     are of the whole run.
-
-    Wide because it has one field for each part of a report, by the name that it has in the JSON file.
     """
 
     scenario: str

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-import tokenize
 import traceback
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -75,24 +74,11 @@ def _import(path: Path) -> ModuleType:
             step.filename == str(path) for step in traceback.extract_tb(error.__traceback__)
         ):
             raise UserError(
-                f"{path}:{_longest_statement(path)}: Python cannot compile the script, as something in it is nested "
-                "too deeply; divide its longest statement, which begins here, into several"
+                f"{path}: Python cannot compile the script, because something in it is nested too deeply; divide its "
+                "longest statement into several"
             ) from None
         raise script_failure(error) from error
     return module
-
-
-def _longest_statement(path: Path) -> int:
-    """Return the first line of the statement with the most tokens."""
-    lines: list[int] = []
-    longest = [1]
-    with path.open("rb") as script:
-        for token in tokenize.tokenize(script.readline):
-            if token.type == tokenize.NEWLINE:
-                longest, lines = max(longest, lines, key=len), []
-            elif token.type not in (tokenize.ENCODING, tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
-                lines.append(token.start[0])
-    return longest[0]
 
 
 def _to_record(path: Path) -> str:

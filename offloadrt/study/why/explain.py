@@ -40,10 +40,7 @@ Stage = Callable[[str, int, int], object]
 
 @attrs.frozen
 class Page:
-    """All that `why` says of a run; times of the critical path are integer picoseconds.
-
-    Wide because it has one field for each part of the page, by the name that it has in the JSON object.
-    """
+    """All that `why` says of a run; times of the critical path are integer picoseconds."""
 
     scenario: str
     parameters: dict[str, Value]
