@@ -84,9 +84,8 @@ def stats(log: Path, /, *, json: Json = False) -> None:
 
     if json:
         from offloadrt.cli.recording_records import RealRuntimeRecord
-        from offloadrt.cli.records import LogRecord
 
-        print_json(RealRuntimeRecord.all_of(log) if is_recording(str(log)) else LogRecord.of(statistics_of(log)))
+        print_json(RealRuntimeRecord.all_of(log) if is_recording(str(log)) else statistics_of(log).record())
         return
     if is_recording(str(log)):
         from offloadrt.cli import recordings
@@ -190,7 +189,7 @@ def calibrate(
 
     found, compared = calibrated(files, base, output, recording)
     if json:
-        from offloadrt.cli.machine_records import CalibrationRecord
+        from offloadrt.cli.calibration import CalibrationRecord
 
         print_json(CalibrationRecord.of(found, str(output)))
     else:

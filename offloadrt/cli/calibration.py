@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import attrs
 from rich.console import RenderableType
 from rich.markup import escape
 
@@ -18,6 +19,46 @@ from offloadrt.recording.format import RecordingError, RecordingFile
 from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import seconds
 from offloadrt.study.running import profiles
+
+
+@attrs.frozen
+class CalibratedRecord:
+    """An entry that was measured: median, tenth and ninetieth percentile in SI units, and of how many operations."""
+
+    entry: str
+    value: float
+    low: float
+    high: float
+    count: int
+    what: str
+    source: str
+    factor: float
+
+    @classmethod
+    def of(cls, found: CalibratedEntry) -> CalibratedRecord:
+        """Describe a measured entry; `factor` is 1 where it lies within the base's range."""
+        measured = found.measurement
+        return cls(
+            found.base.key, measured.value, measured.low, measured.high, measured.count, measured.what,
+            found.source, found.factor,
+        )  # fmt: skip
+
+
+@attrs.frozen
+class CalibrationRecord:
+    """What `calibrate` prints; `not_shown` are entries of which the files say nothing."""
+
+    output: str
+    base: str
+    entries: list[CalibratedRecord]
+    not_shown: list[str]
+    remarks: list[str]
+
+    @classmethod
+    def of(cls, calibration: Calibration, output: str) -> CalibrationRecord:
+        """Describe a calibration."""
+        entries = [CalibratedRecord.of(entry) for entry in calibration.entries]
+        return cls(output, calibration.base.name, entries, list(calibration.not_shown), list(calibration.remarks))
 
 
 def calibrated(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import attrs
 
-from offloadrt.calibration.calibration import CalibratedEntry, Calibration
 from offloadrt.machine import MachineSpec, ProfileEntry
 from offloadrt.machine.profile.difference import EntryDifference, differences
 from offloadrt.study.running import profiles
@@ -107,46 +106,6 @@ class MachineDifferenceRecord:
             for pair in found
         ]
         return cls(one.name, other.name, [one.runtime, other.runtime], entries)
-
-
-@attrs.frozen
-class CalibratedRecord:
-    """An entry that was measured: median, tenth and ninetieth percentile in SI units, and of how many operations."""
-
-    entry: str
-    value: float
-    low: float
-    high: float
-    count: int
-    what: str
-    source: str
-    factor: float
-
-    @classmethod
-    def of(cls, found: CalibratedEntry) -> CalibratedRecord:
-        """Describe a measured entry; `factor` is 1 where it lies within the base's range."""
-        measured = found.measurement
-        return cls(
-            found.base.key, measured.value, measured.low, measured.high, measured.count, measured.what,
-            found.source, found.factor,
-        )  # fmt: skip
-
-
-@attrs.frozen
-class CalibrationRecord:
-    """What `calibrate` prints; `not_shown` are entries of which the files say nothing."""
-
-    output: str
-    base: str
-    entries: list[CalibratedRecord]
-    not_shown: list[str]
-    remarks: list[str]
-
-    @classmethod
-    def of(cls, calibration: Calibration, output: str) -> CalibrationRecord:
-        """Describe a calibration."""
-        entries = [CalibratedRecord.of(entry) for entry in calibration.entries]
-        return cls(output, calibration.base.name, entries, list(calibration.not_shown), list(calibration.remarks))
 
 
 def describe(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:

@@ -9,12 +9,10 @@ from typing import Any
 
 import attrs
 
-from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.study.conformance.conform import ConformanceReport
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.sweep import SweepOutcome
-from offloadrt.trace import TraceStatistics
 
 
 @attrs.frozen
@@ -93,143 +91,6 @@ class SweepRecord:
         ]
         runs, finished = len(outcome.points), len(outcome.finished)
         return cls(scenario, runs, finished, outcome.kept, [str(path) for path in written], failures)
-
-
-@attrs.frozen
-class CallRecord:
-    """All calls of one function: how many, and virtual seconds."""
-
-    count: int
-    total_s: float
-    mean_s: float
-    min_s: float
-    max_s: float
-    percent: float
-
-
-@attrs.frozen
-class LockRecord:
-    """What a log says of a lock, in virtual seconds."""
-
-    acquired: int
-    contended: int
-    wait_s: float
-    hold_s: float
-    longest_wait_s: float
-
-
-@attrs.frozen
-class EngineRecord:
-    """What a copy engine did."""
-
-    device: int
-    engine: str
-    copies: int
-    bytes: int
-    busy_s: float
-
-
-@attrs.frozen
-class LaunchRecord:
-    """How often a kernel ran on a device, and how long it was there."""
-
-    device: int
-    kernel: str
-    launched: int
-    resident_s: float
-
-
-@attrs.frozen
-class MovedRecord:
-    """Bytes that were copied in one direction from or to one kind of host memory."""
-
-    direction: str
-    memory: str
-    bytes: int
-
-
-@attrs.frozen
-class LogRecord:
-    """What `stats` prints of a log."""
-
-    calls: dict[str, CallRecord]
-    locks: dict[str, LockRecord]
-    engines: list[EngineRecord]
-    kernels: list[LaunchRecord]
-    bytes: list[MovedRecord]
-
-    @classmethod
-    def of(cls, log: TraceStatistics) -> LogRecord:
-        """Describe the statistics of a log."""
-        return cls(
-            {name: CallRecord(**attrs.asdict(call)) for name, call in log.calls.table().items()},
-            {name: LockRecord(**attrs.asdict(use)) for name, use in log.locks.items()},
-            [EngineRecord(*place, **attrs.asdict(use)) for place, use in log.engines.items()],
-            [LaunchRecord(*place, **attrs.asdict(use)) for place, use in log.kernels.items()],
-            [MovedRecord(*place, nbytes) for place, nbytes in log.bytes.items()],
-        )
-
-
-@attrs.frozen
-class ArrayUseRecord:
-    """What an iteration of a kernel does with an array; `laf` is its local access frequency, loads and stores."""
-
-    name: str
-    reads: float
-    writes: float
-    laf: float
-    elements_read: float
-    elements_written: float
-    bytes: float
-    pattern: str
-    level: int
-
-    @classmethod
-    def of(cls, use: ArrayUse) -> ArrayUseRecord:
-        """Describe the use of an array."""
-        return cls(**{field.name: getattr(use, field.name) for field in attrs.fields(cls)})
-
-
-@attrs.frozen
-class KernelRecord:
-    """A kernel: where it stands (None when it is declared by its costs), its costs per iteration, and its arrays."""
-
-    name: str
-    file: str | None
-    line: int | None
-    flops_per_iteration: float
-    bytes_per_iteration: float
-    arrays: list[ArrayUseRecord]
-    guessed: list[str]
-
-    @classmethod
-    def of(cls, kernel: Kernel) -> KernelRecord:
-        """Describe a kernel."""
-        found = kernel.analysis
-        if found is None:
-            costs = kernel.flops_per_iteration, kernel.bytes_per_iteration
-            return cls(kernel.name, None, None, *costs, [ArrayUseRecord.of(use) for use in kernel.arrays], [])
-        arrays = [ArrayUseRecord.of(use) for use in found.arrays]
-        return cls(kernel.name, found.file, found.line, found.flops, found.bytes, arrays, list(found.guessed))
-
-
-@attrs.frozen
-class ObjectRecord:
-    """An object of a host function, with its rank by global access frequency (`gaf`)."""
-
-    host: str
-    name: str
-    rank: int
-    gaf: float
-
-
-@attrs.frozen
-class KernelsRecord:
-    """What `kernels` prints; `unread` are the host functions whose source cannot be read, and why."""
-
-    kernels: list[KernelRecord]
-    objects: list[ObjectRecord]
-    unread: list[str]
 
 
 @attrs.frozen

@@ -11,12 +11,12 @@ import msgspec
 from offloadrt.study.errors import UserError, did_you_mean
 
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
-    "calibrate": ("cli.machine_records:CalibrationRecord",),
+    "calibrate": ("cli.calibration:CalibrationRecord",),
     "check": ("study.running.checked:CheckReport",),
     "compare": ("study.reporting.compare:Comparison",),
     "conform": ("cli.records:ConformanceRecord",),
     "explore": ("cli.exploring_records:ExplorationRecord", "cli.exploring_records:EverywhereRecord"),
-    "kernels": ("cli.records:KernelsRecord", "cli.recording_records:RecordedKernelsRecord[]"),
+    "kernels": ("cli.kernels:KernelsRecord", "cli.recording_records:RecordedKernelsRecord[]"),
     "list": ("study.scripts.listing:ListedScenario[]",),
     "machines": (
         "cli.machine_records:MachinesRecord",
@@ -26,7 +26,7 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "replay": ("cli.exploring_records:ReplayRecord",),
     "run": ("study.reporting.results:Result",),
     "show": ("cli.records:ScenarioRecord", "cli.recording_records:RecordingRecord"),
-    "stats": ("cli.records:LogRecord", "cli.recording_records:RealRuntimeRecord[]"),
+    "stats": ("trace.statistics:LogStatistics", "cli.recording_records:RealRuntimeRecord[]"),
     "sweep": ("cli.records:SweepRecord",),
     "why": ("study.why.explain:Page",),
     "validate": ("study.validation.validate:ValidationRecord", "study.independent.prediction:IndependentRecord"),

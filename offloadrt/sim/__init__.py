@@ -31,7 +31,7 @@ from offloadrt.sim.errors import (
     UncontrolledNondeterminism,
     UnregisteredTask,
 )
-from offloadrt.sim.lock import Lock, LockStatistics
+from offloadrt.sim.lock import Figures, Lock, LockStatistics, LockUse
 from offloadrt.sim.mailbox import TIMED_OUT, Mailbox, MailboxStatistics, Request
 from offloadrt.sim.nursery import Nursery
 from offloadrt.sim.observer import Observer
@@ -51,10 +51,12 @@ __all__ = [
     "Deadlock",
     "DetachedTrioCall",
     "Fifo",
+    "Figures",
     "Gear",
     "Livelock",
     "Lock",
     "LockStatistics",
+    "LockUse",
     "Mailbox",
     "MailboxStatistics",
     "Nursery",

@@ -11,13 +11,24 @@ import attrs
 
 @attrs.frozen
 class CallStatistics:
-    """All calls of one API function in a run; times in virtual seconds."""
+    """All calls of one driver or runtime function, under its real name; times are virtual seconds."""
 
     count: int
     total_s: float
     mean_s: float
     min_s: float
     max_s: float
+
+    def joined(self, other: CallStatistics) -> CallStatistics:
+        """Add the other calls to these."""
+        count, total = self.count + other.count, self.total_s + other.total_s
+        return CallStatistics(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
+
+
+@attrs.frozen
+class ProfiledCalls(CallStatistics):
+    """All calls of one function beside those of the others."""
+
     percent: float
     """Share of `total_s` in the total of all calls, in percent (0 when no call took time)."""
 
@@ -93,22 +104,24 @@ class Calls:
         tally = self._tallies.get(api)
         return 0 if tally is None else tally.count
 
-    def table(self) -> dict[str, CallStatistics]:
+    def statistics(self) -> dict[str, CallStatistics]:
         """Return the statistics by name: the largest total first, equal totals by name."""
+        ordered = sorted(self._tallies.items(), key=lambda item: (-item[1].total_s, item[0]))
+        return {
+            api: CallStatistics(tally.count, tally.total_s, tally.total_s / tally.count, tally.min_s, tally.max_s)
+            for api, tally in ordered
+        }
+
+    def table(self) -> dict[str, ProfiledCalls]:
+        """Return the statistics as `statistics` does, with the share of each function in the total of all."""
         everything = 0.0
         for tally in self._tallies.values():
             everything += tally.total_s
-        ordered = sorted(self._tallies.items(), key=lambda item: (-item[1].total_s, item[0]))
+        percent = {
+            api: 100.0 * tally.total_s / everything if everything else 0.0 for api, tally in self._tallies.items()
+        }
         return {
-            api: CallStatistics(
-                count=tally.count,
-                total_s=tally.total_s,
-                mean_s=tally.total_s / tally.count,
-                min_s=tally.min_s,
-                max_s=tally.max_s,
-                percent=100.0 * tally.total_s / everything if everything else 0.0,
-            )
-            for api, tally in ordered
+            api: ProfiledCalls(**attrs.asdict(calls), percent=percent[api]) for api, calls in self.statistics().items()
         }
 
     def lines(self) -> list[str]:

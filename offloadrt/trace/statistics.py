@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from offloadrt.trace.calls import Calls
+from offloadrt.sim import LockUse
+from offloadrt.trace.calls import Calls, ProfiledCalls
 from offloadrt.trace.event import Row, lock_family
 from offloadrt.trace.lock_waits import EndedWait, LockWaits
 
@@ -16,32 +17,60 @@ S_PER_PS = 1e-12
 
 
 @attrs.define
-class LockUse:
-    """One lock in a trace; times in virtual seconds."""
-
+class _LockTally:
     acquired: int = 0
     contended: int = 0
-    """How many acquisitions had to wait."""
     wait_s: float = 0.0
     hold_s: float = 0.0
     longest_wait_s: float = 0.0
 
 
+@attrs.frozen
+class TracedLock(LockUse):
+    """The use of one lock in a trace, in virtual seconds."""
+
+    longest_wait_s: float
+
+
 @attrs.define
 class EngineUse:
-    """One copy engine in a trace."""
+    """What one copy engine did in a trace."""
 
-    copies: int = 0
-    bytes: int = 0
-    busy_s: float = 0.0
+    device: int
+    engine: str
+    copies: int
+    bytes: int
+    busy_s: float
 
 
 @attrs.define
 class KernelUse:
-    """The kernels of one name in a trace; `resident_s` adds up the times from start to end."""
+    """How often a kernel ran on a device, and the sum of the times from its starts to its ends."""
 
-    launched: int = 0
-    resident_s: float = 0.0
+    device: int
+    kernel: str
+    launched: int
+    resident_s: float
+
+
+@attrs.frozen
+class CopiedBytes:
+    """Bytes that were copied in one direction from or to one kind of host memory."""
+
+    direction: str
+    memory: str
+    bytes: int
+
+
+@attrs.frozen
+class LogStatistics:
+    """What `offloadrt stats` prints of a log."""
+
+    calls: dict[str, ProfiledCalls]
+    locks: dict[str, TracedLock]
+    engines: list[EngineUse]
+    kernels: list[KernelUse]
+    bytes: list[CopiedBytes]
 
 
 class TraceStatistics:
@@ -52,11 +81,11 @@ class TraceStatistics:
     """
 
     def __init__(self) -> None:
-        self.locks: dict[str, LockUse] = {}
         self.engines: dict[tuple[int, str], EngineUse] = {}
         self.kernels: dict[tuple[int, str], KernelUse] = {}
         self.bytes: dict[tuple[str, str], int] = {}
         self.calls = Calls()
+        self._locks: dict[str, _LockTally] = {}
         self._waits = LockWaits()
         self._holds: dict[tuple[str, int], int] = {}
         self._open_calls: dict[int, list[int]] = {}
@@ -69,6 +98,18 @@ class TraceStatistics:
         statistics = cls()
         statistics.write(list(rows))
         return statistics
+
+    @property
+    def locks(self) -> dict[str, TracedLock]:
+        """Return the use of each lock so far."""
+        return {name: TracedLock(*attrs.astuple(tally)) for name, tally in self._locks.items()}
+
+    def record(self) -> LogStatistics:
+        """Return all sums, engines, kernels and bytes in lists."""
+        moved = [CopiedBytes(*where, nbytes) for where, nbytes in self.bytes.items()]
+        return LogStatistics(
+            self.calls.table(), self.locks, list(self.engines.values()), list(self.kernels.values()), moved
+        )
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Count some rows."""
@@ -90,7 +131,7 @@ class TraceStatistics:
                     self._kernels[payload[0]] = time_ps
                 case "KernelEnd":
                     kernel, name = payload
-                    use = self.kernels.setdefault((device, name), KernelUse())
+                    use = self.kernels.setdefault((device, name), KernelUse(device, name, 0, 0.0))
                     use.launched += 1
                     use.resident_s += (time_ps - self._kernels.pop(kernel, time_ps)) * S_PER_PS
                 case _:
@@ -101,9 +142,9 @@ class TraceStatistics:
 
     def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: EndedWait | None) -> None:
         family = lock_family(name)
-        use = self.locks.get(family)
+        use = self._locks.get(family)
         if use is None:
-            use = self.locks[family] = LockUse()
+            use = self._locks[family] = _LockTally()
         match label:
             case "LockWait":
                 pass
@@ -123,7 +164,7 @@ class TraceStatistics:
     def _copy_end(
         self, time_ps: int, device: int, copy: int, direction: str, engine: str, nbytes: int, memory: str
     ) -> None:
-        use = self.engines.setdefault((device, engine), EngineUse())
+        use = self.engines.setdefault((device, engine), EngineUse(device, engine, 0, 0, 0.0))
         use.copies += 1
         use.bytes += nbytes
         use.busy_s += (time_ps - self._copies.pop(copy, time_ps)) * S_PER_PS

@@ -23,18 +23,19 @@ from offloadrt.study.points import Options, grid
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
-from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
+from offloadrt.study.reporting.results import Result, TimeShare, builtins
 from offloadrt.study.reporting.table import Cell, row
 from offloadrt.study.reporting.words import figure, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.trace import CallStatistics
 
 ELAPSED = "elapsed_s"
 MOST = 3
 """How many differences in where time went are shown for each pair."""
-_NO_CALLS = CallFigures(0, 0.0, 0.0, 0.0, 0.0)
+_NO_CALLS = CallStatistics(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
 
@@ -345,7 +346,7 @@ def _number(cell: Cell) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
-def _call(base: CallFigures, variant: CallFigures) -> ComparedCall:
+def _call(base: CallStatistics, variant: CallStatistics) -> ComparedCall:
     return ComparedCall(variant.count, variant.total_s, _ratio(base.total_s, variant.total_s))
 
 

@@ -10,50 +10,23 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.sim import Figures, LockUse
 from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.words import figure, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.trace import CallStatistics
 
 MOST_IN_HTML = 8
 """Rows of a table that may be long, in a notebook."""
 
 
 @attrs.frozen
-class CallFigures:
-    """All calls of one driver or runtime function, under its real name; times are virtual seconds."""
+class DeviceFigures(Figures):
+    """The time of one part of the machine: an engine of a device, a hardware queue, or the cores.
 
-    count: int
-    total_s: float
-    mean_s: float
-    min_s: float
-    max_s: float
-
-    def joined(self, other: CallFigures) -> CallFigures:
-        """Add the other calls to these."""
-        count, total = self.count + other.count, self.total_s + other.total_s
-        return CallFigures(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
-
-
-@attrs.frozen
-class LockFigures:
-    """What one lock has counted.
-
-    It has how often the lock was taken, how often an actor had to wait, and the virtual seconds waited and held, added
-    up.
-    """
-
-    acquired: int
-    contended: int
-    wait_s: float
-    hold_s: float
-
-
-@attrs.frozen
-class DeviceFigures:
-    """One part of the machine: an engine of a device, a hardware queue, or the cores.
-
-    It has the virtual seconds in which it worked, the rest of the time, and how long requests waited until it was free.
+    These are the virtual seconds in which it worked, the rest of the time, and how long requests waited until it was
+    free.
     """
 
     busy_s: float
@@ -84,7 +57,7 @@ class PlacementFigures:
 
 
 @attrs.frozen
-class ManagedFigures:
+class ManagedFigures(Figures):
     """What happened to the managed memory of an object.
 
     It counts faults of the GPU and of the CPU, bytes that migrated to the device and to the host, and bytes that
@@ -151,8 +124,8 @@ class Result:
     seed: int
     elapsed_s: float
     measured: dict[str, Value]
-    calls: dict[str, CallFigures]
-    locks: dict[str, LockFigures]
+    calls: dict[str, CallStatistics]
+    locks: dict[str, LockUse]
     devices: dict[str, DeviceFigures]
     bytes: Bytes
     faults: dict[str, int]
@@ -167,7 +140,7 @@ class Result:
     """
     inputs: dict[str, float] = attrs.field(factory=dict)
     """The values that the program took of inputs with a range."""
-    calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
+    calls_outside: dict[str, CallStatistics] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
     placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
     """Placements by object, in order of rank; empty unless the runtime places objects."""
@@ -188,7 +161,7 @@ class Result:
     spreads: dict[str, Spread] = attrs.field(factory=dict)
     """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
 
-    def all_calls(self) -> dict[str, CallFigures]:
+    def all_calls(self) -> dict[str, CallStatistics]:
         """Return the calls of the whole run, as a profiler that watches the process counts them."""
         outside = self.calls_outside
         return {
