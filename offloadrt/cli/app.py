@@ -11,9 +11,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 import offloadrt
-from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, ScenarioName, overrides_of
-from offloadrt.cli.terminal import console, print_json
+from offloadrt.cli.terminal import NEGATIVE, console, print_json
 
 app = App(
     name="offloadrt",
@@ -120,18 +119,16 @@ def machines(
     named = [name for name in (machine, other) if name is not None]
     specs = [profiles.load(name, overrides_of(set_), runtime=runtime) for name in named]
     if json:
-        from offloadrt.cli.machine_records import describe
+        from offloadrt.cli.records import machines_record
 
-        print_json(describe(specs))
+        print_json(machines_record(specs))
     elif not specs:
         console().print(render.machines(profiles.summaries()))
         console().print(render.runtimes(profiles.runtimes()))
     elif len(specs) == 1:
         console().print(*render.machine(specs[0]), sep="\n")
     else:
-        from offloadrt.cli.machines import compared
-
-        console().print(*compared(*specs), sep="\n")
+        console().print(*render.machine_difference(*specs), sep="\n")
 
 
 @app.command

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from offloadrt.cli.app import app
-from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, RunOptions, ScenarioName
-from offloadrt.cli.terminal import console, run_progress
+from offloadrt.cli.terminal import NEGATIVE, console, run_progress
 
 if TYPE_CHECKING:
     from offloadrt.checking import Waste

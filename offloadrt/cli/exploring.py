@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
-from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import (
     Configuration,
     Environment,
@@ -25,7 +24,7 @@ from offloadrt.cli.options import (
     ScenarioName,
     Seed,
 )
-from offloadrt.cli.terminal import bars, console, print_json
+from offloadrt.cli.terminal import NEGATIVE, bars, console, print_json
 
 if TYPE_CHECKING:
     from offloadrt.cli.exploring_records import (

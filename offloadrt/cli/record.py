@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from offloadrt.cli.app import app
-from offloadrt.cli.exit_codes import PROGRAM_FAILED
+from offloadrt.cli.terminal import PROGRAM_FAILED
 
 if TYPE_CHECKING:
     from offloadrt.recording.toolchain import Language

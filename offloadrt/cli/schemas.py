@@ -19,9 +19,9 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "kernels": ("cli.kernels:KernelsRecord", "cli.recording_records:RecordedKernelsRecord[]"),
     "list": ("study.scripts.listing:ListedScenario[]",),
     "machines": (
-        "cli.machine_records:MachinesRecord",
-        "cli.machine_records:MachineRecord",
-        "cli.machine_records:MachineDifferenceRecord",
+        "cli.records:MachinesRecord",
+        "cli.records:MachineRecord",
+        "cli.records:MachineDifferenceRecord",
     ),
     "replay": ("cli.exploring_records:ReplayRecord",),
     "run": ("study.reporting.results:Result",),

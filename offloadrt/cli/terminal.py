@@ -213,3 +213,13 @@ def stages(title: str) -> Iterator[Any]:
             steps.reached(f"{title}, {stage}", finished, asked)
 
         yield advanced
+
+
+NEGATIVE = 1
+"""The answer is no: a check found differences, or a claim does not hold."""
+WRONG_USE = 2
+"""What was asked for cannot be done; the message says why."""
+PROGRAM_FAILED = 3
+"""The user's script or program failed."""
+INTERRUPTED = 130
+"""Ctrl-C; what is said then tells what was kept."""

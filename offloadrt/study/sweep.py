@@ -20,9 +20,8 @@ import msgspec
 from offloadrt.study.dispatch import Dispatcher
 from offloadrt.study.errors import writing
 from offloadrt.study.points import Keys, Point
-from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result
-from offloadrt.study.reporting.words import figure, named, seconds, word
+from offloadrt.study.reporting.words import figure, html_page, html_table, named, seconds, word
 
 _MOST_IN_HTML = 20
 

@@ -18,7 +18,7 @@ from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Options, Point
-from offloadrt.study.reporting.drawn import compare_drawn
+from offloadrt.study.reporting.compare import compare_drawn
 from offloadrt.study.why.explain import Page, explain
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import Proposal, decisions, proposals

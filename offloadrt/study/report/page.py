@@ -16,8 +16,7 @@ from offloadrt.study.errors import writing
 from offloadrt.study.report import charts
 from offloadrt.study.report.threads import Frame, flame_of, own_times, threads_of
 from offloadrt.study.report.timeline import CRITICAL_PATH, TimelineTrack, overview, timeline_of
-from offloadrt.study.reporting.html_tables import html_table
-from offloadrt.study.reporting.words import seconds
+from offloadrt.study.reporting.words import html_table, seconds
 from offloadrt.study.why.explain import Page
 from offloadrt.study.why.observed import Observed
 from offloadrt.study.why.resources import Holder

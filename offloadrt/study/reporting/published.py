@@ -15,7 +15,7 @@ import attrs
 
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.reporting.panels import DrawnRun, Series, label, number_of
-from offloadrt.study.reporting.table import Cell
+from offloadrt.study.reporting.results import Cell
 from offloadrt.study.scripts.definition import Figure, PublishedPoint
 from offloadrt.study.validation.claims import Claim, claims_of
 

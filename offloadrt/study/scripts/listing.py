@@ -12,11 +12,14 @@ import hashlib
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Final
 
 import attrs
 import msgspec
 
-from offloadrt.study.scripts.package import PACKAGE
+PACKAGE: Final = Path(__file__).resolve().parents[2]
+"""The folder `offloadrt`. Importing the package for its `__file__` would be an import circle."""
+
 
 PROGRAMS = "programs"
 """The group of a script that names none; it is listed first."""

@@ -20,7 +20,7 @@ import trio
 
 from offloadrt.sim import place
 from offloadrt.study.errors import ScriptFailed
-from offloadrt.study.scripts.package import PACKAGE
+from offloadrt.study.scripts.listing import PACKAGE
 
 _LIBRARIES = [Path(module.__file__).resolve().parent for module in (trio, outcome, attr) if module.__file__]
 _HIDDEN = tuple(f"{folder}/" for folder in (*_LIBRARIES, PACKAGE))

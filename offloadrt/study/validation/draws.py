@@ -14,8 +14,7 @@ import attrs
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
 from offloadrt.study.points import Keys, Options, Point
-from offloadrt.study.reporting.results import Result
-from offloadrt.study.reporting.table import library
+from offloadrt.study.reporting.results import Result, library
 from offloadrt.study.validation.judging import Answers, Judge, JudgingGrid, RunFailed, hear_all
 
 DRAWS = 64

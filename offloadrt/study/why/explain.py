@@ -17,9 +17,8 @@ import attrs
 import msgspec
 
 from offloadrt.study.points import Options, Point
-from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import MOST_IN_HTML
-from offloadrt.study.reporting.words import percent, seconds
+from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from offloadrt.study.points import Options, Point
-from offloadrt.study.reporting.table import library
+from offloadrt.study.reporting.results import library
 from offloadrt.study.why.robustness import drawn_correlations, shares_in_time
 
 Groups = Mapping[str, str]
