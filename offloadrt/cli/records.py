@@ -1,4 +1,4 @@
-"""What `--json` prints where `study` has no record of it: one class for each command, of which the schema is made.
+"""The records that `--json` prints of scenarios, sweeps, recorded cases and machines. Schemas are made of them.
 
 `schemas.py` says which class, here or in `study`, belongs to which command.
 """
@@ -37,7 +37,7 @@ class ParameterRecord:
 
 @attrs.frozen
 class ScenarioRecord:
-    """What `show` prints of a scenario; `sweep` has the axes of its own sweep."""
+    """A scenario as `show` prints it; `sweep` has the axes of its own sweep."""
 
     name: str
     machine: str
@@ -79,7 +79,7 @@ class SweepFailure:
 
 @attrs.frozen
 class SweepRecord:
-    """What `sweep` prints: how many runs there are, were finished, and were kept from earlier; the files written."""
+    """The outcome of `sweep`: numbers of runs in all, finished, and kept from an earlier sweep; the files written."""
 
     scenario: str
     runs: int
@@ -100,7 +100,7 @@ class SweepRecord:
 
 @attrs.frozen
 class ConformanceDifference:
-    """The first difference of a case; step -1 is the outcome of the whole program. Values as Python writes them."""
+    """The first difference of a case. Step -1 is the outcome of the whole program. Values are as Python writes them."""
 
     case: str
     step: int
@@ -111,7 +111,7 @@ class ConformanceDifference:
 
 @attrs.frozen
 class ConformanceRecord:
-    """What `conform` prints."""
+    """The outcome of `conform`."""
 
     cases: int
     differing: int
@@ -153,7 +153,7 @@ class EntryRecord:
 
 @attrs.frozen
 class MachineRecord:
-    """What `machines NAME` prints: a machine with a runtime, and its entries by key."""
+    """A machine with a runtime, and its entries by key, as `machines NAME` prints them."""
 
     name: str
     title: str
@@ -186,7 +186,7 @@ class MachineName:
 
 @attrs.frozen
 class MachinesRecord:
-    """What `machines` prints."""
+    """All machines and runtimes, as `machines` prints them."""
 
     machines: list[MachineName]
     runtimes: list[MachineName]
@@ -194,7 +194,7 @@ class MachinesRecord:
 
 @attrs.frozen
 class DifferenceRecord:
-    """An entry in which two machines differ; None where one does not have it."""
+    """An entry in which two machines differ. It is None for a machine that does not have it."""
 
     entry: str
     one: EntryRecord | None
@@ -203,7 +203,7 @@ class DifferenceRecord:
 
 @attrs.frozen
 class MachineDifferenceRecord:
-    """What `machines ONE OTHER` prints."""
+    """The entries in which two machines differ, as `machines ONE OTHER` prints them."""
 
     one: str
     other: str

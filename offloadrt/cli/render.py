@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, made of results."""
+"""Makes the tables that the commands print of results, comparisons, logs, machines and claims."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _managed(run: Result) -> Table:
 
 
 def _repeats(run: Result) -> Iterable[RenderableType]:
-    """Median and coefficient of variation of every figure over the repeated runs."""
+    """Show the median and the coefficient of variation of every figure over the repeated runs."""
     times = ", ".join(seconds(repeat.elapsed_s) for repeat in run.repeats)
     yield f"\n{len(run.repeats)} runs, of which this is the median: {times}"
     table = table_of("", "over all runs", "median", "coefficient of variation", right=(1, 2))
@@ -371,7 +371,7 @@ def _entry_cells(entry: ProfileEntry | None) -> tuple[str, str]:
 
 
 _BESIDE = 5
-"""The most figures of a run that stand beside one another; more stand below one another."""
+"""Up to this many figures of a run stand beside one another; more stand below one another."""
 
 
 def comparison(comparison: Comparison) -> Iterable[RenderableType]:
@@ -504,7 +504,7 @@ def _compared_calls(case: Case, title: str) -> Iterable[RenderableType]:
 
 
 def _letters(number: int) -> str:
-    """Yield A, B, ..., Z, A1, B1, ..."""
+    """Return the name of a column by its number: A, B, ..., Z, A1, B1, ..."""
     round_, place = divmod(number, 26)
     return string.ascii_uppercase[place] + (str(round_) if round_ else "")
 

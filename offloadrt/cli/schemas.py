@@ -31,7 +31,7 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "why": ("study.why.explain:Page",),
     "validate": ("study.validation.validate:ValidationRecord", "study.independent.prediction:IndependentRecord"),
 }
-"""The classes of what a command may print, by module in offloadrt; `[]` is a list of such records."""
+"""The classes of the records that a command may print, by module in offloadrt; `[]` is a list of such records."""
 
 
 def types_of(command: str) -> list[Any]:

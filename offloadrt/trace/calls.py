@@ -64,13 +64,13 @@ class Calls:
             tally.max_s = duration_s
 
     def cut(self) -> Calls:
-        """Return what was counted so far, as Calls of its own; counting goes on from zero."""
+        """Return the counts so far as `Calls` of their own; counting goes on from zero."""
         earlier = Calls()
         earlier._tallies, self._tallies = self._tallies, {}
         return earlier
 
     def include(self, other: Calls) -> None:
-        """Add what another one counted."""
+        """Add the counts of another `Calls`."""
         for api, tally in other._tallies.items():
             mine = self._tallies.get(api)
             if mine is None:
@@ -92,7 +92,7 @@ class Calls:
         return later
 
     def times(self, factor: float) -> Calls:
-        """Return what as much would be, `factor` times, in whole calls."""
+        """Return `factor` times these figures, in whole calls."""
         more = Calls()
         for api, tally in self._tallies.items():
             if count := round(tally.count * factor):

@@ -16,20 +16,14 @@ from offloadrt.trace.lock_waits import EndedWait, LockWaits
 S_PER_PS = 1e-12
 
 
-@attrs.define
-class _LockTally:
-    acquired: int = 0
-    contended: int = 0
-    wait_s: float = 0.0
-    hold_s: float = 0.0
-    longest_wait_s: float = 0.0
-
-
 @attrs.frozen
 class TracedLock(LockUse):
     """The use of one lock in a trace, in virtual seconds."""
 
     longest_wait_s: float
+
+
+_UNUSED = TracedLock(0, 0, 0.0, 0.0, 0.0)
 
 
 @attrs.define
@@ -64,7 +58,7 @@ class CopiedBytes:
 
 @attrs.frozen
 class LogStatistics:
-    """What `offloadrt stats` prints of a log."""
+    """The sums over a log, as `offloadrt stats` prints them."""
 
     calls: dict[str, ProfiledCalls]
     locks: dict[str, TracedLock]
@@ -81,11 +75,11 @@ class TraceStatistics:
     """
 
     def __init__(self) -> None:
+        self.locks: dict[str, TracedLock] = {}
         self.engines: dict[tuple[int, str], EngineUse] = {}
         self.kernels: dict[tuple[int, str], KernelUse] = {}
         self.bytes: dict[tuple[str, str], int] = {}
         self.calls = Calls()
-        self._locks: dict[str, _LockTally] = {}
         self._waits = LockWaits()
         self._holds: dict[tuple[str, int], int] = {}
         self._open_calls: dict[int, list[int]] = {}
@@ -98,11 +92,6 @@ class TraceStatistics:
         statistics = cls()
         statistics.write(list(rows))
         return statistics
-
-    @property
-    def locks(self) -> dict[str, TracedLock]:
-        """Return the use of each lock so far."""
-        return {name: TracedLock(*attrs.astuple(tally)) for name, tally in self._locks.items()}
 
     def record(self) -> LogStatistics:
         """Return all sums, engines, kernels and bytes in lists."""
@@ -142,24 +131,25 @@ class TraceStatistics:
 
     def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: EndedWait | None) -> None:
         family = lock_family(name)
-        use = self._locks.get(family)
-        if use is None:
-            use = self._locks[family] = _LockTally()
+        use = self.locks.setdefault(family, _UNUSED)
         match label:
             case "LockWait":
                 pass
             case "LockAcquire":
-                use.acquired += 1
                 self._holds[name, actor] = time_ps
-                if ended is not None and ended.got:
-                    waited = (time_ps - ended.since_ps) * S_PER_PS
-                    use.contended += 1
-                    use.wait_s += waited
-                    use.longest_wait_s = max(use.longest_wait_s, waited)
+                contended = ended is not None and ended.got
+                waited = (time_ps - ended.since_ps) * S_PER_PS if ended is not None and ended.got else 0.0
+                self.locks[family] = attrs.evolve(
+                    use,
+                    acquired=use.acquired + 1,
+                    contended=use.contended + contended,
+                    wait_s=use.wait_s + waited,
+                    longest_wait_s=max(use.longest_wait_s, waited),
+                )
             case _:
                 since = self._holds.pop((name, actor), None)
                 if since is not None:
-                    use.hold_s += (time_ps - since) * S_PER_PS
+                    self.locks[family] = attrs.evolve(use, hold_s=use.hold_s + (time_ps - since) * S_PER_PS)
 
     def _copy_end(
         self, time_ps: int, device: int, copy: int, direction: str, engine: str, nbytes: int, memory: str

@@ -35,14 +35,14 @@ from offloadrt.trace import CallStatistics
 
 ELAPSED = "elapsed_s"
 MOST = 3
-"""How many differences in where time went are shown for each pair."""
+"""The most categories of host-thread time that are shown for each pair of runs."""
 _NO_CALLS = CallStatistics(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
 
 @attrs.frozen
 class Compared:
-    """One figure of a variant: the median when it was run several times.
+    """One figure of a variant; it is the median when the variant was run several times.
 
     `ratio` is the baseline's figure over the variant's, None where the latter is 0. `cov` is the coefficient of
     variation over the runs, None for one run.
@@ -55,9 +55,9 @@ class Compared:
 
 @attrs.frozen
 class ComparedCall:
-    """One API call of a variant.
+    """All calls of one API function in a variant, and the sum of their latencies in virtual seconds.
 
-    It has the number of calls, the sum of their latencies (virtual seconds), and the baseline's sum over it.
+    `ratio` is the baseline's sum over this one, None where this one is 0.
     """
 
     count: int
@@ -67,7 +67,7 @@ class ComparedCall:
 
 @attrs.frozen
 class Difference:
-    """Host-thread time that went into one category, in the baseline and in the variant: virtual seconds and shares."""
+    """The host-thread time of one category in the baseline and in the variant, in virtual seconds and as shares."""
 
     category: str
     baseline_s: float
@@ -83,16 +83,18 @@ class Difference:
 
 @attrs.frozen
 class ComparedVariant:
-    """One run (the median one of several) beside its baseline.
+    """One run, or the median one of several, beside its baseline.
 
-    `differences` are the largest, by seconds; a baseline has none.
+    `differences` has the largest differences in host-thread time; a baseline has none.
     """
 
     parameters: dict[str, Value]
-    """The parameters in which it may differ from its baseline."""
+    """The parameters in which the run may differ from its baseline."""
     figures: dict[str, Compared]
     calls: dict[str, ComparedCall]
-    """The calls of all variants of its case in the whole run, start-up included; the baseline's longest first."""
+    """The calls of the whole run, start-up included, by name. Every name that a variant of the case has is there; the
+    baseline's longest comes first.
+    """
     differences: list[Difference]
     result: Result
 
@@ -116,7 +118,7 @@ class Case:
 
 @attrs.frozen
 class Comparison:
-    """What `compare` found. `fixed` are the parameters that nobody swept."""
+    """The runs that `compare` made, case by case. `fixed` are the parameters that were not swept."""
 
     scenario: str
     machine: str
@@ -131,8 +133,8 @@ class Comparison:
     refused: list[RefusedVariant]
     """Variants that cannot be run."""
     whole_run: bool
-    """Whether calls are those of the whole run, as a profiler counts them; otherwise there are none outside of the
-    measured time.
+    """Whether some calls were outside of the measured windows. The calls of the variants include them, as a profiler's
+    count does.
     """
 
     @property
@@ -427,7 +429,7 @@ PICOSECOND = 1e-12
 
 
 def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:
-    """Return what the host threads' time went into otherwise, the largest difference in seconds first."""
+    """Return how the host threads' time differs by category, the largest difference in seconds first."""
     differing = []
     for category in dict.fromkeys((*base.where_time_went, *variant.where_time_went)):
         before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, variant))
@@ -446,11 +448,11 @@ class DrawnVariant:
     parameters: dict[str, Value]
     median: float
     low: float
-    """Below it are 5 % of the ratios."""
+    """5 % of the ratios are below it."""
     high: float
-    """Above it are 5 % of the ratios."""
+    """5 % of the ratios are above it."""
     wins: int
-    """In how many draws no other variant is faster."""
+    """The number of draws in which no other variant is faster."""
     ratios: tuple[float, ...]
 
 

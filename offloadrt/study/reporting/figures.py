@@ -18,7 +18,7 @@ from offloadrt.study.reporting.words import named as named_as
 from offloadrt.study.scripts.definition import Figure
 
 _APART = 9.5
-"""Points between the names of lines where they end: those that would be nearer are moved apart."""
+"""The least distance, in points, between the names of lines at their ends; nearer ones are moved apart."""
 _FULL = 0.9
 """The part of a panel's height that names may take; more of them have a legend."""
 _EARLY = 0.06
@@ -35,7 +35,7 @@ _DIRECTIONS = tuple(
 )
 """Where a name may stand: 1 is wholly to the right of its point, or wholly above it."""
 _FAR = 0.25
-"""What a point of distance costs, in hidden places of lines."""
+"""The cost of one point of distance, in hidden pixels of lines."""
 _LEADER = 20.0
 """Points from which on a thin line leads from a name to its point."""
 _STEP = 4.0
@@ -72,7 +72,7 @@ def name_lines(canvas: Any, panels: Sequence[tuple[Any, Sequence[Series]]], titl
 
 
 def name_inside(canvas: Any, area: Any, series: Sequence[Series], marks: Sequence[Mark], *, lines: bool) -> None:
-    """Name what has its name inside a panel: published points, those of one name once, and `lines` that end early.
+    """Write names inside a panel: of published points, each name once, and of `lines` that end early.
 
     Each name stands where it covers least of what is drawn. The panel must have its final place.
     """
@@ -184,7 +184,7 @@ def _dense(corners: Any) -> Any:
 
 _SCALES = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 _READABLE = 10.0
-"""Times are in s when the longest takes so many seconds, in ms when it takes a millisecond, and else in µs."""
+"""Times are in s when the longest takes this many seconds, in ms when it takes a millisecond, and else in µs."""
 _ROLES = {
     "predict": "nothing was fitted to it",
     "calibrate": "it may have been fitted to",

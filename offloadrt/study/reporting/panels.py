@@ -21,9 +21,9 @@ DASHES = ("-", "--", ":", "-.")
 CROWDED = 60
 """The most letters along x, every text taken as long as the longest; with more the texts stand aslant."""
 WIDE_RATIOS = 5.0
-"""Ratios of which the largest is so many times the smallest have a logarithmic axis, on which bars begin at 1."""
+"""Ratios get a logarithmic axis, on which bars begin at 1, when the largest is this many times the smallest."""
 _COVERING = 4
-"""Of so many lines the first are wider, so that one that lies below another is seen."""
+"""When a panel has this many lines, the first are wider, so that a line below another one is seen."""
 _MARKER, _FIGURE = 10.0, 36.0
 """Pixels that half a marker and the figure of a bar take."""
 _LABEL = 0.055
@@ -34,7 +34,7 @@ _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)", "_gb"
 
 
 Heights = Mapping[float, Sequence[float]]
-"""Heights by their place along x."""
+"""Heights by their position along x."""
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class Series:
     """The runs of one line, or the bars of one colour, in the order of x."""
 
     key: tuple[Cell, ...]
-    """Its values of the figure's `lines`."""
+    """The values that the series has of the figure's `lines`."""
     name: str
     colour: str
     marker: str

@@ -1,4 +1,7 @@
-"""What a run gives back: one record, the same for people, programs and later comparison."""
+"""`Result`, the record that a run gives back, and the tables that results make.
+
+The same record serves people, programs and later comparison.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     import polars
 
 MOST_IN_HTML = 8
-"""Rows of a table that may be long, in a notebook."""
+"""The most rows that a notebook shows of a table that may be long."""
 
 
 @attrs.frozen
@@ -52,7 +55,7 @@ class Bytes:
 
 @attrs.frozen
 class PlacementFigures:
-    """Where an object was placed last (configuration `otm`): bytes, rank by GAF, density, place and mechanism."""
+    """The last placement of an object under the configuration `otm`: bytes, rank by GAF, density, place, mechanism."""
 
     nbytes: int
     rank: int
@@ -64,10 +67,9 @@ class PlacementFigures:
 
 @attrs.frozen
 class ManagedFigures(Figures):
-    """What happened to the managed memory of an object.
+    """Counts faults of the GPU and of the CPU on the managed memory of an object, and the bytes that moved.
 
-    It counts faults of the GPU and of the CPU, bytes that migrated to the device and to the host, and bytes that
-    kernels reached over the link.
+    Bytes migrated to the device and to the host; kernels reached `remote_bytes` over the link.
     """
 
     faults: int
@@ -79,10 +81,7 @@ class ManagedFigures(Figures):
 
 @attrs.frozen
 class TimeShare:
-    """Host-thread time that went into one category.
-
-    It has the virtual seconds, summed over the threads, and their share of all the threads' lives.
-    """
+    """The host-thread time of one category: virtual seconds, summed over the threads, and their share of all lives."""
 
     total_s: float
     share: float
@@ -90,17 +89,17 @@ class TimeShare:
 
 @attrs.frozen
 class SampledPhase:
-    """A repeated phase of a long program of which a few instances were run."""
+    """A repeated phase of a long program. Only a few of its instances were run."""
 
     threads: int
-    """That ran it at the same time."""
+    """The number of threads that ran the phase at the same time."""
     instances: int
     skipped: int
-    """How many of the instances were not run."""
+    """The number of instances that were not run."""
     skipped_s: float
-    """What they take of the run's time, by the mean of those that were."""
+    """The part of the run's time that is theirs, estimated from the mean of the instances that were run."""
     error_s: float
-    """The standard error of that. Where the threads had not settled, how their instances changed is in it as well."""
+    """The standard error of `skipped_s`. Where the threads had not settled, it includes how their instances changed."""
     settled: bool = True
     """False where the threads were still falling out of step when the instances were taken."""
 
@@ -116,11 +115,11 @@ class SampledPhase:
 
 @attrs.frozen
 class Result:
-    """One run. `measured` is what the scenario returned.
+    """The record of one run. `measured` is what the scenario returned.
 
-    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went are of its measured windows
-    (everything when it opened none); locks are those that were taken in them. `events` (timers set) and the trace hash
-    are of the whole run.
+    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went cover the measured windows, or the
+    whole run when it opened none. Only locks that were taken there are listed. `events` (timers set) and the trace hash
+    cover the whole run.
     """
 
     scenario: str
@@ -141,7 +140,7 @@ class Result:
     """Hash over time, actor, kind and sizes of every event; None unless a trace was asked for."""
     where_time_went: dict[str, TimeShare]
     options: dict[str, str | dict[str, str | float]] = attrs.field(factory=dict)
-    """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
+    """The options of the run that are not the defaults: `overrides` of the machine's entries, `environment`, the
     `range_end` of entries, places of `inputs`, `phases`, `gear` and `strategy`.
     """
     inputs: dict[str, float] = attrs.field(factory=dict)
@@ -159,9 +158,9 @@ class Result:
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
     phases: list[SampledPhase] = attrs.field(factory=list)
-    """The repeated phases of which instances were left out; they are in all figures by estimate."""
+    """The repeated phases that were sampled. All figures include an estimate of the instances that were left out."""
     warnings: list[str] = attrs.field(factory=list)
-    """What is likely to be a mistake: an override far outside of its entry's range, more host threads than cores."""
+    """Likely mistakes: an override far outside of its entry's range, or more host threads than cores."""
     repeats: list[RepeatedRun] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)

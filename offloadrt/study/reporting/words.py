@@ -1,4 +1,4 @@
-"""Figures in words for people: times, sizes, shares and values of parameters."""
+"""How values are written for people: times, sizes, shares and parameters in words, and tables for notebooks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def named(parameters: Mapping[str, object]) -> str:
 
 
 class RunsOn(Protocol):
-    """What has run somewhere: a result, a comparison, a report."""
+    """A result, a comparison or a report: it says on which machine and runtime it ran."""
 
     @property
     def machine(self) -> str: ...

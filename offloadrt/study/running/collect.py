@@ -23,7 +23,7 @@ from offloadrt.trace.host_time import OTHER
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """Make the record of a run that has ended: what it counted in its measured windows."""
+    """Make the record of a run that has ended, of what it counted in its measured windows."""
     ledger = run.measured
     return Result(
         scenario=scenario.name,
@@ -72,8 +72,8 @@ def _placements(run: Run) -> dict[str, PlacementFigures]:
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
     """Divide host-thread time by what it went into, the largest first.
 
-    Shares are of the lives of the host threads that ended in the measured windows; where threads live on, of what is
-    accounted for.
+    Shares are of the lives of the host threads that ended in the measured windows. Where threads live on, they are of
+    the time that is accounted for.
     """
     claimed = math.fsum(ledger.host_time.values())
     lives = max(ledger.lived_s, claimed)

@@ -1,4 +1,4 @@
-"""What a run counted so far, as figures that can be added and subtracted: a measured window is a difference of two."""
+"""The figures that a run has counted so far. They can be subtracted: a measured window is a difference of two."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from offloadrt.trace import Calls
 _Name = TypeVar("_Name", bound=Hashable)
 _Figure = TypeVar("_Figure")
 _Operation = Callable[[Any, Any], Any]
-"""Acts on two numbers as on two records of figures."""
+"""Joins two numbers, or two records of figures."""
 _UNUSED = LockUse(0, 0, 0.0, 0.0)
 _UNTOUCHED = ManagedFigures(0, 0, 0, 0, 0)
 
@@ -30,7 +30,7 @@ class Ledger:
     bytes: Mapping[str, float] = attrs.field(factory=dict)
     faults: Mapping[str, float] = attrs.field(factory=dict)
     managed: Mapping[str, ManagedFigures] = attrs.field(factory=dict)
-    """Figures of managed memory by the name of the object."""
+    """Managed memory, by the name of the object."""
     algorithms: Mapping[str, float] = attrs.field(factory=dict)
     barriers: Mapping[Hashable, float] = attrs.field(factory=dict)
     kernels: Mapping[str, float] = attrs.field(factory=dict)
@@ -67,11 +67,11 @@ class Ledger:
         return self._with(earlier, operator.sub)
 
     def times(self, factor: float) -> Ledger:
-        """Return what as much would be, `factor` times; without calls."""
+        """Return `factor` times these figures, without calls."""
         return self._with(self, lambda figure, _: figure * factor)
 
     def _parts(self, names: Iterable[str]) -> Mapping[str, DeviceFigures]:
-        """Return the engines of these names; one that came into use later was idle in all of this stretch."""
+        """Return the engines of these names; an engine that came into use later was idle in all of this stretch."""
         idle = DeviceFigures(0.0, self.elapsed_s, 0.0)
         return {name: self.engines.get(name, idle) for name in names}
 

@@ -1,4 +1,4 @@
-"""What `offloadrt list` knows of scenarios without loading them: an index beside their files.
+"""The index beside the files of scenarios, from which `offloadrt list` prints them without loading them.
 
 `index.json` holds for each file its digest and its scenarios. `tests/scenarios/index.py` writes it, and a test compares
 it with the files. A file that the index does not know, or that has changed since, is loaded by `registry.py`. A script

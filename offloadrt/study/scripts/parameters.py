@@ -115,7 +115,7 @@ def _exact(name: str, text: str) -> Fraction | float:
 
 
 Value = int | float | bool | str | None
-"""What a parameter may hold; every value survives a trip through JSON."""
+"""The value of a parameter. Every value survives a trip through JSON."""
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -144,7 +144,7 @@ class Range:
 
 @attrs.frozen
 class Parameter:
-    """One parameter: how it is read, checked and shown."""
+    """One parameter of a scenario. It says how its values are read, checked and shown."""
 
     name: str
     type: type[int] | type[float] | type[bool] | type[str]

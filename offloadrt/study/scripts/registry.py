@@ -1,4 +1,4 @@
-"""Where scenarios are found: those that come with the package, and a path to a script of the user's own.
+"""Finds scenarios: those that come with the package, and those in scripts of the user's own.
 
 A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`; those in folders there have names like
 `questions/streams`. A script is loaded as Python loads it, with its own folder on the path (at the end, so that it
@@ -33,7 +33,7 @@ from offloadrt.study.scripts.tracebacks import script_failure
 
 _modules: dict[Path, ModuleType] = {}
 _COMPILED = {".c": "cc", **dict.fromkeys((".cc", ".cpp", ".cxx"), "cxx"), **dict.fromkeys((".f", ".f90", ".f95"), "fc")}
-"""Ends of names of sources that are no scripts, and the command that compiles each."""
+"""The command that compiles each kind of source that is no script, by the end of the file's name."""
 
 
 def load(path: Path) -> dict[str, Scenario]:
