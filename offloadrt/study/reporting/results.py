@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+CallFigures = CallStatistics
+"""The name by which judges know it: stored reports hold a digest of the judges' code."""
 MOST_IN_HTML = 8
 """The most rows that a notebook shows of a table that may be long."""
 

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from offloadrt.study.points import Options, Point
-from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.results import CallFigures, Result
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
 from offloadrt.study.validation.measured import number
 from offloadrt.study.validation.paper import SensitivityRun
-from offloadrt.trace import CallStatistics
 
 SCENARIO = "qmcpack"
 MACHINE = "mi300a"
@@ -158,6 +157,6 @@ def api_seconds(result: Result) -> float:
     return math.fsum(statistics.total_s for statistics in result.all_calls().values())
 
 
-def call(result: Result, name: str) -> CallStatistics:
+def call(result: Result, name: str) -> CallFigures:
     """Read the figures of a call in the whole run, start-up included; zeros when there was none."""
-    return result.all_calls().get(name, CallStatistics(0, 0.0, 0.0, 0.0, 0.0))
+    return result.all_calls().get(name, CallFigures(0, 0.0, 0.0, 0.0, 0.0))
