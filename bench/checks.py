@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from offloadrt.study.points import Options
-from offloadrt.study.running.checked import check
+from offloadrt.checking.checked import check
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 3
@@ -36,7 +36,7 @@ def main() -> None:
             begin = time.process_time()
             execute(scenario, bound)
             middle = time.process_time()
-            check(scenario, bound, Options())
+            check(scenario, bound, RunSpec())
             plain.append(middle - begin)
             checked.append(time.process_time() - middle)
         said = " ".join([scenario.name, *(f"{key}={value}" for key, value in given.items())])

@@ -27,11 +27,11 @@ def recorded_and_checked(program: Program, folder: Path, target: Path, limit: fl
     """Record a run of a program for a check, and check it. Called in a child process."""
     import os
 
+    from offloadrt.checking.checked import check
     from offloadrt.recording.format import convert
     from offloadrt.recording.recorder import RecordOptions, record
-    from offloadrt.study.points import Options
-    from offloadrt.study.running.checked import check
     from offloadrt.study.scripts import registry
+    from offloadrt.study.spec import RunSpec
 
     os.chdir(folder)
     raw = target.with_suffix(".raw")
@@ -41,7 +41,7 @@ def recorded_and_checked(program: Program, folder: Path, target: Path, limit: fl
     convert(raw, target)
     shutil.rmtree(raw)
     scenario = registry.find(str(target))
-    report = check(scenario, scenario.bind({}), Options())
+    report = check(scenario, scenario.bind({}), RunSpec())
     return {
         "ended": run.ending(),
         "mistakes": [(one.kind, one.subject, one.times) for one in report.mistakes],

@@ -82,8 +82,7 @@ def compilers(work: Path, kind: str) -> dict[str, str]:
 
 def compile_plainly(language: Any, arguments: list[str]) -> None:
     """Replace this process by the compiler, with the host as device and nothing else of the recorder."""
-    from offloadrt.recording.toolchain import find_compiler
-    from offloadrt.recording.wrapper import rewrite
+    from offloadrt.recording.toolchain import find_compiler, rewrite
 
     kept, openmp = rewrite(arguments)
     path = str(find_compiler(language).path)
@@ -180,7 +179,7 @@ def replayed(program: Program, target: Path) -> Answer:
     """Replay a recording by `offloadrt run`, which says what is equal, and count. Called in a child process."""
     from offloadrt.cli import main
     from offloadrt.recording.format import RecordingFile, summary
-    from offloadrt.recording.replay.changes import requires_unified_shared_memory
+    from offloadrt.recording.replay.program import requires_unified_shared_memory
 
     file = RecordingFile.read(target)
     answer: Answer = {"equal": 0, "moved": 0, "different": 0, "differences": []}
@@ -374,7 +373,7 @@ def main() -> None:
     import offloadrt.cli.running
     import offloadrt.recording.recorder
     import offloadrt.recording.replay
-    import offloadrt.study.scripts.recordings  # noqa: F401 -- once here, not in each child
+    import offloadrt.recording.scenario  # noqa: F401 -- once here, not in each child
 
     kept = work / f"{given.table.stem}.json"
     answers: dict[str, Answer] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}

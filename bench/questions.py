@@ -23,9 +23,10 @@ import msgspec
 
 from offloadrt.study import Result, find_scenario
 from offloadrt.study.executors import executor, processors
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.scripts import listing, registry
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 
 FOLDER = Path(__file__).parent / "questions"
@@ -116,7 +117,7 @@ def point(which: Which) -> Point:
     """Return the run. Raises ScenarioNotFound and ParameterError."""
     assert which.scenario is not None
     scenario = find_scenario(which.scenario)
-    options = Options(machine=which.machine, runtime=which.runtime, overrides=which.set, environment=which.env)
+    options = RunSpec(machine=which.machine, runtime=which.runtime, overrides=which.set, environment=which.env)
     return Point(registry.reference(scenario), scenario.bind(which.parameters), options)
 
 

@@ -14,8 +14,7 @@ import tempfile
 from pathlib import Path
 
 from offloadrt.recording.recorder import RecordOptions, record
-from offloadrt.recording.toolchain import find_compiler
-from offloadrt.recording.wrapper import compiler_command
+from offloadrt.recording.toolchain import compiler_command, find_compiler
 
 PROGRAM = Path(__file__).parents[1] / "tests" / "recording" / "programs" / "five_kernels.c"
 REPEAT = 5

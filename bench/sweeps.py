@@ -24,11 +24,11 @@ from pathlib import Path
 
 import attrs
 
-from offloadrt.study.dispatch import run_point
 from offloadrt.study.executors import Kind, executor
-from offloadrt.study.points import Options, Point, grid
+from offloadrt.study.points import Point, grid
 from offloadrt.study.scripts import registry
-from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import SweepOutcome, run_point, sweep
 
 PROGRAM = """
 from offloadrt import Run, kernel, openmp as omp, scenario
@@ -103,7 +103,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "short.py")
         program.write_text(PROGRAM)
-        points = grid(registry.find(str(program)), {"number": range(asked.points)}, Options())
+        points = grid(registry.find(str(program)), {"number": range(asked.points)}, RunSpec())
         alone = mean_of(lambda: run_point(points[0]), 300)
         print(f"a run in this process: {1e3 * alone:.2f} ms; {asked.points} points")
         for kind in kinds:

@@ -124,11 +124,11 @@ class Build(MetaPathFinder):
         """Run the scenario: CPU seconds of the run, and its result."""
         with self:
             from offloadrt.study import execute, find_scenario
-            from offloadrt.trace import Handovers
+            from offloadrt.trace import CausalLog
 
             scenario = find_scenario("exahype")
-            if options.get("handovers"):
-                options["handovers"] = Handovers()
+            if options.get("causal_log"):
+                options["causal_log"] = CausalLog()
             gc.collect()
             start = process_time()
             result = execute(scenario, PARAMETERS, **options)
@@ -191,7 +191,7 @@ def measure(rounds: int) -> dict[str, Any]:
         "hash": (real, {"hash": True}),
         "on": (real, {"record": True, "hash": False}),
         "both": (real, {"record": True}),
-        "who": (real, {"record": True, "hash": False, "handovers": True}),
+        "who": (real, {"record": True, "hash": False, "causal_log": True}),
     }
     times: dict[str, list[float]] = {name: [] for name in variants}
     virtual: set[float] = set()

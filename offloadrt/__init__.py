@@ -5,8 +5,8 @@ What a scenario script or a test needs::
     from offloadrt import kernel, openmp as omp, scenario
 
 `scenario`, `Range`, `Figure`, `Run` and `ParameterError` make experiments (`offloadrt.study`), `kernel` and `Kernel`
-describe device code (`offloadrt.kernels`), `cuda`, `openmp`, `openacc` and `stdpar` are programming models
-(`offloadrt.models`), `Simulation` is virtual time (`offloadrt.sim`). Each is imported when it is first used, so `import
+describe device code (`offloadrt.kernels`), `Simulation` is virtual time (`offloadrt.sim`). `cuda`, `openmp`, `openacc`
+and `stdpar` are programming models, which a package may add to. Each is imported when it is first used, so `import
 offloadrt` costs nothing.
 """
 
@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offloadrt.kernels import Kernel, expect, kernel
-    from offloadrt.models import cuda, openacc, openmp, stdpar
+    from offloadrt.models import cuda, openmp
+
+    # Type checkers cannot see entry points, and scripts want the types of these, too.
+    from offloadrt.models import openacc as openacc
+    from offloadrt.models import stdpar as stdpar
+    from offloadrt.models.host.model import Model
+    from offloadrt.registry import Registry
     from offloadrt.sim import Simulation
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario, to_pandas, to_polars
 
@@ -36,10 +42,8 @@ __all__ = [
     "cuda",
     "expect",
     "kernel",
-    "openacc",
     "openmp",
     "scenario",
-    "stdpar",
     "to_pandas",
     "to_polars",
 ]
@@ -62,10 +66,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("cuda", "openacc", "openmp", "stdpar"):
-        value: Any = importlib.import_module(f"offloadrt.models.{name}")
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        value: Any = getattr(importlib.import_module(_HOMES[name]), name)
+    elif not name.startswith("_") and (point := _models().points().get(name)) is not None:
+        value = importlib.import_module(point.load().module)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -73,4 +77,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_models().names()})
+
+
+def _models() -> Registry[Model]:
+    from offloadrt.registry import Registry
+
+    return Registry("model", "offloadrt.models")  # `models.host.model` has it too, and imports what runs programs

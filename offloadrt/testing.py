@@ -11,11 +11,10 @@
 
 `offload` is a `Run` (see `offloadrt.study.running.run`) and the clock of the test's `trio.run`: in the test function
 and in all that it starts, time is virtual. The test function is the first actor, so it may await everything of
-`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., runtime=..., gear=..., seed=...,
-strategy=..., overrides={...}, phantom=..., model="openmp"|"openacc"|"stdpar"|"cuda", compiler=..., pools=...,
-configuration=..., allocator=..., table_policy=..., implementation=..., pool_gb=..., system_usm=..., heuristic=...,
-heuristic_file=..., devices=..., record=True, faults=["cuMemAlloc:3"])` says how the run is made; `strategy`,
-`configuration`, `allocator` and `table_policy` may be objects of one's own (`runtime/configurations/base.py` and
+`offload` and of `offload.sim` itself. The mark `@pytest.mark.offload(machine=..., seed=..., overrides={...}, ...)`
+says how the run is made. It takes the fields of `RunSpec` (`study/spec.py`); `model`, which is "openmp", "openacc",
+"stdpar" or "cuda"; and the options of that model's programs (`OpenMPOptions`, …), where `devices` is short for
+`num_devices`. Strategies and the runtime's policies may be objects of one's own (`runtime/device.py` and
 `machine/host_lock/policy.py` say what one has). A fixture `offload_options` that returns such a dict does so too, and
 may be parametrized. It needs pytest-trio.
 
@@ -35,39 +34,25 @@ or `offload_check = false` in the ini file for all tests whose marks do not ask 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import attrs
 import pytest
+
+from offloadrt.registry import NotInstalled, Registry
 
 if TYPE_CHECKING:
     from offloadrt.study import Run
-    from offloadrt.study.exploring.tested import ExploredTest, MakeRun
-    from offloadrt.study.exploring.token import Token
 
-_OF_THE_PROGRAM = {
-    "phantom": "phantom",
-    "compiler": "compiler",
-    "pools": "pools",
-    "configuration": "configuration",
-    "allocator": "allocator",
-    "host_program": "host_program",
-    "table_policy": "table_policy",
-    "implementation": "implementation",
-    "pool_gb": "pool_gb",
-    "system_usm": "system_usm",
-    "heuristic": "heuristic",
-    "heuristic_file": "heuristic_file",
-    "devices": "num_devices",
-}
-"""Options of the mark that are options of the program, and their names there."""
-_OF_THE_RUN = (
-    "machine", "runtime", "overrides", "range_end", "environment", "seed", "gear", "strategy", "record", "hash",
-    "sinks", "faults",
-)  # fmt: skip
 _EXPLORING = ("explore", "runs", "check")
+_CHECKERS: Final = Registry[Callable[[Any], Callable[[], list[str]]]]("checker", "offloadrt.checkers")
+"""Called with a run that has not begun, a checker gives what tells its reports when the run has ended."""
+_EXPLORERS: Final = Registry[Any]("way to explore tests", "offloadrt.test_explorers")
+"""What runs a test under many schedules, and reads tokens: `study/exploring/tested.py` is one."""
 
 
 class _Exploring(NamedTuple):
@@ -80,10 +65,10 @@ class _Exploring(NamedTuple):
     """Whether a fault strikes each of its awaits, one in each run."""
 
 
-_MAKES: pytest.StashKey[MakeRun] = pytest.StashKey()
+_MAKES: pytest.StashKey[Callable[..., Any]] = pytest.StashKey()
 _EXPLORED: pytest.StashKey[_Exploring] = pytest.StashKey()
 _REPORTS: pytest.StashKey[Callable[[], list[str]]] = pytest.StashKey()
-_TOKEN: pytest.StashKey[Token] = pytest.StashKey()
+_TOKEN: pytest.StashKey[Any] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,17 +87,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known, and read the token."""
     if text := config.getoption("--offload-replay", None):
         from offloadrt.study.errors import UserError
-        from offloadrt.study.exploring.token import Token
 
         try:
-            config.stash[_TOKEN] = Token.decode(text)
+            config.stash[_TOKEN] = _explorer().Token.decode(text)
         except UserError as error:
             raise pytest.UsageError(f"--offload-{error}") from None
     config.addinivalue_line(
         "markers",
-        "offload(machine, runtime, gear, seed, strategy, overrides, phantom, model, compiler, pools, configuration, "
-        "allocator, table_policy, implementation, pool_gb, system_usm, heuristic, heuristic_file, devices, record, "
-        "faults, explore, runs, check): how the emulated machine of the fixture `offload` is made",
+        "offload(machine, seed, strategy, overrides, ..., model, phantom, devices, ..., explore, runs, check): "
+        "how the emulated machine of the fixture `offload` is made: fields of RunSpec, options of the model's programs",
     )
 
 
@@ -148,10 +131,10 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
 
     It is alex-a100 in gear native, unless the mark says otherwise.
     """
-    from offloadrt.machine.injection.fault import EVERYWHERE
+    from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.running.building import check
-    from offloadrt.study.running.clock import ClockedRun
+    from offloadrt.study.running.execution import ClockedRun
     from offloadrt.study.running.options import options_for
 
     if not request.config.pluginmanager.hasplugin("trio"):
@@ -159,20 +142,16 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
         options |= mark.kwargs
-    known = (*_OF_THE_RUN, "model", *_OF_THE_PROGRAM, *_EXPLORING)
-    if unknown := [name for name in options if name not in known]:
-        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
-
+    of_run, of_program = _divided(options)
     everywhere = options.get("faults") == EVERYWHERE
     by_plan = () if everywhere else tuple(options.get("faults", ()))
 
     def make(**changes: Any) -> ClockedRun:
         changes["overrides"] = {**options.get("overrides", {}), **changes.get("overrides", {})}
         changes["faults"] = (*by_plan, *changes.get("faults", ()))
-        changed = {**options, **changes}
-        run = ClockedRun(**{name: value for name, value in changed.items() if name in _OF_THE_RUN})
+        run = ClockedRun(**{**of_run, **changes})
         run.options = options_for(options.get("model", "openmp"))()
-        run.configure(**{_OF_THE_PROGRAM[name]: value for name, value in options.items() if name in _OF_THE_PROGRAM})
+        run.configure(**of_program)
         check(run.spec, run.options)
         return run
 
@@ -188,14 +167,52 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     return run
 
 
+def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide the options of a mark in those of the run and those of the program.
+
+    Raises UsageError for one that there is not.
+    """
+    from offloadrt.models.host.model import MODELS
+    from offloadrt.study.running.options import options_for
+    from offloadrt.study.spec import POLICIES, RunSpec
+
+    fields = [*(field.name for field in attrs.fields(RunSpec) if field.name not in POLICIES), "sinks"]
+    of_run = {name: value for name, value in options.items() if name in fields}
+    rest = [name for name in options if name not in (*fields, "model", *_EXPLORING)]
+    of_program = {"num_devices" if name == "devices" else name: options[name] for name in rest}
+    of_models = (
+        {field.name: None for model in MODELS.names() for field in attrs.fields(options_for(model))} if rest else {}
+    )
+    if unknown := [name for name in of_program if name not in of_models]:
+        known = (*fields, "model", "devices", *of_models, *_EXPLORING)
+        raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")
+    return of_run, of_program
+
+
 def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
     """Let the checker watch a test's run, unless its mark, the command line or the ini file says otherwise."""
-    from offloadrt.study.running.checked import reports_in_a_test, reports_mistakes
-
     if asked:
-        item.stash[_REPORTS] = reports_mistakes(run)
-    elif asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check"):
-        item.stash[_REPORTS] = reports_in_a_test(run)
+        item.stash[_REPORTS] = _checker()(run)
+        return
+    wanted = asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check")
+    if wanted and "mistakes_in_a_test" in _CHECKERS.points():
+        with contextlib.suppress(NotInstalled):
+            item.stash[_REPORTS] = _CHECKERS.load("mistakes_in_a_test")(run)
+
+
+def _checker() -> Callable[[Any], Callable[[], list[str]]]:
+    try:
+        checker: Callable[[Any], Callable[[], list[str]]] = _CHECKERS.load("mistakes")
+    except ValueError as error:
+        raise pytest.UsageError(f"check: {error}") from None
+    return checker
+
+
+def _explorer() -> Any:
+    try:
+        return _EXPLORERS.load("schedules")
+    except ValueError as error:
+        raise pytest.UsageError(f"explore: {error}") from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -225,7 +242,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return None if token is not None else result
 
 
-def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token: Token | None) -> BaseException | None:
+def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token: Any | None) -> BaseException | None:
     """Run a test under a token's schedule, or under as many as its mark or the command line says.
 
     Returns what a run raised.
@@ -242,30 +259,31 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
             )
         return None
     from offloadrt.study.errors import UserError
-    from offloadrt.study.exploring.tested import ExploredTest, explore_test, fail_everywhere, replay_test
-    from offloadrt.study.exploring.token import CHECKED
-    from offloadrt.study.running.checked import reports_mistakes
 
+    explorer = _explorer()
     if token is not None:
-        checked = bool(token.options.get(CHECKED, False))
+        checked = bool(token.options.get(explorer.CHECKED, False))
     names = inspect.signature(test).parameters
     arguments = {name: item.funcargs[name] for name in names if name in item.funcargs}
-    explored: ExploredTest = ExploredTest(
+    explored = explorer.ExploredTest(
         item.nodeid,
         item.path,
         test,
         arguments,
         item.stash[_MAKES],
         passes=(pytest.skip.Exception, pytest.xfail.Exception),
-        checkers=(reports_mistakes,) if checked else (),
+        checkers=(_checker(),) if checked else (),
     )
+    error: BaseException | None
     if token is not None:
-        return replay_test(explored, token)
+        error = explorer.replay_test(explored, token)
+        return error
     runs = item.config.getoption("--offload-runs") or asked.runs
     try:
-        if asked.everywhere and (error := fail_everywhere(explored, runs or 1000)) is not None:
-            return error
-        return None if strategy is None else explore_test(explored, strategy, runs or 100)
+        error = explorer.fail_everywhere(explored, runs or 1000) if asked.everywhere else None
+        if error is None and strategy is not None:
+            error = explorer.explore_test(explored, strategy, runs or 100)
+        return error
     except UserError as error:
         raise pytest.UsageError(f"explore: {str(error).removeprefix('--strategy ')}") from None
 

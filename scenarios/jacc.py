@@ -109,7 +109,7 @@ def totals(run: Run, outcome: BenchmarkOutcome) -> Figures:
         "iterations": outcome.iterations,
         "ran_fraction": outcome.fraction,
         "executions": sum(row.executions for row in outcome.kernels.values()),
-        "compilations": run.openacc.code.compilations,
+        "compilations": run.program_as(acc.OpenACC).code.compilations,
         "refused": ", ".join(outcome.refused),
     }
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import openmp as omp
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.papers.figures import figures_of
 from offloadrt.papers.otm.measured_time import computing_and_moving_s
 from offloadrt.papers.otm.rodinia import (

@@ -49,7 +49,7 @@ async def specaccel(
     run.phantom = True
 
     def forget(array: omp.HostArray) -> None:
-        run.device().pages.remove(array.address, array.address + array.nbytes)
+        run.machine.apu().pages.remove(array.address, array.address + array.nbytes)
 
     ends = Ends(sizes, lengths, kernel_work, fraction, run.steps)
     program = code(benchmark, ends, forget if lose_translation else None)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from offloadrt.driver import open_driver
+from offloadrt.driver import open_drivers
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation, Strategy
 from offloadrt.sim.simulation import SLICE
@@ -75,7 +75,7 @@ def rigs_of(rig: Callable[..., R], program: Callable[..., Any], options_of: Call
     ) -> R:
         calls = Calls()
         sim, machine, trace = hardware(machine_name, overrides, gear, devices, calls, strategy=strategy)
-        drivers = [open_driver(machine, number) for number in range(devices)]
+        drivers = open_drivers([machine], devices)[0]
         return rig(sim, machine, program(machine, drivers, options_of(**options), trace), trace, calls)
 
     return make

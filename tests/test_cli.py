@@ -297,9 +297,9 @@ def test_a_sweep_with_failing_points_says_which(tmp_path: Path, capsys: pytest.C
 def test_an_interrupted_sweep_keeps_what_it_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from offloadrt.study import dispatch
+    from offloadrt.study import sweep
 
-    run_point, calls = dispatch.run_point, []
+    run_point, calls = sweep.run_point, []
 
     def interrupted(point: object) -> bytes:
         calls.append(point)
@@ -307,7 +307,7 @@ def test_an_interrupted_sweep_keeps_what_it_has(
             raise KeyboardInterrupt
         return run_point(point)  # type: ignore[arg-type]  # the sweep gives points
 
-    monkeypatch.setattr(dispatch, "run_point", interrupted)
+    monkeypatch.setattr(sweep, "run_point", interrupted)
     command = ["sweep", QUEUEING, "--jobs", "1", "--out", str(tmp_path)]
     assert main(command) == 130
     assert "interrupted: 3 of 6 runs are kept" in capsys.readouterr().err

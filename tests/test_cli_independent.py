@@ -20,6 +20,7 @@ values = [{{ name = "all", value = 1.0, unit = "s" }}, {{ name = "blind", unit =
 
 [result.run]
 scenario = "{QUEUEING}"
+machine = "t4"
 parameters = {{ threads = 4 }}
 figures = {{ all = "elapsed_s", blind = "per_thread_s" }}
 
@@ -27,6 +28,7 @@ figures = {{ all = "elapsed_s", blind = "per_thread_s" }}
 id = "unknown"
 kind = "toy"
 machine = "abacus"
+not_predicted = "nothing counts beads"
 values = [{{ name = "beads", value = 7, unit = "beads" }}]
 """
 
@@ -39,7 +41,7 @@ def test_each_value_has_reported_emulated_and_ratio(tmp_path: Path, capsys: pyte
     assert ["all", "s", "1", "2", "2", "2", "2"] in rows  # reported, emulated, ratio, low, high
     assert ["blind", "ms", "–", "500", "–", "500", "500"] in rows
     assert ["toy", "1", "2", "2"] in rows  # one value counts, a factor of two
-    assert any(row[:4] == ["unknown:", "no", "rule", "knows"] for row in rows)
+    assert any(row[:4] == ["unknown:", "nothing", "counts", "beads"] for row in rows)
 
 
 def test_the_report_is_one_json_object(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -57,6 +59,14 @@ def test_a_bad_file_is_an_error_that_names_it(tmp_path: Path, capsys: pytest.Cap
     file.write_text(ENTRY.replace('unit = "ms"', "unit = 3"))
     assert main(["validate", "--independent", str(file)]) == 2
     assert "measured.toml: result 'four-threads': values[1].unit: Expected `str`, got `int`" in capsys.readouterr().err
+
+
+def test_an_entry_without_a_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "measured.toml"
+    file.write_text(ENTRY.replace('not_predicted = "nothing counts beads"', ""))
+    assert main(["validate", "--independent", str(file)]) == 2
+    said = "measured.toml: result 'unknown': run: there is none; a table [result.run] names scenario, machine and"
+    assert said in capsys.readouterr().err
 
 
 def test_a_file_without_independent_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

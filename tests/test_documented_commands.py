@@ -19,13 +19,14 @@ from calibration.made_traces import US, MadeNsys
 from documented import PAGES, ROOT, Command, commands, not_printed, programs
 
 from offloadrt.cli import main
-from offloadrt.recording.errors import ToolchainMissing
-from offloadrt.recording.toolchain import find_compiler
+from offloadrt.recording.toolchain import ToolchainMissing, find_compiler
 
 NOT_RUN = {
     "python3 -m pip install uv": ".ci/run runs these lines as they stand, on a bare machine",
     "nsys profile --cuda-memory-usage=true -o mine ./app": "it needs an NVIDIA GPU; the test makes its file",
     "rocprofv3 --sys-trace": "it needs an AMD GPU",
+    "uv pip install ./tests/plugin": "tests/test_plugin_package.py has the package on its path, and runs what it adds",
+    "uv run --no-sync ": "tests/test_plugin_package.py runs what the package of the page adds",
     "jupyter lab": "it serves a notebook until it is stopped",
     "apt-get install clang-22": "it installs packages of the system, as the Dockerfile does",
     "validate --paper ": "tests/papers judges its claims one by one",

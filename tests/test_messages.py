@@ -19,7 +19,7 @@ import pytest
 
 import offloadrt
 from offloadrt import openmp as omp
-from offloadrt.driver import Driver, Kfd, Uvm
+from offloadrt.driver import CudaDriver, Kfd, Uvm
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 
@@ -93,7 +93,7 @@ def described_messages() -> list[str]:
 def test_the_audit_finds_the_messages() -> None:
     names = [message.__name__ for message in MESSAGES]
     assert len(names) == len(set(names)), "two classes of message have one name"
-    assert {"CopyPacket", "DrainKernels", "LockRequest", "RunTask"} <= set(names)
+    assert {"CopyPacket", "DrainKernels", "RunTask"} <= set(names)
 
 
 def test_the_readmes_list_every_message_once_and_no_other() -> None:
@@ -146,14 +146,14 @@ class Actors:
 
     sim: Simulation
     machine: Machine
-    driver: Driver
+    driver: CudaDriver
     program: omp.OpenMP
     apu: Kfd
     uvm: Uvm
 
 
 async def to_a_hardware_queue(actors: Actors) -> None:
-    stream = await actors.driver.stream_create()
+    stream = await actors.driver.streams.create()
     stream.submit(Stranger())  # type: ignore[arg-type]  # it is no packet: that is the point
 
 
@@ -211,15 +211,7 @@ async def to_a_peer_relay(actors: Actors) -> None:
 
 
 async def to_the_callback_thread(actors: Actors) -> None:
-    mailbox_of(actors.driver, "_streams").callbacks().mailbox.put(Stranger())
-
-
-async def to_the_device_table_lock(actors: Actors) -> None:
-    mailbox_of(actors.program.devices[0].table_arbiter, "_requests").put(Stranger())
-
-
-async def to_the_device_table_lock_as_a_call(actors: Actors) -> None:
-    await mailbox_of(actors.program.devices[0].table_arbiter, "_requests").call(Stranger())
+    actors.driver.streams.callbacks().mailbox.put(Stranger())
 
 
 async def to_the_hidden_helper_threads(actors: Actors) -> None:
@@ -242,8 +234,6 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
         to_a_remote_port,
         to_a_peer_relay,
         to_the_callback_thread,
-        to_the_device_table_lock,
-        to_the_device_table_lock_as_a_call,
         to_the_hidden_helper_threads,
     ],
     ids=lambda send: send.__name__,
@@ -251,9 +241,9 @@ async def to_the_hidden_helper_threads(actors: Actors) -> None:
 def test_an_actor_refuses_a_message_that_it_does_not_know(send: Callable[[Actors], Any], gear: Any) -> None:
     sim = Simulation(gear=gear)
     machine = Machine(sim, load("alex-a100"))
-    driver = Driver.of(machine)
+    driver = CudaDriver.of(machine)
     apu = Machine(sim, load("mi300a"))
-    managed = Driver.of(Machine(sim, load("summitdev-p100"))).manage()
+    managed = CudaDriver.of(Machine(sim, load("summitdev-p100"))).managed.manage()
     actors = Actors(sim, machine, driver, omp.OpenMP(machine, [driver]), Kfd(apu, apu.devices[0]), managed)
 
     async def main() -> None:

@@ -15,8 +15,9 @@ from offloadrt import Result, to_pandas, to_polars
 from offloadrt.cli import main
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.executors import executor
-from offloadrt.study.points import Options, grid
+from offloadrt.study.points import grid
 from offloadrt.study.reporting.compare import compare
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 from offloadrt.study.why.explain import explain
 
@@ -72,7 +73,7 @@ def test_a_comparison_shows_each_ratio() -> None:
 
 def test_a_sweep_shows_what_finished_and_what_failed() -> None:
     with executor("process", 1) as pool:
-        texts = shown(sweep(grid(PICKY, {"left": (1, 2), "right": (2,)}, Options()), pool))
+        texts = shown(sweep(grid(PICKY, {"left": (1, 2), "right": (2,)}, RunSpec()), pool))
     assert any(text.endswith("1 of 2 points") for text in texts) and "1 failed" in texts
     assert texts[-2:] == ["left=2 right=2 bang=false", texts[-1]] and "must differ from left" in texts[-1]
 
@@ -106,7 +107,7 @@ def test_the_completion_of_a_shell_knows_every_command(
     monkeypatch.setenv("HOME", str(tmp_path))  # whose start-up files are changed
     monkeypatch.delenv("ZDOTDIR", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    from offloadrt.cli.report import app
+    from offloadrt.cli.app import app
 
     file = tmp_path / "completion"
     assert main(["--install-completion", "--shell", shell, "--output", str(file)]) == 0

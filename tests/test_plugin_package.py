@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from documented import DOCS, blocks
 
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
+from offloadrt.registry import forget
 from offloadrt.study import execute, find_scenario
+from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
-from offloadrt.study.scripts.listing import of_packages
 from offloadrt.study.scripts.registry import reference
 
 PACKAGE = Path(__file__).parent / "plugin"
@@ -35,9 +37,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (metadata / "entry_points.txt").write_text("\n".join(groups))
     monkeypatch.syspath_prepend(str(PACKAGE))
     monkeypatch.syspath_prepend(str(tmp_path))
-    of_packages.cache_clear()  # other tests of this process may have asked before
+    forget()  # other tests of this process may have asked before
     yield
-    of_packages.cache_clear()
+    forget()
 
 
 def copied(configuration: str) -> int:
@@ -89,3 +91,32 @@ def test_a_name_that_is_nothing_gets_the_names_of_packages_too(capsys: pytest.Ca
         assert main(["run", "small_and_large", *words]) == 2
     told = capsys.readouterr().err.splitlines()
     assert ["reverse" in told[0], "t4-slow-link" in told[1], "small_on_host" in told[2]] == [True] * 3
+
+
+def test_its_command_is_one_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["copies", "small_and_large"]) == 0
+    assert capsys.readouterr().out == "1049600 bytes to the device\n"
+    assert main(["--help"]) == 0
+    assert "Run a scenario and print how many bytes it copied." in " ".join(capsys.readouterr().out.split())
+
+
+def test_its_model_runs_programs() -> None:
+    result = execute(find_scenario("queues"), {"threads": 3})
+    assert result.calls["cuLaunchKernel"].count == 9 and result.bytes.h2d == 3 * 8 << 16
+
+
+def test_its_model_is_found_by_name() -> None:
+    import offloadrt
+
+    assert offloadrt.toy.HostThread.__module__ == "offloadrt_example.toy"
+    run = Run(machine="t4")
+    run.options = offloadrt.toy.ToyOptions()
+    assert type(run.toy).__name__ == "Toy"
+    with pytest.raises(UserError, match=r"run\.openacc: the program's model is toy"):
+        _ = run.openacc
+
+
+@pytest.mark.parametrize("file", ["pyproject.toml", "offloadrt_example/command.py", "offloadrt_example/toy.py"])
+def test_the_page_shows_it_as_it_is(file: str) -> None:
+    shown = blocks(DOCS / "how-to" / "extend.md", "python", "toml")
+    assert any(block in (PACKAGE / file).read_text() for block in shown)

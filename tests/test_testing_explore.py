@@ -14,7 +14,7 @@ for module in (
     "pint",
     "offloadrt.models.openmp",
     "offloadrt.study.exploring.tested",
-    "offloadrt.study.running.clock",
+    "offloadrt.study.running.execution",
 ):
     importlib.import_module(module)
 """Pytester forgets what its runs in this process import, and NumPy's modules cannot be imported twice."""

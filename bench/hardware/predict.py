@@ -23,9 +23,10 @@ from typing import Any, cast
 
 from offloadrt.study.executors import executor, processors
 from offloadrt.study.independent.prediction import KindAccuracy
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 
 HERE = Path(__file__).parent
@@ -124,7 +125,7 @@ def _replays(files: Mapping[Case, Sequence[Path]], measured: Mapping[Case, objec
 
 def _point(reference: str, parameters: Mapping[str, Any], machine: str) -> Point:
     scenario = registry.find(reference)
-    return Point(registry.reference(scenario), scenario.bind(parameters), Options(machine=machine))
+    return Point(registry.reference(scenario), scenario.bind(parameters), RunSpec(machine=machine))
 
 
 def _runs(points: Sequence[Point]) -> list[Result]:

@@ -5,8 +5,3 @@ and what stays. ``readers/`` turns each kind of file into a ``DeviceTrace`` or r
 finds the operations of a trace that nothing disturbed; ``cuda_entries.py``, ``rocr_entries.py`` and
 ``benchmark_entries.py`` say which entry an operation belongs to. There are no actors here.
 """
-
-from offloadrt.calibration.calibration import Calibration, calibrate
-from offloadrt.calibration.errors import CalibrationError
-
-__all__ = ["Calibration", "CalibrationError", "calibrate"]

@@ -12,8 +12,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.calibration.measurement import LinearCost, Measurement, linear_cost
-from offloadrt.calibration.operations import LARGE, SMALL
+from offloadrt.calibration.operations import LARGE, SMALL, LinearCost, Measurement, linear_cost
 from offloadrt.calibration.readers.benchmarks import BenchmarkRow
 from offloadrt.machine import MachineSpec
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from offloadrt.calibration import benchmark_entries, cuda_entries, rocr_entries
-from offloadrt.calibration.device_trace import DeviceTrace
-from offloadrt.calibration.errors import CalibrationError
-from offloadrt.calibration.measurement import Measurement
-from offloadrt.calibration.operations import Operations
+from offloadrt.calibration.device_trace import CalibrationError, DeviceTrace
+from offloadrt.calibration.operations import Measurement, Operations
 from offloadrt.calibration.readers import kinds
 from offloadrt.calibration.readers.benchmarks import BenchmarkRun
 from offloadrt.machine import MachineSpec
@@ -155,3 +154,54 @@ def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]
             unit = entry.unit.factor if entry.unit is not None else 1.0
             text = "" if entry.unit is None else f" {entry.unit.text}"
             yield f"the device has {key} = {value / unit:.4g}{text}, but {base.name} has {entry.shown}"
+
+
+def write(calibration: Calibration, base: str, path: Path) -> None:
+    """Write the profile. `base`: the name or the file of the base, as the user gave it.
+
+    Raises CalibrationError.
+    """
+    text = "\n".join(_lines(calibration, base, path.stem)) + "\n"
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CalibrationError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _lines(calibration: Calibration, base: str, name: str) -> Iterator[str]:
+    """Yield the file's lines; a base that is a file is named by its whole path, so that the profile can be moved."""
+    file = Path(base)
+    yield "[machine]"
+    yield f"name = {_quoted(name)}"
+    yield f"base = {_quoted(str(file.resolve()) if file.is_file() else base)}"
+    title = f"{calibration.base.name}, with {len(calibration.entries)} costs from files of a machine"
+    note = (
+        "`offloadrt calibrate` wrote this file. Values are medians. Calls in a trace include the profiler's own cost."
+    )
+    yield f"title = {_quoted(title)}"
+    yield f"notes = [{_quoted(note)}]\n"
+    yield "[sources]"
+    for key, text in calibration.sources.items():
+        yield f"{key} = {_quoted(text)}"
+    for entry in calibration.entries:
+        yield from _entry(entry)
+
+
+def _entry(entry: CalibratedEntry) -> Iterator[str]:
+    unit, measured = entry.base.unit, entry.measurement
+    assert unit is not None  # what is measured is a number
+    low, high = (f"{end / unit.factor:.4g}" for end in (measured.low, measured.high))
+    yield f"\n[entry.{_quoted(entry.base.key)}]"
+    yield f"value = {measured.value / unit.factor:.6g}"
+    yield f"unit = {_quoted(unit.text)}"
+    yield f"source = {_quoted(entry.source)}"
+    yield 'source_type = "measured"'
+    if entry.base.reference:
+        yield "reference = true"
+    spread = f"the middle 80 % from {low} to {high} {unit.text}"
+    yield f"note = {_quoted(f'median of {measured.count}: {measured.what}; {spread}')}"
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML string: JSON's escapes are TOML's, but JSON leaves DEL as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

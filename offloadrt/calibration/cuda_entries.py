@@ -11,10 +11,18 @@ from typing import Final
 
 import numpy as np
 
-from offloadrt.calibration import copies
 from offloadrt.calibration.device_trace import TracedCall
-from offloadrt.calibration.measurement import Measurement, linear_cost, measurement, nearer_to, two_groups
-from offloadrt.calibration.operations import Operations
+from offloadrt.calibration.operations import (
+    Measurement,
+    Operations,
+    described,
+    latencies,
+    linear_cost,
+    measurement,
+    nearer_to,
+    rates,
+    two_groups,
+)
 from offloadrt.machine import MachineSpec
 
 WAITS: Final = frozenset(
@@ -150,11 +158,11 @@ def _copies(operations: Operations, base: MachineSpec) -> Iterator[Measurement |
     found = operations.engine_copies
     pinned = [copy for copy in found if copy.pinned]
     for key, direction in (("link.h2d_pinned", "h2d"), ("link.d2h_pinned", "d2h")):
-        chosen = pinned if len(copies.rates(pinned, direction, 0.0)) >= 3 else found
-        large = copies.rates(chosen, direction, base.value("copy.latency"))
-        yield measurement(key, large, copies.described(chosen, "of 256 KiB and more", direction))
-    small = pinned if len(copies.latencies(pinned)) >= 3 else found
-    yield measurement("copy.latency", copies.latencies(small), copies.described(small, "of at most 4 KiB"))
+        chosen = pinned if len(rates(pinned, direction, 0.0)) >= 3 else found
+        large = rates(chosen, direction, base.value("copy.latency"))
+        yield measurement(key, large, described(chosen, "of 256 KiB and more", direction))
+    small = pinned if len(latencies(pinned)) >= 3 else found
+    yield measurement("copy.latency", latencies(small), described(small, "of at most 4 KiB"))
 
 
 def _seconds(calls: Sequence[TracedCall]) -> list[float]:

@@ -69,3 +69,7 @@ class DeviceTrace:
     """What the file says of the device, by entry of a profile: to see whether the base is that machine."""
     hints: tuple[str, ...] = ()
     """What the file lacks, and how to record it."""
+
+
+class CalibrationError(ValueError):
+    """A file that cannot be read, or that has nothing to calibrate from; the message names the file and the reason."""

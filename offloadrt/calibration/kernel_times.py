@@ -17,7 +17,7 @@ from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import ComputeSpec, LaunchOutOfResources, MachineSpec
 from offloadrt.recording.format import Recording
 from offloadrt.recording.format.summary import KernelSummary, kernels_of
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 
 @attrs.frozen

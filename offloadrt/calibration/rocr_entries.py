@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from offloadrt.calibration import copies
 from offloadrt.calibration.cuda_entries import waits_and_starts
-from offloadrt.calibration.measurement import Measurement, linear_cost, measurement
-from offloadrt.calibration.operations import SMALL, Operations
+from offloadrt.calibration.operations import (
+    SMALL,
+    Measurement,
+    Operations,
+    described,
+    latencies,
+    linear_cost,
+    measurement,
+    rates,
+)
 from offloadrt.calibration.readers.rocpd import ALLOCATE, FREE
 from offloadrt.machine import MachineSpec
 
@@ -57,9 +64,9 @@ def _pool(operations: Operations, base: MachineSpec, name: str, pool: str) -> It
 
 def _copies(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
     found = operations.engine_copies
-    yield measurement("dma.occupancy", copies.latencies(found), copies.described(found, "of at most 4 KiB"))
-    large = copies.rates(found, "", base.value("dma.occupancy"))
-    yield measurement("dma.bw", large, copies.described(found, "of 256 KiB and more"))
+    yield measurement("dma.occupancy", latencies(found), described(found, "of at most 4 KiB"))
+    large = rates(found, "", base.value("dma.occupancy"))
+    yield measurement("dma.bw", large, described(found, "of 256 KiB and more"))
     chosen = {copy for copy in found if copy.nbytes <= SMALL}
     whole = [(copy.end - call.end) * 1e-9 for call, copy in operations.submitted if copy in chosen]
     yield measurement("dma.latency", whole, "copies of at most 4 KiB, from the return of the submission to the end")

@@ -24,9 +24,3 @@ and changes nothing of the run. A report rests on synchronization that the progr
 come first. It must be certain: where only some bytes of a range are known to be touched, two ranges are said to meet
 when one of them is touched wholly and covers the other.
 """
-
-from offloadrt.checking.checker import Checker
-from offloadrt.checking.costs import Costs
-from offloadrt.checking.mistakes import Mistake, Story, Waste
-
-__all__ = ["Checker", "Costs", "Mistake", "Story", "Waste"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import attrs
+from sortedcontainers import SortedDict
 
 from offloadrt.checking.mistakes import Story
 from offloadrt.checking.strands import Strand
+from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.runtime.mapping.present_table import Entry
 
 Role = Literal["", "enters", "uses", "leaves"]
@@ -94,3 +97,120 @@ class Access:
         if self.exact:
             return self.begin <= other.begin and other.end <= self.end
         return other.exact and other.begin <= self.begin and self.end <= other.end
+
+
+@attrs.define(eq=False)
+class Cell:
+    """What is known of the addresses [begin, end)."""
+
+    begin: int
+    end: int
+
+    def part(self, begin: int, end: int) -> Self:
+        """Return the same for a part of them."""
+        return attrs.evolve(self, begin=begin, end=end)
+
+
+C = TypeVar("C", bound=Cell)
+
+
+class Intervals(Generic[C]):
+    """Cells in order of their addresses; `make(begin, end)` gives the cell of what nobody has used yet."""
+
+    def __init__(self, make: Callable[[int, int], C]) -> None:
+        self._make = make
+        self._cells: SortedDict[int, C] = SortedDict()
+
+    def cut(self, begin: int, end: int) -> list[C]:
+        """Return the cells of [begin, end), in order; there is one for every byte, and none reaches outside."""
+        if begin >= end:
+            return []
+        exact = self._cells.get(begin)
+        if exact is not None and exact.end == end:
+            return [exact]
+        self._split(begin)
+        self._split(end)
+        cells: list[C] = []
+        at = begin
+        for start in list(self._cells.irange(begin, end, inclusive=(True, False))):
+            cell = self._cells[start]
+            if at < start:
+                cells.append(self._add(at, start))
+            cells.append(cell)
+            at = cell.end
+        if at < end:
+            cells.append(self._add(at, end))
+        return cells
+
+    def forget(self, begin: int, end: int) -> None:
+        """Forget what is known of [begin, end)."""
+        for cell in self.cut(begin, end):
+            del self._cells[cell.begin]
+
+    def replace(self, begin: int, end: int) -> C:
+        """Forget what is known of [begin, end), and return its one new cell."""
+        self.forget(begin, end)
+        return self._add(begin, end)
+
+    def _add(self, begin: int, end: int) -> C:
+        cell = self._cells[begin] = self._make(begin, end)
+        return cell
+
+    def _split(self, at: int) -> None:
+        place = self._cells.bisect_left(at)
+        if not place:
+            return
+        cell: C = self._cells.peekitem(place - 1)[1]
+        if cell.begin < at < cell.end:
+            self._cells[at] = cell.part(at, cell.end)
+            cell.end = at
+
+
+@attrs.define(eq=False)
+class Memories:
+    """What lies in the memory of each device now."""
+
+    _blocks: dict[int, AddressMap[WatchedBlock]] = attrs.field(factory=dict)
+    _entries: dict[int, AddressMap[Entry]] = attrs.field(factory=dict)
+
+    def add_block(self, block: WatchedBlock) -> None:
+        blocks = self._blocks.setdefault(block.device, AddressMap())
+        blocks.pop(block.begin)
+        blocks[block.begin] = block
+
+    def pop_block(self, device: int, begin: int) -> WatchedBlock | None:
+        """Remove the block that begins at an address, and return it; None if there is none."""
+        blocks = self._blocks.get(device)
+        return None if blocks is None else blocks.pop(begin)
+
+    def block_at(self, device: int, address: int) -> WatchedBlock | None:
+        """Return the block that holds an address."""
+        blocks = self._blocks.get(device)
+        near = None if blocks is None else blocks.before(address)
+        return near[1] if near is not None and address < near[1].end else None
+
+    @property
+    def leaked(self) -> list[WatchedBlock]:
+        """Return the blocks of `omp_target_alloc` that are there still."""
+        return [block for blocks in self._blocks.values() for block in blocks if block.by_routine]
+
+    def add_entry(self, device: int, entry: Entry) -> None:
+        entries = self._entries.setdefault(device, AddressMap())
+        entries.pop(entry.device_begin)
+        if entry.size:
+            entries[entry.device_begin] = entry
+
+    def pop_entry(self, device: int, entry: Entry) -> None:
+        self._entries[device].pop(entry.device_begin)
+
+    def entry_at(self, device: int, address: int) -> Entry | None:
+        """Return the mapping whose device memory holds an address."""
+        entries = self._entries.get(device)
+        near = None if entries is None else entries.before(address)
+        return near[1] if near is not None and address < near[0] + near[1].size else None
+
+    def is_mapped(self, host_address: int) -> bool:
+        """Tell whether some device has a copy of what lies at an address of the host."""
+        return any(
+            entry.host_begin <= host_address < entry.host_end for entries in self._entries.values() for entry in entries
+        )

@@ -7,14 +7,28 @@ the mapping and that surely comes after the free. A kernel may use the device's 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Final
+
 import attrs
 
-from offloadrt.checking.accesses import Directive
+from offloadrt.checking.accesses import Directive, WatchedBlock
 from offloadrt.checking.mistakes import Mistakes, Story
 from offloadrt.checking.strands import Strand, Strands
-from offloadrt.runtime.mapping.map_type import IMPLICIT
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
-from offloadrt.runtime.program_events import EntryFound, FreedCopied, MappedFreed
+from offloadrt.runtime.program_events import (
+    ConstantKnown,
+    EntryFound,
+    FreedCopied,
+    KernelAccess,
+    KernelRaced,
+    KernelStrayed,
+    MappedFreed,
+    MapStrayed,
+)
+from offloadrt.trace.events import plain_kernel
 
 
 @attrs.define(eq=False)
@@ -92,3 +106,173 @@ class Lifetimes:
             name = mapping.entry.name or "data"
             stories = (mapping.entered, mapping.freed, story)
             self.mistakes.add("freed while mapped", name, stories, f"{why}: unmap {name} before its memory ends.", name)
+
+
+_UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data end")
+
+
+@attrs.define(eq=False)
+class _LiveEntry:
+    entry: Entry
+    entered: Story
+    structured: bool
+    """Whether a target region made it, which ends by itself what it maps."""
+
+
+@attrs.define(eq=False)
+class Mappings:
+    """The entries of all present tables, with who made them."""
+
+    mistakes: Mistakes
+    _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
+
+    def entered(self, entry: Entry, story: Story, structured: bool) -> None:
+        self._live[entry] = _LiveEntry(entry, story, structured)
+
+    def left(self, entry: Entry) -> None:
+        self._live.pop(entry, None)
+
+    def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
+        """Judge the end of one item; the counts are still those before it."""
+        if entry is None:
+            if directive.name in _UNMAPPING and item.size and item.array is not None and not item.type & IMPLICIT:
+                advice = "Nothing of it is mapped here: leave this unmap out, or map it before."
+                self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
+            return
+        held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
+        if item.type & DELETE and INFINITE > held > 1 and (mapping := self._live.get(entry)) is not None:
+            users = held - 1
+            advice = (
+                f"{users} other {'mapping uses' if users == 1 else 'mappings use'} it still: `release` or `from` "
+                "counts down instead."
+            )
+            self.mistakes.add("delete under other users", item.name, (mapping.entered, story), advice, item.name)
+
+    def update_missed(self, story: Story, item: MapItem) -> None:
+        """Report an update that does nothing."""
+        advice = "Its section is not wholly mapped, so the update does nothing: map it before."
+        self.mistakes.add("missed update", item.name, (story,), advice, item.name)
+
+    def finish(self, blocks: list[WatchedBlock]) -> None:
+        """Report what is left at the end of the program."""
+        for mapping in self._live.values():
+            entry = mapping.entry
+            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.structured:
+                name = entry.name or "data"
+                advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
+                self.mistakes.add("missing unmap", name, (mapping.entered,), advice)
+        for block in blocks:
+            nbytes = block.end - block.begin
+            self.mistakes.add(
+                "memory leak", f"{nbytes} bytes of device memory", (block.allocated,), "`omp_target_free` frees it."
+            )
+
+
+@attrs.define(eq=False)
+class RecordedFaults:
+    """Tells of them in the words of a report."""
+
+    strands: Strands
+    mistakes: Mistakes
+    _constants: AddressMap[ConstantKnown] = attrs.field(factory=AddressMap)
+
+    def raced(self, event: KernelRaced) -> None:
+        """Report two accesses of threads that nothing orders."""
+        first, second = event.accesses
+        stories = [_story(event.kernel, event.name, access, self.strands.sim.now) for access in event.accesses]
+        subject = f"{event.name} on device {event.device}"
+        if first.team != second.team:
+            advice = (
+                "Nothing orders threads of different teams: `atomic` on both would. A critical section or a lock "
+                "excludes threads of one team only."
+            )
+        else:
+            advice = "Nothing orders the two threads: `atomic` on both would, a critical section or lock, or a barrier."
+        group = event.kernel, subject
+        self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, group, event.name)
+
+    def strayed(self, event: KernelStrayed) -> None:
+        """Report an access outside of what the kernel may use."""
+        name = event.name or "memory"
+        told = _story(
+            event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
+        )
+        advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
+        if not event.name:
+            advice = "Map what the kernel uses."
+        self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
+
+    def map_strayed(self, event: MapStrayed) -> None:
+        """Report a map of more than an array has."""
+        strand, name = self.strands.current(), event.name
+        did = f"maps {event.nbytes} bytes of {name}, which has {max(0, event.there)} there"
+        told = Story(strand.name, did, strand.source, self.strands.sim.now)
+        self.mistakes.add("map beyond the array", name, (told,), "The copy reads or writes what lies behind it.", name)
+
+    def constant_known(self, event: ConstantKnown) -> None:
+        """Remember a constant."""
+        if self._constants.get(event.address) is None:  # a library may have been loaded again
+            self._constants[event.address] = event
+
+    def copied_back(self, told: Story, begin: int) -> None:
+        """Report a copy from the device that writes a constant."""
+        found = self._constants.before(begin)
+        if found is None or begin >= found[0] + found[1].nbytes:
+            return
+        name = found[1].name
+        advice = (
+            f"Nothing can be written there, and the program may crash: map {name} `to`. Where no clause names "
+            "an array, it is mapped `tofrom`."
+        )
+        self.mistakes.add("write to a constant", name, (told,), advice, name)
+
+
+def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:
+    verb = "writes" if access.writes else "reads"
+    atomically = " atomically" if access.atomic else ""
+    who = f"thread {access.thread} of team {access.team}"
+    return Story(who, f"{verb} {what}{atomically} in kernel {plain_kernel(kernel)!r}", access.where, now)
+
+
+@attrs.define(eq=False)
+class Tasks:
+    """The deferred tasks of a program, by what `TaskMade` calls them."""
+
+    strands: Strands
+    mistakes: Mistakes
+    _made: dict[Hashable, Story] = attrs.field(factory=dict)
+    _running: dict[Strand, Hashable] = attrs.field(factory=dict)
+    _ends: dict[Hashable, Hashable] = attrs.field(factory=dict)
+
+    def made(self, task: Hashable, name: str, where: str) -> None:
+        """Let the running strand make a task."""
+        maker = self.strands.current()
+        who = maker.name if maker.deferred else f"task of {maker.name}"
+        self._made[task] = Story(who, f"is {name}", where, self.strands.sim.now)
+        self.strands.signalled(task)
+
+    def began(self, task: Hashable, after: tuple[Hashable, ...]) -> None:
+        made = self._made[task]
+        self.strands.began(made.who, (task, *after), True, made.where)
+        self._running[self.strands.current()] = task
+
+    def named(self, strand: Strand, source: str) -> None:
+        """Take the line that a task comes to for its own, when none was known where it was made."""
+        task = self._running.get(strand)
+        if task is not None and not self._made[task].where:
+            self._made[task] = attrs.evolve(self._made[task], where=source)
+
+    def ended(self, what: Hashable) -> None:
+        """Let the running strand, which may be a task, signal its end."""
+        task = self._running.pop(self.strands.current(), None)
+        if task is not None:
+            self._ends[task] = what
+
+    def finish(self) -> None:
+        """Report the tasks that nobody has waited for."""
+        for task, what in self._ends.items():
+            if what not in self.strands.awaited:
+                made = self._made[task]
+                advice = "Nobody waits for this task before the program ends: a taskwait would."
+                subject = f"a task of {made.where}" if made.where else f"a {made.who}"
+                self.mistakes.add("never awaited", subject, (made,), advice)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from offloadrt.checking.accesses import Access
-from offloadrt.checking.intervals import Cell, Intervals
+from offloadrt.checking.accesses import Access, Cell, Intervals
 from offloadrt.checking.mistakes import Mistakes
 from offloadrt.checking.strands import Strands
 from offloadrt.runtime.program_events import HOST

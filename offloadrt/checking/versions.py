@@ -12,8 +12,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.checking.accesses import Access
-from offloadrt.checking.intervals import Cell, Intervals
+from offloadrt.checking.accesses import Access, Cell, Intervals
 from offloadrt.checking.mistakes import Mistakes
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.runtime.program_events import HOST

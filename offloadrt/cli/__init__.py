@@ -1,8 +1,8 @@
 """The command line: `offloadrt list | show | run | sweep | compare | stats | kernels | calibrate | record | …`.
 
-`main` turns what went wrong into one message and an exit code; a script that raised shows its own
-traceback, without ours. Open `app.py` first: the commands are there, in `running.py`, `check.py` and
-`record.py` (with the compilers `cc`, `cxx` and `fc`), one function each; what they print is made in `render.py`.
+`main` turns what went wrong into one message and an exit code (`terminal.py`); a script that raised shows its own
+traceback, without ours. Open `app.py` first: the commands of the core are there and in `running.py`, one function
+each; what they print is made in `render.py`. The others are entry points, each in the `command.py` of what it runs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that `tokens` (by default the process's arguments) spell, and return the exit code."""
     from cyclopts import CycloptsError
 
-    from offloadrt.cli import check as check  # its command
-    from offloadrt.cli import exploring as exploring  # its commands
-    from offloadrt.cli.record import program_apart
+    from offloadrt.cli import running as running  # its commands
+    from offloadrt.cli.app import add_commands
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
-    tokens = program_apart(sys.argv[1:] if tokens is None else tokens)
+    tokens = sys.argv[1:] if tokens is None else tokens
     try:
+        tokens = add_commands(tokens)
         code = _run(tokens)
         sys.stdout.flush()
     except CycloptsError as error:
@@ -64,7 +64,7 @@ def _run(tokens: list[str]) -> Any:
     """Run the command; what is a parameter of its scenario and was written as an option is read as it was meant."""
     from cyclopts import UnknownOptionError
 
-    from offloadrt.cli.report import app
+    from offloadrt.cli.app import app
 
     while True:
         try:
@@ -110,12 +110,12 @@ def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
 
 def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
     """Return a hint for a parameter that does not exist and is an option of the command, else the empty string."""
-    from offloadrt.cli.options import RunOptions
+    from offloadrt.study.spec import options
 
     name = error.parameter
-    fields = [field.rstrip("_") for field in RunOptions.__annotations__]
+    spelled = {option.removeprefix("--").replace("-", "_"): option for option in options().values()}
     given = next((token.partition("=")[2] for token in tokens if token.startswith(f"{name}=")), "")
-    return f"; it is an option: --{name} {given}".rstrip() if name in fields else ""
+    return f"; it is an option: {spelled[name]} {given}".rstrip() if name in spelled else ""
 
 
 def said_of(tokens: Sequence[str], error: CycloptsError) -> str:

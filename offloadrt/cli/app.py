@@ -1,18 +1,27 @@
 """The application, and the commands that look at things; those that run scenarios are in `running.py`.
 
-Each command imports what it needs when it runs, so that `--help` and `list` need no machine.
+Each command imports what it needs when it runs, so that `--help` and `list` need no machine. All other commands are
+entry points of the group `offloadrt.commands`, which `add_commands` finds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Any, Final
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 import offloadrt
-from offloadrt.cli.options import Gear, Json, Overrides, Predicated, Runtime, ScenarioName, overrides_of
-from offloadrt.cli.terminal import NEGATIVE, console, print_json
+from offloadrt.cli.options import DEFAULTS, Json, ScenarioName
+from offloadrt.cli.terminal import console, print_json
+from offloadrt.registry import NotInstalled, Registry
+from offloadrt.study.spec import Overrides, Runtime
+
+COMMANDS: Final = Registry[Any]("command", "offloadrt.commands")
+"""A function with its options, or an `App` of cyclopts that has the command's name."""
+COMMAND_LINES: Final = Registry[Callable[[Sequence[str]], list[str]]]("command line", "offloadrt.command_lines")
+"""What changes the tokens of the command of that name before they are read."""
 
 app = App(
     name="offloadrt",
@@ -25,6 +34,36 @@ app = App(
     version=offloadrt.__version__,
 )
 app.register_install_completion_command(help="Install completion for this shell: bash, zsh, fish or PowerShell.")
+
+
+def add_commands(tokens: Sequence[str]) -> list[str]:
+    """Add the command of an entry point that `tokens` name; return the tokens as the command reads them.
+
+    Where they name no command, as `--help` does, all commands are added. Raises UserError for one that cannot be.
+    """
+    from offloadrt.study.errors import UserError
+
+    first = next(iter(tokens), "")
+    names = COMMANDS.names()
+    if first in names:
+        names = [first]
+    elif first in app and not first.startswith("-"):
+        names = []
+    for name in names:
+        if name in app:
+            continue
+        try:
+            command = COMMANDS.load(name)
+        except NotInstalled as error:
+            if name == first:
+                raise UserError(str(error)) from None
+        except Exception as error:
+            raise UserError(
+                f"the command {name} ({COMMANDS.points()[name].value}) cannot be loaded: {error}"
+            ) from error
+        else:
+            app.command(command) if isinstance(command, App) else app.command(command, name=name)
+    return COMMAND_LINES.load(first)(tokens) if first in COMMAND_LINES.points() else list(tokens)
 
 
 @app.command(name="list")
@@ -50,18 +89,17 @@ def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
     """Show what a scenario does, its parameters and their values; what a recording holds."""
     from offloadrt.cli import render
     from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.program_files import reader_of
 
+    reader = reader_of(scenario)
     if json:
-        from offloadrt.cli.recording_records import RecordingRecord
         from offloadrt.cli.records import ScenarioRecord
 
-        of_recording = registry.is_recording(scenario)
-        print_json(RecordingRecord.of(Path(scenario)) if of_recording else ScenarioRecord.of(registry.find(scenario)))
+        file = Path(scenario)
+        print_json(ScenarioRecord.of(registry.find(scenario)) if reader is None else reader.record_of(file))
         return
-    if registry.is_recording(scenario):
-        from offloadrt.cli import recordings
-
-        console().print(*recordings.recording(Path(scenario)), sep="\n")
+    if reader is not None:
+        console().print(*reader.shown(Path(scenario)), sep="\n")
     console().print(*render.scenario(registry.find(scenario)), sep="\n")
 
 
@@ -79,17 +117,14 @@ def stats(log: Path, /, *, json: Json = False) -> None:
     """
     from offloadrt.cli import render
     from offloadrt.study.logs import statistics_of
-    from offloadrt.study.scripts.registry import is_recording
+    from offloadrt.study.scripts.program_files import reader_of
 
+    reader = reader_of(str(log))
     if json:
-        from offloadrt.cli.recording_records import RealRuntimeRecord
-
-        print_json(RealRuntimeRecord.all_of(log) if is_recording(str(log)) else statistics_of(log).record())
+        print_json(statistics_of(log).record() if reader is None else reader.statistics_record(log))
         return
-    if is_recording(str(log)):
-        from offloadrt.cli import recordings
-
-        console().print(*recordings.statistics(log), sep="\n")
+    if reader is not None:
+        console().print(*reader.statistics(log), sep="\n")
         return
     console().print(*render.statistics(statistics_of(log)), sep="\n")
 
@@ -101,7 +136,7 @@ def machines(
     /,
     *,
     runtime: Runtime = None,
-    set_: Overrides = None,
+    overrides: Overrides = DEFAULTS.overrides,
     json: Json = False,
 ) -> None:
     """Show the machines and the runtimes, one machine's entries with value, unit and source, or what two differ in.
@@ -117,7 +152,7 @@ def machines(
     from offloadrt.study.running import profiles
 
     named = [name for name in (machine, other) if name is not None]
-    specs = [profiles.load(name, overrides_of(set_), runtime=runtime) for name in named]
+    specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
     if json:
         from offloadrt.cli.records import machines_record
 
@@ -129,103 +164,6 @@ def machines(
         console().print(*render.machine(specs[0]), sep="\n")
     else:
         console().print(*render.machine_difference(*specs), sep="\n")
-
-
-@app.command
-def kernels(scenario: str, /, *, predicated: Predicated = False, json: Json = False) -> None:
-    """Show what the source of each kernel says: accesses, LAF, index ranges, flops and bytes; and the objects' GAF.
-
-    Parameters
-    ----------
-    scenario:
-        A scenario's name, a script, SCRIPT.py:NAME, or a recording, whose kernels are shown with their counted costs.
-    """
-    from offloadrt.study.scripts.registry import is_recording
-
-    if json:
-        from offloadrt.cli.kernels import record_of
-        from offloadrt.cli.recording_records import RecordedKernelsRecord
-
-        print_json(RecordedKernelsRecord.all_of(Path(scenario)) if is_recording(scenario) else record_of(scenario))
-        return
-    if is_recording(scenario):
-        from offloadrt.cli import recordings
-
-        console().print(*recordings.kernels(Path(scenario)), sep="\n")
-        return
-    from offloadrt.cli.kernels import kernels_of, predicated_kernels_of
-
-    if predicated:
-        console().print(*predicated_kernels_of(scenario), sep="\n", soft_wrap=True)
-    else:
-        console().print(*kernels_of(scenario), sep="\n")
-
-
-@app.command
-def calibrate(
-    *files: Path,
-    base: str,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])],
-    recording: Path | None = None,
-    json: Json = False,
-) -> None:
-    """Write a profile of your machine: a base profile, with the unit costs that files from the machine show.
-
-    Parameters
-    ----------
-    files:
-        Nsight Systems exports (SQLite), rocpd files of rocprofv3, results of bench/hardware (JSON lines).
-    base:
-        The machine from which everything else comes: a name (see `offloadrt machines`) or a TOML file.
-    output:
-        The profile to write, for `--machine`.
-    recording:
-        Compare the kernels' times in the files with what the counts of this recording (`offloadrt record`) say.
-    """
-    from offloadrt.cli.calibration import calibrated, calibration
-
-    found, compared = calibrated(files, base, output, recording)
-    if json:
-        from offloadrt.cli.calibration import CalibrationRecord
-
-        print_json(CalibrationRecord.of(found, str(output)))
-    else:
-        console().print(*calibration(found, compared, output), sep="\n")
-
-
-@app.command
-def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
-    """Replay recorded programs and compare, step by step, with what the real runtime did.
-
-    Prints the first step and field that differ, per case; the exit code is 0 only when all agree.
-
-    Parameters
-    ----------
-    files:
-        Files of recorded cases (JSON Lines).
-    """
-    from offloadrt.study.errors import UserError
-
-    if not files:
-        raise UserError("conform: name at least one file of recorded cases")
-    for file in files:
-        if file.is_dir():
-            raise UserError(f"{file}: is a directory; name the files in it")
-        if not file.exists():
-            raise UserError(f"{file}: cannot be read: no such file")
-    from offloadrt.study.conformance import conform as conformance
-
-    try:
-        report = conformance.conform(list(files), gear=gear)
-    except conformance.ConformanceFileError as error:
-        raise UserError(str(error)) from None
-    if json:
-        from offloadrt.cli.records import ConformanceRecord
-
-        print_json(ConformanceRecord.of(report))
-    else:
-        print(report)
-    return NEGATIVE if report.differing else 0
 
 
 @app.command

@@ -14,8 +14,7 @@ from offloadrt.study.scripts.parameters import Value
 
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec, ProfileEntry
-    from offloadrt.machine.profile.difference import EntryDifference
-    from offloadrt.study.conformance.conform import ConformanceReport
+    from offloadrt.machine.profile.files import EntryDifference
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.sweep import SweepOutcome
 
@@ -92,39 +91,10 @@ class SweepRecord:
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
         """Describe the outcome of a sweep."""
         failures = [
-            SweepFailure(failure.point.place, failure.message, failure.of_program) for failure in outcome.failures
+            SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]
         runs, finished = len(outcome.points), len(outcome.finished)
         return cls(scenario, runs, finished, outcome.kept, [str(path) for path in written], failures)
-
-
-@attrs.frozen
-class ConformanceDifference:
-    """The first difference of a case. Step -1 is the outcome of the whole program. Values are as Python writes them."""
-
-    case: str
-    step: int
-    field: str
-    expected: str
-    actual: str
-
-
-@attrs.frozen
-class ConformanceRecord:
-    """The outcome of `conform`."""
-
-    cases: int
-    differing: int
-    differences: list[ConformanceDifference]
-
-    @classmethod
-    def of(cls, report: ConformanceReport) -> ConformanceRecord:
-        """Describe a report."""
-        differences = [
-            ConformanceDifference(found.case, found.step, found.field, repr(found.expected), repr(found.actual))
-            for found in report.differences
-        ]
-        return cls(report.cases, report.differing, differences)
 
 
 @attrs.frozen
@@ -226,7 +196,7 @@ class MachineDifferenceRecord:
 
 def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
     """Describe what two machines differ in, one machine, or, without any, all that there are."""
-    from offloadrt.machine.profile.difference import differences
+    from offloadrt.machine.profile.files import differences
     from offloadrt.study.running import profiles
 
     if not specs:

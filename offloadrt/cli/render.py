@@ -12,18 +12,18 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from offloadrt.machine.profile.difference import differences
+from offloadrt.machine.profile.files import differences
 from offloadrt.study.reporting.words import figure, named, percent, seconds, size, where, word
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from offloadrt.machine import MachineSpec, ProfileEntry
+    from offloadrt.runtime.device import ResultSection
     from offloadrt.study.reporting.compare import Case, Compared, ComparedVariant, Comparison, DrawnComparison
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.scripts.listing import ListedScenario
-    from offloadrt.study.validation.validate import ValidationReport
     from offloadrt.trace import TraceStatistics
 
 
@@ -126,19 +126,18 @@ def result(run: Result) -> Iterable[RenderableType]:
         yield "page faults and prefaults: " + ", ".join(pages)
     if run.algorithms:
         yield "algorithms: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in run.algorithms.items() if n)
-    if run.placements:
-        yield _placements(run)
+    yield from (_section(section) for section in run.sections.values() if section.rows)
     if any(any(attrs.astuple(usage)) for usage in run.managed.values()):
         yield _managed(run)
     if run.repeats:
         yield from _repeats(run)
 
 
-def _placements(run: Result) -> Table:
-    """Show where each object was placed, in order of rank."""
-    table = table_of("\nobjects by rank", "", "bytes", "density", "place", "mechanism", right=(1, 2))
-    for name, placed in run.placements.items():
-        table.add_row(escape(name), size(placed.nbytes), f"{placed.density:.4g}", placed.place, placed.mechanism)
+def _section(section: ResultSection) -> Table:
+    """Show what a memory configuration says of the run."""
+    table = table_of(f"\n{section.title}", *section.columns, right=section.right)
+    for cells in section.rows:
+        table.add_row(*(size(cell) if isinstance(cell, int) else escape(cell) for cell in cells))
     return table
 
 
@@ -291,58 +290,6 @@ def range_of(entry: Any) -> str:
         return f"{seconds(entry.low)} to {seconds(entry.high)}"
     factor, unit = (entry.unit.factor, entry.unit.text) if entry.unit is not None else (1.0, "")
     return f"{entry.low / factor:.6g} to {entry.high / factor:.6g} {unit}"
-
-
-def validation(report: ValidationReport) -> Iterable[RenderableType]:
-    """List every claim with what was reported, what the emulator says, and the verdict; then the reasons."""
-    overrides = "".join(f", {key} = {value}" for key, value in report.overrides.items())
-    yield f"[bold]{report.paper}[/] on {escape(where(report) + overrides)}: {report.note}"
-    yield f"digest of machines, claims and short runs: {report.digest}"
-    table = table_of("", "claim", "about a", "reported", "emulated", "verdict")
-    table.columns[0].no_wrap = True
-    for finding in report.findings:
-        claim = finding.claim.removeprefix(f"{report.paper}.")
-        verdict = finding.verdict.partition(":")[0]
-        if verdict.count(",") > 2:
-            verdict = f"depends on {verdict.count(',') + 1} entries"
-        verdict += " (by construction)" if finding.by_construction else ""
-        verdict += "" if finding.role == "predict" else f" ({finding.role})"
-        table.add_row(claim, finding.kind, escape(finding.reported), escape(finding.emulated), escape(verdict))
-    yield table
-    yield ""
-    for finding in report.findings:
-        yield f"[bold]{finding.claim}[/]: {escape(finding.verdict)}"
-        yield f"    evaluated: {escape(finding.expression)}"
-        details = {
-            "fails if": finding.fails_if,
-            "because": finding.reason,
-            "cause": finding.cause,
-            "holds in": finding.share,
-            "by construction": finding.by_construction,
-        }
-        yield from (f"    {name}: {escape(text)}" for name, text in details.items() if text)
-    if report.inputs:
-        table = table_of(
-            "\ninputs of the programs, beside what is emulated", "claim", "reported", "emulated", "difference"
-        )
-        for put_in in report.inputs:
-            claim = put_in.claim.removeprefix(f"{report.paper}.")
-            table.add_row(claim, escape(put_in.reported), put_in.emulated, put_in.difference)
-        yield table
-    if report.ranges:
-        yield "\n[bold]ranges[/]"
-        yield from (f"  {escape(sentence)}" for sentence in report.ranges)
-    yield f"\n{len(report.findings)} claims: {_tallied(report.counts())}"
-    for kind, counts in report.counts_by_kind().items():
-        if counts:
-            yield f"  {sum(counts.values())} {kind}: {_tallied(counts)}"
-    if len(roles := report.counts_by_role()) > 1:
-        for role, counts in roles.items():
-            yield f"  {sum(counts.values())} of role {role}: {_tallied(counts)}"
-
-
-def _tallied(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
 
 
 def machine_difference(one: MachineSpec, other: MachineSpec) -> Iterable[RenderableType]:

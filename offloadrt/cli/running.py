@@ -1,4 +1,4 @@
-"""The commands that run scenarios: `run`, `sweep`, `compare` and `validate`."""
+"""The commands that run scenarios: `run`, `sweep` and `compare`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
@@ -15,16 +16,12 @@ from offloadrt.cli.options import (
     ExecutorKind,
     Jobs,
     Json,
-    Machine,
-    Overrides,
     ParameterValues,
-    RunOptions,
-    Runtime,
     ScenarioName,
-    overrides_of,
+    several,
+    single,
 )
 from offloadrt.cli.terminal import (
-    NEGATIVE,
     PROGRAM_FAILED,
     WRONG_USE,
     console,
@@ -35,8 +32,9 @@ from offloadrt.cli.terminal import (
     stages,
     warn,
 )
+from offloadrt.study.spec import RunSpec
 
-__all__ = ["app", "compare", "run", "sweep", "validate"]
+__all__ = ["app", "compare", "run", "sweep"]
 
 if TYPE_CHECKING:
     from offloadrt.study.points import Point
@@ -48,7 +46,7 @@ def run(
     scenario: ScenarioName,
     /,
     *parameters: ParameterValues,
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     log: Path | None = None,
     perfetto: Path | None = None,
     figure: Path | None = None,
@@ -69,34 +67,34 @@ def run(
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.panels import check_type, draw_time
-    from offloadrt.study.running.execution import execute_repeatedly
+    from offloadrt.study.running.execution import execute
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
-    from offloadrt.trace import Handovers
+    from offloadrt.trace import CausalLog
 
     chosen = registry.find(scenario)
     written = split_assignments(parameters)
-    for name in ("configuration", "allocator"):
-        if name in written and (value := getattr(options, name)) is not None:
+    for name, value in spec.policies.items():
+        if name in written and value is not None:
             raise ParameterError(name, f"--{name} {value} sets it as well; leave out one")
     given = chosen.bind(written)
-    read = read_by(chosen, given, options.machine, options.runtime)
+    read = read_by(chosen, given, spec.machine, spec.runtime)
     check_files({"--log": log, "--perfetto": perfetto, "--figure": figure}, read)
     if figure is not None:
         check_type(figure)
-    handovers = None if perfetto is None else Handovers(history=False)
+    causal_log = None if perfetto is None else CausalLog(history=False)
     with run_progress(chosen.name) as (advanced, before_run):
-        result = execute_repeatedly(
+        result = execute(
             chosen,
             given,
-            options.given(hash=log is not None or perfetto is not None),
-            open_sinks(log=log, perfetto=perfetto, handovers=handovers),
-            advanced,
-            before_run,
-            handovers,
+            spec=attrs.evolve(single(spec), hash=bool(spec.hash or log or perfetto)),
+            sinks=open_sinks(log=log, perfetto=perfetto, causal_log=causal_log),
+            causal_log=causal_log,
+            on_progress=advanced,
+            before_run=before_run,
         )
-    warn([result], sampled=options.sample_phases)
+    warn([result], sampled=spec.sample_phases)
     if figure is not None:
         draw_time(result, figure)
     if json:
@@ -115,7 +113,7 @@ def sweep(
     out: Path | None = None,
     jobs: Jobs = None,
     executor: ExecutorKind = "process",
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     json: Json = False,
 ) -> int:
     """Run a scenario over all combinations of values; write tables and a figure.
@@ -141,9 +139,9 @@ def sweep(
 
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
-    options, places = options.several()
-    swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **places})
-    points = grid(chosen, swept, options.given())
+    spec, varied = several(spec)
+    swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **varied})
+    points = grid(chosen, swept, single(spec))
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
         results.library(extra)
     check_folder(out)
@@ -151,7 +149,7 @@ def sweep(
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
         print(_begun(chosen.name, points), file=sys.stderr)
         outcome = sweeping.sweep(points, pool, jobs=workers, file=out / "points.jsonl", advanced=advanced)
-    warn(outcome.finished, sampled=options.sample_phases)
+    warn(outcome.finished, sampled=spec.sample_phases)
     written = []
     if outcome.finished:
         written = results.write_tables(outcome.finished, out)
@@ -169,7 +167,7 @@ def sweep(
             + ", ".join(map(str, written))
         )
     for failure in outcome.failures:
-        named = ", ".join(f"{name}={value}" for name, value in failure.point.place.items() if name in swept)
+        named = ", ".join(f"{name}={value}" for name, value in failure.point.axis_values.items() if name in swept)
         print(f"offloadrt: {_beside(named, failure.message)}", file=sys.stderr)
     if not outcome.failures:
         return 0
@@ -197,7 +195,7 @@ def compare(
     measure: Annotated[list[str] | None, Parameter(negative=())] = None,
     draws: int = 0,
     rank: Annotated[bool, Parameter(negative=())] = False,
-    options: RunOptions = DEFAULTS,
+    spec: RunSpec = DEFAULTS,
     jobs: Jobs = None,
     out: Path | None = None,
     json: Json = False,
@@ -236,7 +234,7 @@ def compare(
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
     chosen = registry.find(scenario)
-    options, places = options.several()
+    spec, varied = several(spec)
     workers = jobs if jobs is not None else processors()
     with executor_of("process", workers) as pool:
         with stages(f"compare {chosen.name}") as shown:
@@ -246,13 +244,13 @@ def compare(
                     print(_begun(chosen.name, outcome.points), file=sys.stderr)
                 shown("runs", len(outcome.finished), len(outcome.points))
 
-            axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | places
+            axes = (sweep_axes(chosen.name, parameters, {}) if parameters else {}) | varied
             base = split_assignments(baseline or (), what="a baseline is written name=value", option="--baseline")
             if out is not None:
                 check_folder(out)
             if draws:
                 drawn = compare_drawn(
-                    chosen, axes, pool, draws=draws, baseline=base, options=options.given(), jobs=workers, rank=rank,
+                    chosen, axes, pool, draws=draws, baseline=base, options=single(spec), jobs=workers, rank=rank,
                     advanced=advanced,
                 )  # fmt: skip
                 if json:
@@ -266,105 +264,15 @@ def compare(
                 pool,
                 baseline=base,
                 measures=measure or (),
-                options=options.given(),
+                options=single(spec),
                 jobs=workers,
                 advanced=advanced,
             )
     written = [] if out is None else [*write(compared, out), *draw(compared, chosen, out)]
-    warn(compared.results, sampled=options.sample_phases)
+    warn(compared.results, sampled=spec.sample_phases)
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:
         console().print(*render.comparison(compared), sep="\n")
         if written:
             console().print("\nwritten: " + ", ".join(map(str, written)))
-
-
-@app.command
-def validate(
-    file: Path | None = None,
-    /,
-    *,
-    paper: str = "exahype",
-    independent: Annotated[bool, Parameter(negative=())] = False,
-    quick: Annotated[bool, Parameter(negative=())] = False,
-    ranges: Annotated[bool, Parameter(negative=())] = False,
-    machine: Machine = None,
-    runtime: Runtime = None,
-    set_: Overrides = None,
-    jobs: Jobs = None,
-    out: Path | None = None,
-    json: Json = False,
-) -> int:
-    """Compare what the emulator says with what a paper reports, claim by claim, or with independent measurements.
-
-    The exit code is 1 when a claim fails, or depends on an entry's place in its range.
-
-    Parameters
-    ----------
-    file:
-        With --independent, a TOML file of measured results, instead of those that come with the package.
-    paper:
-        Whose claims.
-    independent:
-        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the spread over the
-        machine's ranges, and the accuracy for each kind.
-    quick:
-        Fewer runs; the report says which. With --independent, no spread over the ranges.
-    ranges:
-        As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
-        a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
-        many of them a claim holds. Minutes to an hour; the report says what was run.
-    out:
-        Folder for points.jsonl, which keeps finished runs: the same command, started again, makes only what is missing.
-    """
-    from offloadrt import papers
-    from offloadrt.cli import render
-    from offloadrt.study.errors import UserError
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.executors import processors
-    from offloadrt.study.validation.validate import validate as judge
-
-    workers = jobs if jobs is not None else processors()
-    if independent:
-        _predict(file, workers, ranges=not quick, as_json=json)
-        return 0
-    if file is not None:
-        raise UserError(f"{file}: a file of measured results is for --independent")
-    with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
-        report = judge(
-            papers.find(paper),
-            pool,
-            jobs=workers,
-            quick=quick,
-            ranges=ranges,
-            machine=machine,
-            runtime=runtime,
-            overrides=overrides_of(set_),
-            file=None if out is None else out / "points.jsonl",
-            advanced=advanced,
-        )
-    if json:
-        sys.stdout.buffer.write(report.to_json() + b"\n")
-    else:
-        console().print(*render.validation(report), sep="\n")
-    return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
-
-
-def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
-    """Predict the measured results of a file, or those of the package, and print the report."""
-    from offloadrt.cli import independent
-    from offloadrt.papers.independent import results, rules
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.independent.measured import read
-    from offloadrt.study.independent.prediction import predict
-
-    entries = results() if file is None else read(file)
-    with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
-        report = predict(
-            entries, rules(), str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced
-        )
-    if as_json:
-        sys.stdout.buffer.write(report.to_json() + b"\n")
-    else:
-        console().print(*independent.predictions(report), sep="\n")

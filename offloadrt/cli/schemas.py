@@ -8,38 +8,40 @@ from typing import Any, Final
 
 import msgspec
 
+from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, did_you_mean
 
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
-    "calibrate": ("cli.calibration:CalibrationRecord",),
-    "check": ("study.running.checked:CheckReport",),
     "compare": ("study.reporting.compare:Comparison",),
-    "conform": ("cli.records:ConformanceRecord",),
-    "explore": ("cli.exploring_records:ExplorationRecord", "cli.exploring_records:EverywhereRecord"),
-    "kernels": ("cli.kernels:KernelsRecord", "cli.recording_records:RecordedKernelsRecord[]"),
     "list": ("study.scripts.listing:ListedScenario[]",),
     "machines": (
         "cli.records:MachinesRecord",
         "cli.records:MachineRecord",
         "cli.records:MachineDifferenceRecord",
     ),
-    "replay": ("cli.exploring_records:ReplayRecord",),
     "run": ("study.reporting.results:Result",),
-    "show": ("cli.records:ScenarioRecord", "cli.recording_records:RecordingRecord"),
-    "stats": ("trace.statistics:LogStatistics", "cli.recording_records:RealRuntimeRecord[]"),
+    "show": ("cli.records:ScenarioRecord",),
+    "stats": ("trace.statistics:LogStatistics",),
     "sweep": ("cli.records:SweepRecord",),
-    "why": ("study.why.explain:Page",),
-    "validate": ("study.validation.validate:ValidationRecord", "study.independent.prediction:IndependentRecord"),
 }
 """The classes of the records that a command may print, by module in offloadrt; `[]` is a list of such records."""
+SCHEMAS: Final = Registry[Any]("schema", "offloadrt.schemas")
+"""The types of what other commands print: `COMMAND`, or `COMMAND.WHAT` for what it prints besides."""
+
+
+def commands() -> list[str]:
+    """Return the commands that print JSON, sorted."""
+    return sorted({*RECORDS, *(name.partition(".")[0] for name in SCHEMAS.points())})
 
 
 def types_of(command: str) -> list[Any]:
     """Return the types of what a command may print. Raises UserError for one that prints no JSON."""
-    if command not in RECORDS:
-        known = ", ".join(RECORDS)
-        raise UserError(f"schema: {command} prints no JSON{did_you_mean(command, RECORDS)} (these do: {known})")
-    return [_type(name) for name in RECORDS[command]]
+    if command not in (known := commands()):
+        raise UserError(
+            f"schema: {command} prints no JSON{did_you_mean(command, known)} (these do: {', '.join(known)})"
+        )
+    others = [name for name in SCHEMAS.names() if name.partition(".")[0] == command]
+    return [*map(_type, RECORDS.get(command, ())), *map(SCHEMAS.load, others)]
 
 
 def _type(name: str) -> Any:

@@ -1,19 +1,161 @@
-"""Accounting for the calls of a driver library: each is counted and traced under its real name.
+"""The common part of all driver libraries' calls: their accounting, their errors, and faults that are injected.
 
-Both libraries (``cuda``, ``rocr``) account for their calls here, so that statistics and traces mean the same.
+Both libraries (``cuda``, ``rocr``) account for their calls here, so that statistics and traces mean the same.  Errors
+have the names and codes of the real libraries.
+
+After some errors CUDA's context is of no more use: "any further CUDA work will return the same error" (CUDA's manual,
+``CUresult``).  These are the sticky ones.  A kernel that fails and a page fault that nobody can serve have sticky
+errors, which the next call that waits for the device returns.  An allocation for which there is no memory has not.
+What a device that disappeared answers is documented neither by CUDA nor by ROCr: every call raises ``DeviceLost``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
+from typing import Any, Final
 
+import attrs
 import msgspec
 
-from offloadrt.driver.errors import DriverError
-from offloadrt.driver.failing import FailingCalls
-from offloadrt.machine import Device, Machine
+from offloadrt.machine import AccessFault, Device, Machine
+from offloadrt.machine.injection import DeviceFailure, Injector
+from offloadrt.machine.managed.access import Accesses
 from offloadrt.trace import events
+
+INVALID = "CUDA_ERROR_INVALID_VALUE"
+INVALID_ARGUMENT = "HSA_STATUS_ERROR_INVALID_ARGUMENT"
+OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
+
+
+class DriverError(Exception):
+    """A call that has returned an error code.
+
+    ``call`` and ``code`` are the real names; ``detail`` says why.  ``where`` is the thread and the virtual time, once
+    the call has returned.
+    """
+
+    where = ""
+    messages: tuple[str, ...] = ()
+    """What a runtime above the library has written to the standard error about it."""
+
+    def __init__(self, call: str, code: str, detail: str) -> None:
+        super().__init__(call, code, detail)
+        self.call, self.code, self.detail = call, code, detail
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Replace CUDA's names of the call and the code by those of another library."""
+        self.call, self.code = names.get(self.call, self.call), names.get(self.code, self.code)
+        self.args = (self.call, self.code, self.detail)
+
+    def locate(self, thread: str, time: float, device: int) -> None:
+        """Say which thread made the call, and when it returned."""
+        self.where = f" ({thread} at {time:.9f} s, device {device})"
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.call} failed with {self.code}: {self.detail}{self.where}", *self.messages])
+
+
+class DeviceLost(DriverError):
+    """A call on a device that has disappeared; the library documents no error of its own for that."""
+
+
+class OutOfDeviceMemory(DriverError):
+    """An allocation that does not fit; ``thread`` asked for ``nbytes`` at virtual time ``time`` on ``device``."""
+
+    def __init__(
+        self,
+        call: str,
+        nbytes: int,
+        free_bytes: int,
+        thread: str,
+        time: float,
+        device: int,
+        code: str = "CUDA_ERROR_OUT_OF_MEMORY",
+    ) -> None:
+        self.nbytes, self.free_bytes, self.thread, self.time, self.device = nbytes, free_bytes, thread, time, device
+        detail = f"{nbytes} bytes asked for, {free_bytes} free on device {device} ({thread} at {time:.9f} s)"
+        super().__init__(call, code, detail)
+
+    def locate(self, thread: str, time: float, device: int) -> None:
+        """Do nothing: the detail says so already."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        where = (self.call, self.nbytes, self.free_bytes, self.thread, self.time, self.device, self.code)
+        return OutOfDeviceMemory, where, {"messages": self.messages}
+
+
+_CODES: Final[Mapping[str, Mapping[str, str]]] = {
+    "cuda": {
+        "call": "CUDA_ERROR_UNKNOWN",
+        "allocation": "CUDA_ERROR_OUT_OF_MEMORY",
+        "kernel": "CUDA_ERROR_LAUNCH_FAILED",
+        "page_fault": "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "device": "CUDA_ERROR_UNKNOWN",
+    },
+    "rocr": {
+        "call": "HSA_STATUS_ERROR",
+        "allocation": OUT_OF_RESOURCES,
+        "kernel": "HSA_STATUS_ERROR_EXCEPTION",
+        "page_fault": "HSA_STATUS_ERROR_MEMORY_FAULT",
+        "device": "HSA_STATUS_ERROR",
+    },
+}
+"""The error of each kind of fault in each library, unless the fault names another."""
+
+STICKY: Final = frozenset(
+    {
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "CUDA_ERROR_LAUNCH_TIMEOUT",
+        "CUDA_ERROR_ASSERT",
+        "CUDA_ERROR_HARDWARE_STACK_ERROR",
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+        "CUDA_ERROR_INVALID_PC",
+        "CUDA_ERROR_LAUNCH_FAILED",
+    }
+)
+"""The errors whose description in CUDA's manual says that every further call returns the same."""
+
+
+class FailingCalls:
+    """The faults of one device's calls; ``library`` is ``driver.api`` of the profile."""
+
+    def __init__(self, injector: Injector, device: int, library: str) -> None:
+        self._injector = injector
+        self._device = device
+        self._codes = _CODES[library]
+
+    @property
+    def broken(self) -> bool:
+        """Tell whether the device is of no more use."""
+        return self._device in self._injector.failures
+
+    def begin(self, call: str, nbytes: int, thread: str, now: float) -> DriverError | None:
+        """Return the error of a call that is struck, or whose device is broken; None if it goes on.
+
+        nbytes: what an allocation asks for; 0 for other calls.
+        """
+        if (error := self.end(call)) is not None:
+            return error
+        fault = self._injector.strike("call", call, f"{call} of {thread} fails")
+        if fault is None:
+            return None
+        code = fault.code or self._codes["allocation" if "Alloc" in call or "allocate" in call else "call"]
+        if nbytes and not fault.code:
+            return OutOfDeviceMemory(call, nbytes, 0, thread, now, self._device, code)
+        if code in STICKY:
+            self._injector.fail(self._device, DeviceFailure("call", f"{call} failed at {now:.9f} s", code))
+        return DriverError(call, code, f"fault {fault.text}")
+
+    def end(self, call: str) -> DriverError | None:
+        """Return the error of a call that returns when its device is broken."""
+        failure = self._injector.failures.get(self._device)
+        if failure is None:
+            return None
+        kind = DeviceLost if failure.kind == "device" else DriverError
+        return kind(call, failure.code or self._codes[failure.kind], failure.why)
 
 
 class CallAccounts:
@@ -66,8 +208,8 @@ class DriverCall(msgspec.Struct, eq=False):
     def takes(self, **arguments: int | str) -> None:
         """Tell a picture of the run what the call was given: `bytes`, and the `address` on the device."""
         trace = self.accounts.trace
-        if trace is not None and trace.handovers is not None:
-            trace.handovers.called_with(self.accounts.sim.current, arguments)
+        if trace is not None and trace.causal_log is not None:
+            trace.causal_log.called_with(self.accounts.sim.current, arguments)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -87,3 +229,20 @@ class DriverCall(msgspec.Struct, eq=False):
             accounts.trace(events.CallEnd, accounts.device, self.queue, self.cause, self.api)
         if failed is not None:
             raise failed
+
+
+@attrs.frozen(eq=False)
+class Touching:
+    """The memory that a kernel reaches besides the device's blocks; its fields become those of its ``KernelPacket``."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    """(address, bytes) of host memory; give the same tuple again for the same kernel, which is then checked quickly."""
+    serial_s: float = 0.0
+    """Seconds that the kernel takes on top of its work."""
+    fault: Callable[[AccessFault], None] | None = None
+    """Called when the kernel dies of a page that it may not fault in."""
+    accesses: Accesses = ()
+    """What the kernel does with managed memory."""
+
+
+NOTHING = Touching()

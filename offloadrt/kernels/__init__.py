@@ -4,14 +4,17 @@ A kernel (`Kernel`, made by the decorator ``kernel``) is a loop nest in source, 
 Python body over NumPy views with costs per iteration, or costs and array uses alone; a `Launch` is one execution of it
 with teams, threads and iterations.
 
-``kernel.py``    `Kernel` and `Launch`; open it first. `decorator.py` makes kernels of Python functions.
-``source/``      a function's source, the subset of Python that a loop nest may use, and the refusals
-``algebra/``     polynomials and other operations on whole numbers: what an index is
-``accesses/``    the walk through a nest: loads, stores, operations, loops and branches
-``counting/``    how often blocks run at a launch
-``ranges/``      where in their arrays accesses lie
-``costs/``       flops, bytes, loads: `KernelAnalysis` before a launch, `LaunchCounts` at one
-``execution/``   running a nest, in the interpreter or by Numba
+``kernel.py``           `Kernel` and `Launch`; open it first. `decorator.py` makes kernels of Python functions.
+``source.py``           a function's source; `loop_subset.py` has the Python that a loop nest may use, and the refusals
+``algebra.py``          polynomials and other operations on whole numbers: what an index is
+``accesses.py``         what the walk meets: loads and stores, loops and branches around each block
+``walk.py``             the walk through a nest, and what is known of each number in it
+``number_kinds.py``     whole, floating-point, complex or truth value
+``counting.py``         how often blocks run at a launch
+``ranges.py``           where in their arrays accesses lie
+``costs.py``            flops, bytes, loads: `KernelAnalysis` before a launch, `LaunchCounts` at one
+``memory_streams.py``   which bytes accesses move between memory and the caches
+``execution.py``        running a nest, in the interpreter or by Numba
 """
 
 from __future__ import annotations
@@ -26,8 +29,7 @@ from offloadrt.kernels.hints import expect
 from offloadrt.kernels.kernel import Kernel, Launch, Tile
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.costs.analysis import KernelAnalysis
-    from offloadrt.kernels.costs.counts import ArrayCounts, LaunchCounts
+    from offloadrt.kernels.costs import ArrayCounts, KernelAnalysis, LaunchCounts
 
 __all__ = [
     "ArrayCounts",
@@ -44,16 +46,12 @@ __all__ = [
     "kernel",
 ]
 
-_LATE = {
-    "ArrayCounts": "costs.counts",
-    "KernelAnalysis": "costs.analysis",
-    "LaunchCounts": "costs.counts",
-}
+_LATE = ("ArrayCounts", "KernelAnalysis", "LaunchCounts")
 """Imported when they are first used: a program of kernels with costs needs no analysis."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.costs"), name)
     return value

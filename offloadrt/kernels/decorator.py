@@ -19,7 +19,7 @@ import attrs
 from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Body, Kernel
-from offloadrt.kernels.source.other_loops import may_loop
+from offloadrt.kernels.loop_subset import may_loop
 
 
 class KernelFields(TypedDict, total=False):

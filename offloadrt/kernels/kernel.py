@@ -19,9 +19,8 @@ from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.errors import KernelError
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.costs.analysis import KernelAnalysis
-    from offloadrt.kernels.costs.counts import LaunchCounts
-    from offloadrt.kernels.costs.sectors import Moves
+    from offloadrt.kernels.costs import KernelAnalysis, LaunchCounts
+    from offloadrt.kernels.memory_streams import Moves
 
 Body = Callable[..., None]
 

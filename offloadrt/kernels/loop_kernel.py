@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.kernels.costs.analysis import KernelAnalysis
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.costs import KernelAnalysis
+from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.source.function_source import Source, is_loop_nest, text
-from offloadrt.kernels.source.other_loops import refuse_loops
-from offloadrt.kernels.source.short_loops import written_out
-from offloadrt.kernels.source.subset import read
+from offloadrt.kernels.loop_subset import read, refuse_loops, written_out
+from offloadrt.kernels.source import Source, is_loop_nest, text
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:

@@ -24,39 +24,40 @@ actors wait for one another, or what ``share.py`` leaves them.
 
 from __future__ import annotations
 
-from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute.compute_units import ComputeUnits
 from offloadrt.machine.compute.memory_traffic import TrafficStatistics
-from offloadrt.machine.compute.occupancy import LaunchOutOfResources, SMLimits
-from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics, MemoryAccessFault
-from offloadrt.machine.device import Device
+from offloadrt.machine.compute.residency import ComputeSpec, ComputeStatistics, LaunchOutOfResources, SMLimits
+from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics
 from offloadrt.machine.host.cores import Cores, CoreStatistics
 from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
-from offloadrt.machine.injection.fault import ThreadDied
-from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
-from offloadrt.machine.links.dma_ring import DmaRing, RingStatistics
+from offloadrt.machine.injection import ThreadDied
+from offloadrt.machine.links.engines import (
+    CopyEngines,
+    DmaRing,
+    EngineSpec,
+    EngineStatistics,
+    PeerRelay,
+    RingStatistics,
+)
 from offloadrt.machine.links.link import Link, LinkStatistics
-from offloadrt.machine.links.peer_relay import PeerRelay
 from offloadrt.machine.links.peers import Peers, Route
-from offloadrt.machine.machine import Machine, Statistics
+from offloadrt.machine.machine import Machine
 from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
-from offloadrt.machine.memory.page_table import PageTable
+from offloadrt.machine.memory.page_table import AccessFault, FaultStatistics, MemoryAccessFault, PageTable
 from offloadrt.machine.messages import MESSAGES
-from offloadrt.machine.object_placement import Mechanism, ObjectPlacement, Place
-from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd
+from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd, Topology
 from offloadrt.machine.profile.files import available, available_runtimes, load, load_runtime, of_packages
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry
-from offloadrt.machine.profile.topology import Topology
-from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
-from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
-from offloadrt.machine.queues.stream import Stream
+from offloadrt.machine.queues import HardwareQueue, HardwareQueues, HsaQueue, HsaQueues, QueueStatistics
 from offloadrt.machine.share import FairShare, SharedPool
+from offloadrt.machine.stream import Stream
 
 __all__ = [
     "MESSAGES",
     "AccessFault",
+    "Apu",
     "Block",
     "ComputeSpec",
     "ComputeStatistics",
@@ -67,6 +68,7 @@ __all__ = [
     "Device",
     "DeviceArray",
     "DeviceMemory",
+    "DiscreteGpu",
     "DmaRing",
     "EngineSpec",
     "EngineStatistics",
@@ -87,14 +89,11 @@ __all__ = [
     "MachineSpec",
     "ManagedAccess",
     "ManagedPages",
-    "Mechanism",
     "MemoryAccessFault",
-    "ObjectPlacement",
     "OutOfSegments",
     "PageTable",
     "PeerRelay",
     "Peers",
-    "Place",
     "ProfileEntry",
     "ProfileError",
     "QueueStatistics",

@@ -1,43 +1,43 @@
 """A device: its memory, compute units, engines and queues, made from a profile.
 
-A discrete GPU has copy engines and hardware queues.  An APU (``machine.apu``) has DMA rings, HSA queues, and a page
-table for the memory that it shares with the host.
+`DiscreteGpu` has copy engines and hardware queues.  `Apu` (``machine.apu``) has DMA rings, HSA queues, and a page table
+for the memory that it shares with the host.  `Device` is what both have.  `Machine` chooses the kind.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol, Self
 
 import attrs
 
-from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
 from offloadrt.machine.compute.compute_units import ComputeUnits
 from offloadrt.machine.compute.kernel_faults import FaultSpec, KernelFaults
-from offloadrt.machine.compute.memory_traffic import MemoryTraffic, TrafficSpec, TrafficStatistics
-from offloadrt.machine.compute.page_fault import FaultStatistics
+from offloadrt.machine.compute.memory_traffic import MemoryTraffic, TrafficSpec
+from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.machine.compute.sharing import shared_contexts
-from offloadrt.machine.compute.time_slicer import SlicerStatistics
 from offloadrt.machine.host.host_memory import HostMemory
-from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.links.copy_engine import CopyEngines, EngineSpec, EngineStatistics
-from offloadrt.machine.links.dma_ring import DmaRing, RingSpec, RingStatistics
+from offloadrt.machine.injection import Injector
+from offloadrt.machine.links.engines import CopyEngines, DmaRing, EngineSpec, PeerRelay, RemotePort, RingSpec
 from offloadrt.machine.links.link import Link
-from offloadrt.machine.links.peer_relay import PeerRelay
-from offloadrt.machine.links.remote_port import RemotePort
+from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.machine.managed.kernels import ManagedKernels, ManagedSpec
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.usage import ManagedUsage
 from offloadrt.machine.memory.device_memory import DeviceMemory
-from offloadrt.machine.memory.page_table import PageTable
-from offloadrt.machine.object_placement import ObjectPlacement
-from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
-from offloadrt.machine.profile.node import node_topology
-from offloadrt.machine.queues.hardware_queue import HardwareQueue, HardwareQueues, QueueStatistics
-from offloadrt.machine.queues.hsa_queue import HsaQueue, HsaQueues
-from offloadrt.machine.queues.queue_slots import QueueSlots, SlotStatistics, slot_spec
-from offloadrt.machine.queues.stream import Stream
+from offloadrt.machine.memory.page_table import FaultStatistics, PageTable
+from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, node_topology
+from offloadrt.machine.queues import (
+    HardwareQueue,
+    HardwareQueues,
+    HsaQueue,
+    HsaQueues,
+    QueueSlots,
+    slot_spec,
+)
+from offloadrt.machine.stream import Stream
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 
@@ -96,43 +96,56 @@ def fault_spec(spec: MachineSpec) -> FaultSpec:
     return fault
 
 
+class Statistics(Protocol):
+    """What each part of a machine reports of its time, in virtual seconds up to now.
+
+    The statistics class of each part says what it counts.
+    """
+
+    @property
+    def busy_s(self) -> float:
+        """Return the time in which the part worked, summed over its servers (cores, engines)."""
+
+    @property
+    def idle_s(self) -> float:
+        """Return the time in which it did not work: the time elapsed times the number of servers, less ``busy_s``."""
+
+    @property
+    def wait_s(self) -> float:
+        """Return the time in which somebody waited for the part, summed over those who did."""
+
+
 @attrs.define
 class _Shared:
-    """What the views of all processes on a device have in common, and may change."""
+    """What may change for the views of all processes on a device at once."""
 
     started: bool = False
     """Whether the actors have been spawned."""
     migrations: Mailbox | None = None
     """The mailbox of who carries out prefetches; None until managed memory is in use."""
-    queues: list[HardwareQueue] = attrs.field(factory=list)
-    """The hardware queues of all processes."""
-    hsa_queues: list[HsaQueue] = attrs.field(factory=list)
-    """The HSA queues of all processes."""
     injector: Injector | None = None
     """Injects faults; None in a run without."""
 
 
-class Device:
-    """One accelerator.  Its actors are spawned when the first stream is opened, within a run.
+class Device(ABC):
+    """One accelerator; its two kinds move data and hand on commands in ways of their own (`DiscreteGpu`, `Apu`).
 
-    A discrete device has ``engines`` and ``queues``; an APU has ``rings``, ``hsa_queues`` and ``faults``.  What the
-    other kind has is empty, and ``faults`` is None.  ``pages`` is the device's page table for host memory.
-
-    Several ``processes`` share it as ``compute/sharing.py`` says; each has a view of it (``of_process``), with blocks
-    and queues of its own.
-
-    Wide because it is the list of a device's parts; each part is an object with a job of its own.
+    Its actors are spawned when the first stream is opened, within a run.  Several ``processes`` share a device as
+    ``compute/sharing.py`` says; each has a view of it (``of_process``), with blocks and queues of its own.
     """
+
+    shares_memory: ClassVar[bool]
+    """Whether kernels and the host's threads use one memory, so that nothing has to be copied or migrated."""
 
     def __init__(
         self,
         sim: Simulation,
         index: int,
         spec: MachineSpec,
-        host_memory: HostMemory,
         trace: Trace | None,
-        fill: int | None = None,
-        processes: int = 1,
+        fill: int | None,
+        processes: int,
+        faults: KernelFaults | None = None,
     ) -> None:
         self.sim = sim
         self.index = index
@@ -146,57 +159,16 @@ class Device:
             fill=fill,
             returns_empty="alloc.empty_segment" in spec.entries and spec.text("alloc.empty_segment") == "returned",
         )
-        self.apu = spec.flag("machine.apu")
-        self.pages = PageTable(page_size(spec))
-        huge = self.apu and spec.flag("page.thp")
-        self.faults = (
-            KernelFaults(sim, index, self.pages, spec.derived(fault_spec), host_memory.mapped, huge)
-            if self.apu
-            else None
-        )
-        self._spec = spec
         contexts, self.slicer = None, None
         if processes > 1:
             contexts, self.slicer = shared_contexts(sim, index, spec, processes, trace)
-        self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, self.faults, contexts)
-        self.engines: dict[str, CopyEngines] = {}
-        self.rings: list[DmaRing] = []
-        self.queue_slots: QueueSlots | None = None
-        """Schedules HSA queues where there may be more of them than hardware queues; only on an APU."""
-        uncontended = spec.flag("hardware_queue.uncontended")
-        connections = queues = 0
-        if self.apu:
-            ring, compute = spec.read(RingSpec), self.compute
-            traffic = compute.traffic = MemoryTraffic(compute.kernels, spec.read(TrafficSpec))
-            self.rings += [
-                DmaRing(sim, index, number, ring, traffic, trace) for number in range(spec.count("dma.rings"))
-            ]
-            queues = spec.count("hsa.queues")
-            if (slots := spec.derived(slot_spec)) is not None and queues * processes > slots.slots:
-                self.queue_slots = QueueSlots(sim, index, slots)
-        else:
-            for engines in spec.derived(engine_specs):
-                self.engines[engines.direction] = CopyEngines(sim, index, engines, self.compute.mailbox, trace)
-            connections = min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues"))
-        least_used = not self.apu and spec.text("stream.queue_assignment") == "least_used"
-        self.queues = HardwareQueues(self._make_queue, connections, least_used=least_used, uncontended=uncontended)
-        self.hsa_queues = HsaQueues(
-            self._make_hsa_queue,
-            queues,
-            round_robin=self.apu and spec.text("hsa.queue_assignment") == "round_robin",
-            uncontended=uncontended,
-        )
-        self.list_placements: Callable[[], tuple[ObjectPlacement, ...]] = tuple
-        """Returns where objects lie; set by a runtime that places objects one by one (configuration ``otm``)."""
+        self.compute = ComputeUnits(sim, index, spec.read(ComputeSpec), trace, faults, contexts)
+        self._spec = spec
         self._shared = _Shared()
-        self.relay: PeerRelay | None = None
-        """Carries copies to devices without a link; all discrete devices of a machine share one (``Peers``)."""
-        self.next_ring: Callable[[], DmaRing] = itertools.cycle(self.rings).__next__
-        """Returns the DMA ring whose turn it is in this process; only an APU has rings."""
         self._blits: dict[str, int] = {}
         self._born = sim.now
 
-    def of_process(self, number: int, host_memory: HostMemory) -> Device:
+    def of_process(self, number: int, host_memory: HostMemory) -> Self:
         """Return the device as the process with this number sees it; ``number`` counts those that share the device.
 
         ``host_memory`` is that of the process.
@@ -206,13 +178,12 @@ class Device:
         view = copy.copy(self)
         view.process = number
         view.memory = self.memory.of_process(number)
-        view.queues = self.queues.of_process(number)
-        view.hsa_queues = self.hsa_queues.of_process(number)
-        view.next_ring = itertools.cycle(self.rings).__next__
-        if self.faults is not None:
-            self.faults.mapped[number] = host_memory.mapped
-        view.list_placements = tuple
+        view._take_own_queues(number, host_memory)
         return view
+
+    @abstractmethod
+    def _take_own_queues(self, number: int, host_memory: HostMemory) -> None:
+        """Give a view that has just been made what its process does not share with others."""
 
     @property
     def started(self) -> bool:
@@ -221,13 +192,8 @@ class Device:
 
     @property
     def managed(self) -> ManagedKernels | None:
-        """Return what kernels do with managed memory, once ``manage`` has been called."""
+        """Return what kernels do with managed memory; None unless it is in use (`DiscreteGpu.manage`)."""
         return self.compute.managed
-
-    @property
-    def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Return where the objects of the program lie, by rank; empty unless the runtime places objects one by one."""
-        return self.list_placements()
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
@@ -237,55 +203,16 @@ class Device:
     def inject(self, injector: Injector) -> None:
         """Let faults strike the device's parts, those included that are made later; call it before a run."""
         self._shared.injector = self.compute.injector = injector
-        for engines in self.engines.values():
-            engines.injector = injector
-        for ring in self.rings:
-            ring.injector = injector
-        if self.faults is not None:
-            self.faults.injector = injector
+        for mover in self._movers():
+            mover.injector = injector
 
+    @abstractmethod
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream, which on an APU holds no HSA queue yet; called by a running actor."""
-        self.start()
-        return self.hsa_queues.open_stream() if self.apu else self.queues.open_stream(priority)
+        """Make a stream; called by a running actor."""
 
-    def manage(self, migrations: Mailbox) -> ManagedKernels:
-        """Use managed memory from now on: kernels fault and reach host memory, prefetches go to ``migrations``.
-
-        Call it once.
-
-        Raises ProfileError when the profile lacks an entry.
-        """
-        spec = self._spec.read(ManagedSpec)
-        pages = ManagedPages(spec.block, spec.page, spec.reported)
-        ports = {
-            direction: RemotePort(
-                self.sim,
-                self.index,
-                direction,
-                self.engines[direction].share_link(),
-                spec.remote_bandwidth,
-                self.compute.mailbox,
-            )
-            for direction in ("h2d", "d2h")
-        }
-        self._shared.migrations = migrations
-        for queue in self._shared.queues:
-            queue.migrations = migrations
-        self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
-        managed.buffer.injector = self._shared.injector
-        return managed
-
-    def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
-        """Let kernels reach managed memory on another device: ``h2d`` is the link from it, ``d2h`` the one to it.
-
-        ``part``: of a link's bandwidth, what one kernel attains at most.
-        """
-        assert self.managed is not None, "managed memory is in use"
-        for direction, link in links.items():
-            name = f"peer {peer} {direction}"
-            port = RemotePort(self.sim, self.index, name, link, part * link.bandwidth, self.compute.mailbox)
-            self.managed.peer_ports[peer, direction] = port
+    @abstractmethod
+    def _movers(self) -> Sequence[CopyEngines | DmaRing]:
+        """Return what carries out copies, in the order in which it is started and reported."""
 
     def start(self) -> None:
         """Spawn the actors of the compute units and of the copy engines or DMA rings, once."""
@@ -294,46 +221,29 @@ class Device:
             self.sim.spawn_service(self.compute.run, name=self.compute.mailbox.name)
             if self.slicer is not None:
                 self.sim.spawn(self.slicer.run, self.compute.mailbox, name=self.slicer.mailbox.name, daemon=True)
-            for engines in self.engines.values():
-                engines.start()
-            for ring in self.rings:
-                ring.start()
-            if (slots := self.queue_slots) is not None:
-                self.sim.spawn_service(slots.run, name=slots.mailbox.name)
+            for mover in self._movers():
+                mover.start()
 
-    def statistics(
-        self,
-    ) -> dict[
-        str,
-        ComputeStatistics
-        | SlicerStatistics
-        | SlotStatistics
-        | EngineStatistics
-        | QueueStatistics
-        | RingStatistics
-        | FaultStatistics
-        | TrafficStatistics,
-    ]:
+    def _start_queue(self, queue: HardwareQueue | HsaQueue) -> None:
+        """Start a queue that has just been made, and let faults strike it if any are injected."""
+        queue.injector = self._shared.injector
+        self.sim.spawn_service(queue.run, name=queue.mailbox.name)
+
+    def statistics(self) -> dict[str, Statistics]:
         """Return what each part did so far, by the part's name.
 
-        The parts are the compute units, the engines or rings, the queues in use, and on an APU the memory and the
-        page-fault handler.
+        The parts are the compute units, the time slicer if processes take turns, the engines or rings, the queues in
+        use, and on an APU the memory and the page-fault handler.
         """
-        return {
-            self.compute.mailbox.name: self.compute.statistics(),
-            **({self.slicer.mailbox.name: self.slicer.statistics()} if self.slicer is not None else {}),
-            **{engines.mailbox.name: engines.statistics() for engines in self.engines.values()},
-            **{ring.name: ring.statistics() for ring in self.rings},
-            **({traffic.name: traffic.statistics()} if (traffic := self.compute.traffic) is not None else {}),
-            **{queue.mailbox.name: queue.statistics() for queue in self._shared.queues},
-            **{queue.mailbox.name: queue.statistics() for queue in self._shared.hsa_queues},
-            **({slots.mailbox.name: slots.statistics()} if (slots := self.queue_slots) is not None else {}),
-            **({self.faults.handler.name: self.faults.statistics()} if self.faults is not None else {}),
-        }
+        parts: dict[str, Statistics] = {self.compute.mailbox.name: self.compute.statistics()}
+        if self.slicer is not None:
+            parts[self.slicer.mailbox.name] = self.slicer.statistics()
+        parts.update({mover.name: mover.statistics() for mover in self._movers()})
+        return parts
 
     def fault_statistics(self) -> FaultStatistics:
-        """Return what became of the page faults of its kernels; all 0 on a discrete device."""
-        return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0) if self.faults is None else self.faults.statistics()
+        """Return what became of the page faults of its kernels in memory of the host; all 0 on a discrete device."""
+        return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0)
 
     def add_moved(self, direction: str, nbytes: int) -> None:
         """Count ``nbytes`` bytes that a kernel has copied (a blit copy) in ``bytes_moved``."""
@@ -346,37 +256,207 @@ class Device:
         once for each link; one through the host counts as d2h on one device and as h2d on the other.
         """
         moved = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0}
-        engines = {direction: group.bytes for direction, group in self.engines.items()}
-        for part in (engines, self._blits, *(ring.moved for ring in self.rings)):
+        for part in (self._blits, *(mover.moved for mover in self._movers())):
             for direction, nbytes in part.items():
                 moved[direction] += nbytes
         return moved
 
+
+class DiscreteGpu(Device):
+    """A GPU with memory of its own: copy ``engines`` by direction, over links, and hardware ``queues``."""
+
+    shares_memory = False
+
+    def __init__(
+        self,
+        sim: Simulation,
+        index: int,
+        spec: MachineSpec,
+        trace: Trace | None,
+        fill: int | None = None,
+        processes: int = 1,
+    ) -> None:
+        super().__init__(sim, index, spec, trace, fill, processes)
+        self.engines = {
+            engines.direction: CopyEngines(sim, index, engines, self.compute.mailbox, trace)
+            for engines in spec.derived(engine_specs)
+        }
+        self.queues = HardwareQueues(
+            self._make_queue,
+            min(spec.count("gpu.max_connections"), spec.count("gpu.hw_queues")),
+            least_used=spec.text("stream.queue_assignment") == "least_used",
+            uncontended=spec.flag("hardware_queue.uncontended"),
+        )
+        self._made: list[HardwareQueue] = []
+        """The queues of all processes, numbered together in the order in which they were made."""
+        self.relay: PeerRelay | None = None
+        """Carries copies to devices without a link; all devices of a machine share one (``Peers``)."""
+
+    def _take_own_queues(self, number: int, host_memory: HostMemory) -> None:
+        self.queues = self.queues.of_process(number)
+
+    def open_stream(self, priority: int = 0) -> Stream:
+        """Make a stream on the hardware queue whose turn it is; called by a running actor."""
+        self.start()
+        return self.queues.open_stream(priority)
+
+    def _movers(self) -> Sequence[CopyEngines]:
+        return list(self.engines.values())
+
+    def manage(self, migrations: Mailbox) -> ManagedKernels:
+        """Use managed memory from now on: kernels fault and reach host memory, prefetches go to ``migrations``.
+
+        Call it once.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
+        spec = self._spec.read(ManagedSpec)
+        pages = ManagedPages(spec.block, spec.page, spec.reported, self._story)
+        ports = {
+            direction: RemotePort(
+                self.sim,
+                self.index,
+                direction,
+                self.engines[direction].share_link(),
+                spec.remote_bandwidth,
+                self.compute.mailbox,
+            )
+            for direction in ("h2d", "d2h")
+        }
+        self._shared.migrations = migrations
+        for queue in self._made:
+            queue.migrations = migrations
+        self.compute.managed = managed = ManagedKernels(self.compute.kernels, spec, pages, ports)
+        managed.buffer.injector = self._shared.injector
+        return managed
+
+    def _story(self) -> str:
+        """Say of an error in the driver on which device it is, when, and in which actor."""
+        actor = self.sim.running
+        return f"device {self.index} at {self.sim.now:.9g} s" + (f", in {actor.name!r}" if actor is not None else "")
+
+    def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
+        """Let kernels reach managed memory on another device: ``h2d`` is the link from it, ``d2h`` the one to it.
+
+        ``part``: of a link's bandwidth, what one kernel attains at most.
+        """
+        assert self.managed is not None, "managed memory is in use"
+        for direction, link in links.items():
+            name = f"peer {peer} {direction}"
+            port = RemotePort(self.sim, self.index, name, link, part * link.bandwidth, self.compute.mailbox)
+            self.managed.peer_ports[peer, direction] = port
+
+    def statistics(self) -> dict[str, Statistics]:
+        """Return what each part did so far, by the part's name: those of every device, then the queues in use."""
+        return super().statistics() | {queue.mailbox.name: queue.statistics() for queue in self._made}
+
     def _make_queue(self, _: int) -> HardwareQueue:
-        """Make one more hardware queue; those of all processes are numbered together."""
         queue = HardwareQueue(
             self.sim,
             self.index,
-            len(self._shared.queues),
+            len(self._made),
             self.engines,
             self.compute.mailbox,
             self._born,
             self._shared.migrations,
             self.relay,
         )
-        queue.injector = self._shared.injector
-        self.sim.spawn_service(queue.run, name=queue.mailbox.name)
-        self._shared.queues.append(queue)
+        self._start_queue(queue)
+        self._made.append(queue)
         return queue
 
-    def _make_hsa_queue(self) -> HsaQueue:
-        """Make one more HSA queue; those of all processes are numbered together."""
+
+class Apu(Device):
+    """CPU and GPU on one memory, as in an MI300A: DMA ``rings`` and ``hsa_queues``.
+
+    ``pages`` is the GPU's page table for the memory that it shares with the host, ``faults`` what becomes of kernels
+    that find a page missing in it.
+    """
+
+    shares_memory = True
+
+    def __init__(
+        self,
+        sim: Simulation,
+        index: int,
+        spec: MachineSpec,
+        host_memory: HostMemory,
+        trace: Trace | None,
+        fill: int | None = None,
+        processes: int = 1,
+    ) -> None:
+        self.pages = PageTable(page_size(spec))
+        self.faults = KernelFaults(
+            sim, index, self.pages, spec.derived(fault_spec), host_memory.mapped, spec.flag("page.thp")
+        )
+        super().__init__(sim, index, spec, trace, fill, processes, self.faults)
+        ring, compute = spec.read(RingSpec), self.compute
+        self.traffic = compute.traffic = MemoryTraffic(compute.kernels, spec.read(TrafficSpec))
+        self.rings = [
+            DmaRing(sim, index, number, ring, self.traffic, trace) for number in range(spec.count("dma.rings"))
+        ]
+        queues = spec.count("hsa.queues")
+        self.queue_slots: QueueSlots | None = None
+        """Schedules HSA queues where there may be more of them than hardware queues."""
+        if (slots := spec.derived(slot_spec)) is not None and queues * processes > slots.slots:
+            self.queue_slots = QueueSlots(sim, index, slots)
+        self.hsa_queues = HsaQueues(
+            self._make_queue,
+            queues,
+            round_robin=spec.text("hsa.queue_assignment") == "round_robin",
+            uncontended=spec.flag("hardware_queue.uncontended"),
+        )
+        self._made: list[HsaQueue] = []
+        """The queues of all processes, numbered together in the order in which they were made."""
+        self.next_ring: Callable[[], DmaRing] = itertools.cycle(self.rings).__next__
+        """Returns the DMA ring whose turn it is in this process."""
+
+    def _take_own_queues(self, number: int, host_memory: HostMemory) -> None:
+        self.hsa_queues = self.hsa_queues.of_process(number)
+        self.next_ring = itertools.cycle(self.rings).__next__
+        self.faults.mapped[number] = host_memory.mapped
+
+    def open_stream(self, priority: int = 0) -> Stream:
+        """Make a stream, which holds no HSA queue yet and has no priority; called by a running actor."""
         self.start()
-        made = self._shared.hsa_queues
-        queue = HsaQueue(self.sim, self.index, len(made), self.compute.mailbox, self._born, self.queue_slots)
-        queue.injector = self._shared.injector
-        self.sim.spawn_service(queue.run, name=queue.mailbox.name)
-        made.append(queue)
+        return self.hsa_queues.open_stream()
+
+    def _movers(self) -> Sequence[DmaRing]:
+        return self.rings
+
+    def inject(self, injector: Injector) -> None:
+        """Let faults strike the device's parts, those included that are made later; call it before a run."""
+        super().inject(injector)
+        self.faults.injector = injector
+
+    def start(self) -> None:
+        """Spawn the actors of the compute units and of the DMA rings, and the queue scheduler if it is needed, once."""
+        if not self.started:
+            super().start()
+            if (slots := self.queue_slots) is not None:
+                self.sim.spawn_service(slots.run, name=slots.mailbox.name)
+
+    def statistics(self) -> dict[str, Statistics]:
+        """Return what each part did so far, by the part's name.
+
+        Those of every device, then the memory, the queues in use, the queue scheduler and the page-fault handler.
+        """
+        parts = super().statistics() | {self.traffic.name: self.traffic.statistics()}
+        parts.update({queue.mailbox.name: queue.statistics() for queue in self._made})
+        if (slots := self.queue_slots) is not None:
+            parts[slots.mailbox.name] = slots.statistics()
+        return parts | {self.faults.handler.name: self.faults.statistics()}
+
+    def fault_statistics(self) -> FaultStatistics:
+        """Return what became of the page faults of its kernels."""
+        return self.faults.statistics()
+
+    def _make_queue(self) -> HsaQueue:
+        self.start()
+        number = len(self._made)
+        queue = HsaQueue(self.sim, self.index, number, self.compute.mailbox, self._born, self.queue_slots)
+        self._start_queue(queue)
+        self._made.append(queue)
         return queue
 
 

@@ -1,6 +1,6 @@
-"""A machine: the host's cores and memory, and its devices.
+"""A machine: the host's cores and memory, and its devices, whole or split into MIG instances.
 
-``Machine`` only builds the parts from a profile and holds them; each part is a module of its own.
+``Machine`` only builds the parts from a profile and holds them; each part has a module of its own.
 """
 
 from __future__ import annotations
@@ -8,45 +8,118 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from offloadrt.machine.device import Device, page_size
+import attrs
+
+from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics, page_size
 from offloadrt.machine.host.cores import Cores
-from offloadrt.machine.host.host_memory import HostMemory
-from offloadrt.machine.host.host_workers import HostWorkers, HostWorkersSpec
-from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.links.peers import Peers
-from offloadrt.machine.links.sockets import SocketMemory
-from offloadrt.machine.mig import instance_spec, instances_of
+from offloadrt.machine.host.host_memory import HostMemory, HostWorkers, HostWorkersSpec
+from offloadrt.machine.injection import Injector
+from offloadrt.machine.links.peers import Peers, SocketMemory
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, HostTime, Trace
 
+# ---------------------------------------------------------------------- MIG
+# MIG: a GPU as several instances, each with SMs, copy engines and a part of memory, cache and bandwidth of its own.
+#
+# A GPU has seven compute slices and eight memory slices. An instance is named by its compute slices and its memory,
+# as ``nvidia-smi mig -lgip`` names it: 1g.5gb on an A100 of 40 GB, 1g.10gb on one of 80 GB. It takes adjacent memory
+# slices from certain places on (NVIDIA Multi-Instance GPU User Guide, Supported MIG Profiles), so not every split
+# that would fit by its sums is possible. What instances have in common is the link to the host. Two simplifications:
+# an instance has a copy engine for each direction, where a 1g instance has one for both; and one compute instance
+# fills a GPU instance.
+COMPUTE_SLICES: Final = 7
+MEMORY_SLICES: Final = 8
 
-class Statistics(Protocol):
-    """What each part of a machine reports of its time, in virtual seconds up to now.
+_PLACES: Final[dict[tuple[int, int], tuple[int, ...]]] = {
+    (1, 1): (0, 1, 2, 3, 4, 5, 6),
+    (1, 2): (0, 2, 4, 6),
+    (2, 2): (0, 2, 4),
+    (3, 4): (0, 4),
+    (4, 4): (0,),
+    (7, 8): (0,),
+}
+"""The memory slices at which an instance of so many compute and memory slices may begin."""
 
-    The statistics class of each part says what it counts.
+
+class ImpossibleSplit(ProfileError):
+    """MIG instances that do not fit on the GPU together, or of a profile that it does not have."""
+
+
+@attrs.frozen
+class InstanceProfile:
+    """An instance by its slices."""
+
+    compute: int
+    memory: int
+
+    def name(self, mem_size: float) -> str:
+        """Return its name on a GPU with so many bytes of memory: ``3g.40gb``."""
+        return f"{self.compute}g.{math.floor(mem_size / 1e9 * self.memory / MEMORY_SLICES + 0.5)}gb"
+
+
+def instances_of(spec: MachineSpec) -> list[InstanceProfile]:
+    """Return the instances into which ``mig.instances`` splits the GPU.
+
+    Raises ImpossibleSplit for a profile that the GPU does not have, and for a split that is not possible.
     """
+    size, key = spec.value("mem.size"), "mig.instances"
+    known = {profile.name(size): profile for profile in (InstanceProfile(*slices) for slices in _PLACES)}
+    words = [] if (text := spec.text(key)) == "none" else re.split(r"[,\s]+", text.strip())
+    if not words:
+        raise ImpossibleSplit(
+            spec.path, key, f"is none, but process.sharing is mig; name instances: {', '.join(known)}"
+        )
+    for word in words:
+        if word not in known:
+            raise ImpossibleSplit(spec.path, key, f"{word!r} is no profile of this GPU; there are {', '.join(known)}")
+    profiles = [known[word] for word in words]
+    compute = sum(profile.compute for profile in profiles)
+    if compute > COMPUTE_SLICES:
+        reason = f"{' '.join(words)} takes {compute} compute slices, and the GPU has {COMPUTE_SLICES}"
+        raise ImpossibleSplit(spec.path, key, f"Insufficient Resources: {reason}")
+    if not _fit(sorted(profiles, key=lambda profile: -profile.memory), frozenset()):
+        places = {word: " or ".join(map(str, _PLACES[known[word].compute, known[word].memory])) for word in words}
+        where = "; ".join(f"{word} begins at memory slice {at}" for word, at in places.items())
+        raise ImpossibleSplit(spec.path, key, f"Insufficient Resources: {' '.join(words)} has no placement ({where})")
+    return profiles
 
-    @property
-    def busy_s(self) -> float:
-        """Return the time in which the part worked, summed over its servers (cores, engines)."""
 
-    @property
-    def idle_s(self) -> float:
-        """Return the time in which it did not work: the time elapsed times the number of servers, less ``busy_s``."""
+def _fit(profiles: list[InstanceProfile], taken: frozenset[int]) -> bool:
+    """Tell whether there are places for all of these instances besides the memory slices that are taken."""
+    if not profiles:
+        return True
+    first, *others = profiles
+    for begin in _PLACES[first.compute, first.memory]:
+        wanted = frozenset(range(begin, begin + first.memory))
+        if not wanted & taken and _fit(others, taken | wanted):
+            return True
+    return False
 
-    @property
-    def wait_s(self) -> float:
-        """Return the time in which somebody waited for the part, summed over those who did."""
+
+def instance_spec(spec: MachineSpec, profile: InstanceProfile) -> MachineSpec:
+    """Return the machine as a process in this instance finds its GPU.
+
+    Raises ProfileError when the profile lacks an entry.
+    """
+    sms = spec.count("mig.slice_sms") * profile.compute
+    if profile.compute == COMPUTE_SLICES:
+        sms = spec.count("mig.all_sms")
+    part, memory = sms / spec.count("gpu.sms"), profile.memory / MEMORY_SLICES
+    return spec.with_overrides({
+        "gpu.sms": sms,
+        **{key: f"{spec.value(key) * part / 1e9!r} GFLOP/s" for key in ("gpu.fp64", "gpu.fp32")},
+        **{key: f"{spec.value(key) * memory!r} B" for key in ("mem.size", "mem.reserved", "mem.l2")},
+        "mem.bw": f"{spec.value('mem.bw') * memory / 1e9!r} GB/s",
+    })  # fmt: skip
 
 
 class Machine:
     """The emulated hardware of one run, built from a profile.
-
-    Wide because it is the list of a machine's parts, with what all of them need.
 
     ``devices`` is the number of accelerators in use.  ``fill`` is the value of each byte of device memory that nobody
     has written.  ``peers`` holds the links between discrete devices; None on an APU.  ``processes`` share the machine,
@@ -90,15 +163,17 @@ class Machine:
         )
         self.sockets = SocketMemory(sim, spec)
         """Which memory of the host lies at which socket."""
-        self._instances: list[Device] = []
+        self._instances: list[DiscreteGpu] = []
         """The MIG instances of the machine's GPU, among which the processes are divided; none without MIG."""
+        gpus: list[DiscreteGpu] | None = None
+        self.devices: Sequence[Device]
         if "process.sharing" in spec.entries and spec.text("process.sharing") == "mig":
             self._instances = self._split(spec, devices, trace, fill)
-            self.devices = self._instances[:1]
+            self.devices = gpus = self._instances[:1]
+        elif spec.flag("machine.apu"):
+            self.devices = [Apu(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)]
         else:
-            self.devices = [
-                Device(sim, index, spec, self.host_memory, trace, fill, processes) for index in range(devices)
-            ]
+            self.devices = gpus = [DiscreteGpu(sim, index, spec, trace, fill, processes) for index in range(devices)]
         if injector is not None:
             for device in self._instances or self.devices:
                 device.inject(injector)
@@ -112,7 +187,19 @@ class Machine:
         """``await work(dt, category)`` lets a step of the runtime or driver with unit cost ``dt`` pass on a core."""
         self.next_number = itertools.count(1).__next__
         """Returns the next number of a copy or kernel; numbers are unique in a run."""
-        self.peers = None if spec.flag("machine.apu") else Peers(sim, spec, self.devices, self.next_number)
+        self.peers = None if gpus is None else Peers(sim, spec, gpus, self.next_number)
+
+    def gpu(self, number: int = 0) -> DiscreteGpu:
+        """Return a device of a machine whose devices are discrete GPUs; raises ProfileError on an APU."""
+        if isinstance(device := self.devices[number], DiscreteGpu):
+            return device
+        raise ProfileError(self.spec.path, "machine.apu", "is true, so that there is no discrete GPU")
+
+    def apu(self, number: int = 0) -> Apu:
+        """Return a device of a machine whose devices are APUs; raises ProfileError where they are discrete GPUs."""
+        if isinstance(device := self.devices[number], Apu):
+            return device
+        raise ProfileError(self.spec.path, "machine.apu", "is false, so that there is no APU")
 
     def of_process(self, number: int) -> Machine:
         """Return the machine as the process with this number sees it."""
@@ -127,7 +214,7 @@ class Machine:
             view.devices = [device.of_process(number, view.host_memory) for device in self.devices]
         return view
 
-    def _split(self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None) -> list[Device]:
+    def _split(self, spec: MachineSpec, devices: int, trace: Trace | None, fill: int | None) -> list[DiscreteGpu]:
         """Make the MIG instances, which take the processes in turn and have the link to the host in common.
 
         Raises ImpossibleSplit, and ProfileError for several GPUs.
@@ -140,7 +227,7 @@ class Machine:
         for number, profile in enumerate(profiles):
             own = instance_spec(spec, profile)
             sharers = len(range(number, self.processes, len(profiles)))
-            made.append(Device(self.sim, number, own, self.host_memory, trace, fill, sharers))
+            made.append(DiscreteGpu(self.sim, number, own, trace, fill, sharers))
             for direction in ("h2d", "d2h") if number else ():
                 made[number].engines[direction].share_link_of(made[0].engines[direction])
         return made

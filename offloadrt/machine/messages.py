@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.compute.page_fault import AccessFault
 from offloadrt.machine.links.link import Shared
 from offloadrt.machine.managed.access import Accesses
 from offloadrt.machine.managed.page_sets import PageSets, begun, how_many, merged, up_to
-from offloadrt.machine.queues.stream import Stream
+from offloadrt.machine.memory.page_table import AccessFault
+from offloadrt.machine.stream import Stream
 from offloadrt.sim import Signal
 
 Move = Callable[[], None]

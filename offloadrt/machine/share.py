@@ -242,7 +242,7 @@ def _bad_request(amount: float, cap: float) -> ValueError:
     return ValueError(f"amount {amount!r} and cap {cap!r} must not be negative, and cap not zero")
 
 
-class _Place(Mailbox):
+class _TicketBox(Mailbox):
     """Where a user of a pool waits while it is served."""
 
     __slots__ = ()
@@ -298,7 +298,7 @@ class SharedPool:
                     await sim.sleep(time - sim.now)
                 else:
                     if (box := ticket.box) is None:
-                        box = ticket.box = self._boxes.pop() if self._boxes else _Place(sim, self.name)
+                        box = ticket.box = self._boxes.pop() if self._boxes else _TicketBox(sim, self.name)
                     if first is ticket:
                         await box.get_until(time)
                     else:

@@ -11,30 +11,5 @@ measurements that belong to no paper. Open
 `zerocopy/first_touch.py`, the smallest program, first.
 """
 
-from __future__ import annotations
-
-import importlib
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from offloadrt.study.validation.paper import Paper
-
-PAPERS = ("exahype", "jacc", "otm", "stdpar", "zerocopy")
-"""The papers of this package."""
-
-
-def find(name: str) -> Paper:
-    """Import the paper of that name. Raises UserError, with the names that exist, for any other name."""
-    paper: Paper
-    if name in PAPERS:
-        paper = importlib.import_module(f"{__name__}.{name}.judges").PAPER
-        return paper
-    others = {point.name: point for point in entry_points(group=__name__)}
-    if name in others:
-        paper = others[name].load()
-        return paper
-    from offloadrt.study.errors import UserError, did_you_mean
-
-    known = sorted({*PAPERS, *others})
-    raise UserError(f"--paper {name}: no claims of it{did_you_mean(name, known)} (there are: {', '.join(known)})")
+HOLDS_PROGRAMS = True
+"""A directive of these programs stands in them, as one of a script's does."""

@@ -20,9 +20,8 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from offloadrt.recording.errors import RecordingRefused
 from offloadrt.recording.format.slots import RAW_VERSION, SLOT_BYTES, SLOT_WORDS, Slot
-from offloadrt.recording.toolchain import find_compiler, recorder_library
+from offloadrt.recording.toolchain import RecordingRefused, find_compiler, recorder_library
 
 _PROGRESS_INTERVAL_S = 0.5
 _ALL_LAUNCHES = 1 << 30

@@ -4,8 +4,7 @@ Start with `mapping/data_environment.py` (what a construct does with its map ite
 region). `device.py` is one device with all that belongs to it. Only `plugins/` and `allocators/` talk to a driver
 library. A memory configuration (`configurations/`) decides what a map means, an allocator how device blocks are
 obtained, a lock policy (`machine/host_lock/`) who enters the present table next (``table.handoff``; the
-driver's locks follow it too); `objects/` places whole arrays. The one actor that lives as long as a device is the
-`TableArbiter` of its present table.
+driver's locks follow it too).
 """
 
 from offloadrt.runtime.device import OffloadDevice

@@ -1,37 +1,37 @@
-"""One device of the runtime: its present table, its plugin, its allocator and its memory configuration."""
+"""One device of the runtime, and the memory configuration that it asks what a map means.
+
+`OffloadDevice` has the present table, the plugin and the allocator. `MemoryConfiguration` is what every configuration
+answers (`configurations/` has those of LLVM); what it does of its own at directives are its `MapHooks`.
+"""
 
 from __future__ import annotations
 
+import enum
 import functools
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import attrs
 
-from offloadrt.driver import Driver, OutOfDeviceMemory, Rocr
-from offloadrt.machine import Machine, Mechanism
-from offloadrt.machine.host_lock import LockPolicy, lock_policy
+from offloadrt.driver import Driver, OutOfDeviceMemory
+from offloadrt.kernels import Launch
+from offloadrt.machine import Device, Machine
+from offloadrt.machine.host_lock import HostLock, LockPolicy, lock_policy
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
-from offloadrt.runtime.configurations import MapRequest, MemoryConfiguration, Placement
+from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.mapping.entry_locks import EntryLocks
-from offloadrt.runtime.mapping.present_table import Entry, PresentTable, TargetPointer
-from offloadrt.runtime.mapping.table_arbiter import TableArbiter
-from offloadrt.runtime.objects.object_table import ObjectTable
+from offloadrt.runtime.mapping.map_item import MapFlags, MapItem
+from offloadrt.runtime.mapping.present_table import Entry, EntryLocks, PresentTable, TargetPointer
 from offloadrt.runtime.ompt import Tool
-from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
-from offloadrt.runtime.plugins.cuda import CudaPlugin
-from offloadrt.runtime.plugins.plugin import DevicePlugin
+from offloadrt.runtime.plugins import make_plugin
 from offloadrt.runtime.program_events import BlockAllocated, BlockFreed, DataCopied, ProgramObserver
 from offloadrt.sim import PASSED, LockStatistics, Signal
 from offloadrt.trace import Trace, events
-
-if TYPE_CHECKING:
-    from offloadrt.compilers.object_ranking import HostProgram
 
 E = TypeVar("E", bound=OffloadError)
 FAILED_FREE: Final = "Failure to delete memory"
@@ -52,56 +52,191 @@ class RuntimeCosts:
     memory_manager: Annotated[float, "memory_manager.hand_out"]
 
 
-class OffloadDevice:
-    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors.
+@attrs.frozen(kw_only=True, slots=False)  # without slots, options of a program can inherit from it and another class
+class DeviceOptions:
+    """What the runtime does on each device of a program, as far as that is chosen and not the machine's."""
 
-    Wide because it joins the parts of a device, and every operation on it is also told to the tool here.
+    configuration: str | MemoryConfiguration = "copy"
+    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, or one of an
+    extension; or an object of one's own.
     """
+    allocator: str | MakeAllocator = "llvm"
+    """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
+    table_policy: str | LockPolicy | None = None
+    """Who enters the device table next: `fifo`, `barging`, or an object of one's own
+    (`machine/host_lock/policy.py`); None: as the profile's `table.handoff` says.
+    """
+    host_program: object = None
+    """What a compiler knows of the program, for a configuration that asks for it."""
+
+    def check(self) -> None:
+        """Raise ValueError for an allocator or a policy that does not exist."""
+        allocator_named(self.allocator)
+        if self.table_policy is not None:
+            lock_policy(self.table_policy)
+
+
+class Placement(enum.Enum):
+    """What to do with a section that is not in the present table yet."""
+
+    DEVICE_COPY = "device copy"
+    """Allocate a device block, enter it in the table, transfer."""
+    HOST_POINTER = "host pointer"
+    """The device uses the host address; no entry, no storage operation."""
+
+
+class HostAccess(enum.Enum):
+    """What the host's memory is to a device, where nothing of it is mapped."""
+
+    SEPARATE = "separate"
+    """The device cannot use it."""
+    IN_PLACE = "in place"
+    """The device uses it where it lies, by its host addresses."""
+    MIGRATES = "migrates"
+    """Its pages migrate to the device that touches them, and back; the arrays are then managed."""
+
+
+@attrs.frozen
+class MapRequest:
+    """A section that a directive maps and the table does not contain."""
+
+    size: int
+    close: bool
+    implicit: bool
+    device: int
+
+
+@attrs.frozen
+class ResultSection:
+    """What a memory configuration has to say of a run.
+
+    figures: what the JSON file has, attrs objects as dicts. For people there is a table of a title, columns and rows,
+    in which a whole number is one of bytes; without rows there is none. right: the columns aligned to the right.
+    """
+
+    figures: Mapping[str, Any]
+    title: str = ""
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str | int, ...], ...] = ()
+    right: tuple[int, ...] = ()
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class MapHooks:
+    """What a memory configuration does of its own on one device, at the steps of LLVM's algorithms.
+
+    A hook that is None is not called. `queue.kept` is the configuration's, to keep there what it has to know of a
+    directive.
+    """
+
+    before_target: Callable[[Launch, Sequence[MapItem], Sequence[Any], DirectiveQueue, str], Awaitable[None]] | None = (
+        None
+    )
+    """A target region begins: (launch, items, arguments, queue, call)."""
+    before_data: Callable[[Sequence[MapItem], DirectiveQueue, str], Awaitable[None]] | None = None
+    """The items of a construct are about to be mapped: (items, queue, call)."""
+    placing: Callable[[MapItem, int, MapFlags], Placement] | None = None
+    """Says instead of `MemoryConfiguration.place` what becomes of an absent section: (item, size, flags)."""
+    in_place: Callable[[MapItem, DirectiveQueue], Awaitable[object]] | None = None
+    """An item with bytes was mapped, and the device uses the host's memory for it; the table is free again."""
+    updating: Callable[[HostArray], None] | None = None
+    """A `target update to` has changed an array that the device uses in place."""
+    unmapping: Callable[[MapItem, Entry | None, DirectiveQueue], None] | None = None
+    """An item is about to be counted down, under the table: (item, its entry, queue)."""
+    data_ended: Callable[[Sequence[MapItem], DirectiveQueue], None] | None = None
+    """The items of a construct have been unmapped, but for what is left to do when the queue has drained."""
+    target_ended: Callable[[DirectiveQueue], None] | None = None
+    """A target region has submitted all its work."""
+    left_early: Callable[[DirectiveQueue], Callable[[], None] | None] | None = None
+    """A directive is left before its end; returns what is to be called when its rest has been unmapped, if anything."""
+    freed: Callable[[HostArray], None] | None = None
+    """The program has freed an array, or its memory has ended."""
+    state: object = None
+    """What the configuration knows of the device."""
+
+
+class MemoryConfiguration(ABC):
+    """A strategy behind `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` of LLVM's runtime.
+
+    Its answers are pure: nothing in them waits. What it does of its own is in its `hooks`.
+    """
+
+    name: ClassVar[str]
+    host_access: ClassVar[HostAccess] = HostAccess.SEPARATE
+    """What a device can do with host memory of which nothing is mapped."""
+
+    @abstractmethod
+    def place(self, request: MapRequest) -> Placement:
+        """Decide on a section of which nothing is mapped; asked before `present` is, as in LLVM's runtime."""
+
+    def place_global(self) -> Placement:
+        """Say where a global of declare target lies.
+
+        HOST_POINTER: in host memory only, which the device reaches through a pointer.
+        """
+        return Placement.DEVICE_COPY
+
+    def supports(self, machine: Machine) -> None:  # noqa: B027  # every machine can do what asks for nothing
+        """Raise UnifiedMemoryUnavailable when a machine's devices cannot do what this asks of them."""
+
+    def unavailable(self, machine: Machine, why: str) -> UnifiedMemoryUnavailable:
+        """Make the error that `supports` raises."""
+        return UnifiedMemoryUnavailable(f"memory configuration {self.name!r} on {machine.spec.name}: {why}")
+
+    def for_program(self, host_program: object) -> MemoryConfiguration:
+        """Return the configuration for a program of which a compiler knows this; None: nothing."""
+        return self
+
+    def hooks(self, device: OffloadDevice) -> MapHooks:
+        """Return what is done on a device at the steps of directives; called once, when the device is complete."""
+        return MapHooks()
+
+    def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
+        """Return what there is to say of a run on these devices, by the name that it gets in the result."""
+        return {}
+
+
+class OffloadDevice:
+    """What LLVM calls `DeviceTy`. There is one per device; `start` spawns its actors."""
 
     def __init__(
         self,
         machine: Machine,
         number: int,
-        driver: Driver | Rocr,
+        driver: Driver,
         configuration: MemoryConfiguration,
-        allocator: str | MakeAllocator,
+        options: DeviceOptions,
         trace: Trace | None = None,
-        host_program: HostProgram | None = None,
-        table_policy: str | LockPolicy | None = None,
     ) -> None:
         """Build a device of the runtime.
 
-        host_program: for a configuration that places objects; table_policy: who enters the device table next, None for
-        the profile's ``table.handoff``. Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
+        Raises UnifiedMemoryUnavailable, and ValueError for what is missing or unknown.
         """
         sim, spec = machine.sim, machine.spec
         self.sim = sim
         self.machine = machine
         self.number = number
-        self.memory = machine.devices[number].memory
+        self.hardware: Device = machine.devices[number]
+        self.memory = self.hardware.memory
         self.configuration = configuration
         self.costs = spec.read(RuntimeCosts)
         self.trace = trace
         self.tool: Tool | None = None
         self.observer: ProgramObserver | None = None
         self.driver = driver
-        _check_support(machine, configuration)
-        self.uses_system_memory = not machine.devices[number].apu and _in_place(configuration)
+        configuration.supports(machine)
+        memory = configuration.host_access
+        self.host_pointers = memory is not HostAccess.SEPARATE
+        """Whether the device may use host addresses of what is not in the table."""
+        self.globals_on_host = configuration.place_global() is Placement.HOST_POINTER
+        migrates = memory is HostAccess.MIGRATES
+        self.uses_system_memory = not self.hardware.shares_memory and memory is HostAccess.IN_PLACE
         """Whether kernels of a discrete device use the program's arrays in place, as the C library gives them."""
-        self.objects: ObjectTable | None = None
-        """Objects of the program and where they are placed, under a configuration that does it."""
-        if configuration.places_objects:
-            self.objects = ObjectTable(spec, machine.devices[number], _required(configuration, host_program))
-        self.prefaults = configuration.prefaults
-        """Whether each map of host memory fills the device's page table."""
-        self.plugin: DevicePlugin = (
-            AmdgpuPlugin(machine, driver, number)
-            if isinstance(driver, Rocr)
-            else CudaPlugin(machine, driver, number, configuration.migrates, self.uses_system_memory)
-        )
+        self._all_managed = migrates or self.uses_system_memory
+        self.plugin = make_plugin(driver, number, migrates, self.uses_system_memory)
         site = AllocatorSite(
             sim,
-            driver,
+            driver.memory,
             number,
             self.memory.begins,
             self.work,
@@ -111,14 +246,22 @@ class OffloadDevice:
             spec.flag("memory_manager.uncontended"),
             lambda name: machine.named(name, number),
         )
-        self.allocator: DeviceAllocator = make_allocator(allocator, site)
+        self.allocator: DeviceAllocator = make_allocator(options.allocator, site)
         self.allocator_site = site
         self.argument_blocks: ArgumentBlocks | None = None
         """How launches pass their arguments through device memory; None where the driver passes them itself."""
         self.table = PresentTable()
-        policy = lock_policy(spec.text("table.handoff") if table_policy is None else table_policy)
-        self.table_arbiter = TableArbiter(machine, machine.named("device table", number), policy, self.costs.handover)
-        self.table_lock = self.table_arbiter.lock
+        chosen = options.table_policy
+        policy = lock_policy(spec.text("table.handoff") if chosen is None else chosen)
+        self.table_lock = HostLock(
+            machine,
+            machine.named("device table", number),
+            policy,
+            self.costs.handover,
+            category="runtime",
+            wait_category="table lock",
+            uncontended=spec.flag("table.uncontended"),
+        )
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.messages: list[str] = []
@@ -134,15 +277,19 @@ class OffloadDevice:
         """The blocks that the program itself has asked for, by a routine."""
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
+        self.hooks = configuration.hooks(self)
 
     def start(self) -> None:
+        """Start the plugin's actors."""
         self.plugin.start()
-        self.table_arbiter.start()
+        # Recorded histories and their hashes have an actor for each device table: its start, its first turn, its end.
+        # It has nothing to do. It can go when all of them are pinned anew.
+        never = Signal(self.sim, f"requests for the {self.table_lock.name}")
+        self.sim.spawn_service(never.wait, name=self.table_lock.name, chosen=True)
 
-    def _place(self, size: int, close: bool, implicit: bool, mechanism: Mechanism | None) -> Placement:
+    def _place(self, size: int, close: bool, implicit: bool) -> Placement:
         """Ask the memory configuration what a `MapRequest` asks. Raises TypeError when its answer is no `Placement`."""
-        request = MapRequest(size, close, implicit, self.number, mechanism)
-        placement: object = self.configuration.place(request)
+        placement: object = self.configuration.place(MapRequest(size, close, implicit, self.number))
         if not isinstance(placement, Placement):
             name = self.configuration.name
             raise TypeError(f"memory configuration {name!r}: place returned {placement!r}, which is no Placement")
@@ -194,7 +341,7 @@ class OffloadDevice:
         if self.observer is not None:
             nbytes, number = source.nbytes, self.number
             self.observer.handle(DataCopied(queue.cause, number, op, source.address, device_address, nbytes, array))
-        if self.plugin.managed is not None and array is not None and self.manages(array):
+        if self.driver.managed.uvm is not None and array is not None and self.manages(array):
             return self._submit_managed(queue, device_address, source)
         return self.plugin.submit_data(queue, device_address, source)
 
@@ -207,7 +354,7 @@ class OffloadDevice:
         if self.observer is not None:
             nbytes, begin = destination.nbytes, destination.address
             self.observer.handle(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
-        if self.plugin.managed is not None and array is not None and self.manages(array):
+        if self.driver.managed.uvm is not None and array is not None and self.manages(array):
             return self._retrieve_managed(queue, destination, device_address)
         return self.plugin.retrieve_data(queue, destination, device_address)
 
@@ -289,7 +436,7 @@ class OffloadDevice:
 
         Memory of the host's allocators that kernels use in place counts as such: the driver migrates that as well.
         """
-        return array.managed or self.configuration.migrates or self.uses_system_memory
+        return array.managed or self._all_managed
 
     def block_size(self, address: int) -> int | None:
         """Return the bytes of the block that the runtime allocated at this device address."""
@@ -342,59 +489,3 @@ class OffloadDevice:
         if self.argument_blocks is not None:
             found.update(self.argument_blocks.allocator.locks())
         return found
-
-
-def why_nothing_migrates(machine: Machine) -> str:
-    """Why a machine's devices cannot have managed memory; empty when they can."""
-    spec = machine.spec
-    if not spec.flag("gpu.unified_memory"):
-        return "its GPU cannot use host memory (gpu.unified_memory is false)"
-    if spec.flag("machine.apu"):
-        return "CPU and GPU share one memory, in which nothing migrates (machine.apu is true)"
-    return ""
-
-
-def _required(configuration: MemoryConfiguration, host_program: HostProgram | None) -> HostProgram:
-    """Return what a configuration that places objects has to know of the program. Raises ValueError."""
-    from offloadrt.compilers.object_ranking import HostProgram
-
-    if isinstance(host_program, HostProgram):
-        return host_program
-    given = "is missing" if host_program is None else f"is {host_program!r}"
-    raise ValueError(
-        f"memory configuration {configuration.name!r} places objects by what a compiler knows of the program, and its "
-        f"option host_program {given}: set it to compilers.object_ranking.HostProgram.of(the program's host function)"
-    )
-
-
-def _in_place(configuration: MemoryConfiguration) -> bool:
-    """Tell whether a configuration has kernels use memory of the host in place."""
-    return (configuration.host_pointers or configuration.prefaults) and not configuration.migrates
-
-
-def _translates(machine: Machine, configuration: MemoryConfiguration) -> bool:
-    """Tell whether a machine's devices use the host's page table, and the configuration asks for no other one."""
-    spec = machine.spec
-    return "ats.enabled" in spec.entries and spec.flag("ats.enabled") and not configuration.prefaults
-
-
-def _check_support(machine: Machine, configuration: MemoryConfiguration) -> None:
-    """Raise UnifiedMemoryUnavailable when a device cannot do what a configuration asks of it."""
-    spec = machine.spec
-    in_place = _in_place(configuration) and not spec.flag("machine.apu")
-    if configuration.host_pointers and not spec.flag("gpu.unified_memory"):
-        why = "its GPU cannot use host memory (gpu.unified_memory is false), which the program requires"
-    elif configuration.migrates and (reason := why_nothing_migrates(machine)):
-        why = reason + ("; take 'usm' or 'copy'" if spec.flag("machine.apu") else "")
-    elif configuration.places_objects and len(machine.devices) > 1:
-        why = f"objects are placed on one device only, and the run has {len(machine.devices)}"
-    elif in_place and _translates(machine, configuration) and len(machine.devices) > 1:
-        why = f"memory of the host in place is emulated with one device, and the run has {len(machine.devices)}"
-    elif in_place and "ats.enabled" in spec.entries and spec.flag("ats.enabled") and configuration.prefaults:
-        why = "its GPU uses the host's page table (ats.enabled), into which nothing is filled ahead; take 'usm'"
-    elif in_place and not _translates(machine, configuration):
-        why = "only the kernels of an APU are emulated in memory of the host (machine.apu is false); take 'managed', "
-        why += "under which pages migrate, or 'copy'"
-    else:
-        return
-    raise UnifiedMemoryUnavailable(f"memory configuration {configuration.name!r} on {spec.name}: {why}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.binding import Binding
+from offloadrt.runtime.mapping.present_table import Binding
 
 UNTYPED: Final = np.dtype("V1")
 """dtype of untyped memory: a ``void *``."""

@@ -12,7 +12,6 @@ import attrs
 
 from offloadrt.driver import Touching
 from offloadrt.kernels import Launch
-from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.sim import Signal
 
@@ -34,9 +33,7 @@ class DirectiveQueue:
     kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
     queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
     (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
-    stream; private, which frees its private arguments; placed, of a target region the arrays that its call uses as
-    objects (None of a data directive); carried_out, the entries that it has made for data directives around it, each
-    with its item. prepared: gets what target regions would launch, instead of the stream; None: they launch.
+    stream; private, which frees its private arguments. kept: what the memory configuration's hooks keep of it.
     """
 
     cause: int
@@ -49,6 +46,11 @@ class DirectiveQueue:
     mapped: int = 0
     copy: Signal | None = None
     private: PostProcessing | None = None
-    placed: Sequence[HostArray] | None = None
-    carried_out: list[Any] = attrs.field(factory=list)
-    prepared: list[PreparedKernel] | None = None
+    kept: object = None
+
+
+@attrs.define(eq=False)
+class PreparedDirective(DirectiveQueue):
+    """The queue of target regions that do not launch their kernels, but leave them to become nodes of a graph."""
+
+    kernels: list[PreparedKernel] = attrs.field(factory=list)

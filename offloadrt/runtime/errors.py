@@ -72,9 +72,9 @@ class IllegalAddress(OffloadError):
 
 
 class PlacementError(OffloadError):
-    """A configuration that places objects cannot place one.
+    """A memory configuration cannot say where an array of the program lies.
 
-    The analysis of the program does not know the array, or the program wants to have its device address.
+    It knows nothing of the array, or the program wants to have its device address.
     """
 
 

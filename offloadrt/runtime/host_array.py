@@ -35,8 +35,6 @@ class HostArray:
     reading it raises TypeError.
     pointer_address: where the pointer variable of a heap array lives, or the reference pointer of a global, 0 if there
     is none.
-
-    Wide because every part of the runtime asks an array for its shape, its addresses, its bytes or its sections.
     """
 
     name: str

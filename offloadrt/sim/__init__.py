@@ -1,6 +1,6 @@
 """Virtual time and actors on Trio. Knows nothing of GPUs and imports no other package of offloadrt.
 
-Open `simulation.py` first, then `actor.py`.
+Open `simulation.py` first, then `scheduler.py`.
 
 ======================  =============================================================================================
 ``Simulation``          the scheduler of virtual time: ``run spawn sleep now open_nursery attached move_on_after``
@@ -19,7 +19,6 @@ Errors: ``SimulationError`` and below it ``Deadlock``, ``Livelock``, ``BadChoice
 ``RealInputOutput``, ``UnregisteredTask``, ``DetachedTrioCall``, ``SimTimeout``.
 """
 
-from offloadrt.sim.actor import PASSED, Actor
 from offloadrt.sim.errors import (
     BadChoice,
     Deadlock,
@@ -31,16 +30,22 @@ from offloadrt.sim.errors import (
     UncontrolledNondeterminism,
     UnregisteredTask,
 )
-from offloadrt.sim.lock import Figures, Lock, LockStatistics, LockUse
-from offloadrt.sim.mailbox import TIMED_OUT, Mailbox, MailboxStatistics, Request
-from offloadrt.sim.nursery import Nursery
-from offloadrt.sim.observer import Observer
-from offloadrt.sim.rwlock import RWLock, RWLockStatistics
-from offloadrt.sim.scope import TimeoutScope
-from offloadrt.sim.semaphore import Semaphore, SemaphoreStatistics
-from offloadrt.sim.signal import Signal, SignalStatistics
+from offloadrt.sim.messages import TIMED_OUT, Mailbox, MailboxStatistics, Request, Signal, SignalStatistics
+from offloadrt.sim.resources import (
+    Figures,
+    Lock,
+    LockStatistics,
+    LockUse,
+    RWLock,
+    RWLockStatistics,
+    Semaphore,
+    SemaphoreStatistics,
+    Station,
+    StationStatistics,
+)
+from offloadrt.sim.scheduler import PASSED, Actor, Observer
+from offloadrt.sim.scope import Nursery, TimeoutScope
 from offloadrt.sim.simulation import Gear, Simulation
-from offloadrt.sim.station import Station, StationStatistics
 from offloadrt.sim.strategies import Fifo, Random, Strategy
 
 __all__ = [

@@ -1,6 +1,12 @@
-"""What can go wrong in a run of the emulator, told in words of the run: who, what, when, held by whom."""
+"""What can go wrong in a run of the emulator, told in words of the run: who, what, when, held by whom.
+
+`no_duration` and `AsyncOnly` are for two mistakes that every primitive can meet: a time that is none, and `with` where
+`async with` is meant.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
 
 
 class SimulationError(RuntimeError):
@@ -48,3 +54,23 @@ class ReturnToTrio(Exception):
 
 class Expired(BaseException):
     """Control signal of ``move_on_after`` and ``fail_after``; one instance a scope. Never seen by users."""
+
+
+def no_duration(call: str, given: object) -> Exception:
+    """Return what `call(given)` raises when `given` is no finite number of seconds from 0 on."""
+    if isinstance(given, int | float):
+        return ValueError(f"{call}({given!r}): virtual seconds are finite and not negative")
+    return TypeError(f"{call}({given!r}): takes virtual seconds as a number, as in {call}(1e-5) for 10 microseconds")
+
+
+class AsyncOnly:
+    """Base of the classes that `async with` enters. To a type checker they have no `__enter__`, as it should be."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(f"{getattr(self, 'directive', type(self).__name__)}: write `async with`, not `with`")
+
+        def __exit__(self, *error: object) -> None: ...

@@ -1,70 +1,177 @@
-"""`Simulation`: the scheduler of virtual time, and what users have of it.
+"""`Simulation`: virtual time for users, as the clock of a Trio run.
 
-It is the clock of a Trio run. Trio asks its clock how long to sleep when no task can run: that *is* quiescence, so
-`deadline_to_sleep_time` takes the next actor from the ready queue, or else the next timer from the heap, and resumes
-that one actor. At most one task is runnable at any time. So Trio, which runs runnable tasks in random order, has
-nothing to choose, and a run is a function of program, seed and strategy.
+Trio asks its clock how long to sleep when no task can run: that *is* quiescence, so `deadline_to_sleep_time` takes the
+next actor from the ready queue, or else the next timer from the heap, and resumes that one actor. At most one task is
+runnable at any time. So Trio, which runs runnable tasks in random order, has nothing to choose, and a run is a function
+of program, seed and strategy. (Trio's own `MockClock` jumps in the same way, but leaves the order within an instant to
+Trio.)
 
 Two gears run the same actors over the same heap and ready queue. In ``native``, the reference, each step is a step of
-the Trio task; in ``turbo`` a trampoline makes them (`trampoline.py`). Primitives (`lock.py`, ...) wait through `park`.
+the Trio task; in ``turbo`` a trampoline makes them (`Trampoline`). Primitives wait through `Scheduler.park`.
 """
 
 from __future__ import annotations
 
-import itertools
 import types
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from heapq import heappop, heappush
+from itertools import repeat
 from math import inf
+from operator import length_hint
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import trio
 from trio.lowlevel import current_task, reschedule
 
-from offloadrt.sim import life, story
-from offloadrt.sim.actor import GO, PASSED, SELF, Actor, return_to_trio, uninterrupted
-from offloadrt.sim.chosen_order import ChosenOrder
-from offloadrt.sim.daemons import Caretaker, ServedBox
-from offloadrt.sim.errors import SimulationError, UnregisteredTask
-from offloadrt.sim.handovers import HandoverObserver, ready_queue
-from offloadrt.sim.nursery import Nursery
-from offloadrt.sim.observer import Observer
-from offloadrt.sim.scope import Attached, TimeoutScope
-from offloadrt.sim.sleep import Paused, make_sleep, suspended
+from offloadrt.sim import life, source_line, story
+from offloadrt.sim.errors import ReturnToTrio, SimulationError
+from offloadrt.sim.life import Caretaker
+from offloadrt.sim.messages import Mailbox
+from offloadrt.sim.ready_queue import ChosenOrder, ready_queue
+from offloadrt.sim.scheduler import (
+    GO,
+    SLICE,
+    Actor,
+    LateCancel,
+    Observer,
+    ResumptionObserver,
+    Scheduler,
+    make_sleep,
+    remove,
+    return_to_trio,
+)
+from offloadrt.sim.scope import Attached, Nursery, TimeoutScope
 from offloadrt.sim.strategies import Fifo, Strategy
-from offloadrt.sim.timers import Timer, remove
-from offloadrt.sim.trampoline import ADVANCES, SLICE, Fence, Trampoline
-from offloadrt.sim.watch import TrioWatch, task_in_a_step
-from offloadrt.sim.watchdog import Watchdog
+from offloadrt.sim.watch import TrioWatch, Watchdog
+
+# ---------------------------------------------------------------------- the trampoline
+# The gear ``turbo``: a trampoline inside the clock hook steps actors that are detached from Trio.
+#
+# Trio spends about 2.5 microseconds on each step of a task. `Trampoline` calls the coroutine's ``send`` itself, which
+# makes a step about seven times as fast. Coroutines are detached by Trio's public function
+# ``temporarily_detach_coroutine_object`` (`Actor.leave_trio`), so a plain Trio call out of a detached actor fails
+# loudly instead of going wrong. The order of steps is that of the gear ``native``: both take them from one ready
+# queue and heap.
+ADVANCES = 4 * SLICE
+"""Timers that may pass in a slice by `Simulation.set_timer`: they are no steps, but take real time too."""
+
+_OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
+
+
+class Fence:
+    """A timer that stands for Trio's own next deadline.
+
+    With it, a slice needs no comparison with that deadline at each step: when the fence is due, it hands over to Trio.
+    """
+
+    __slots__ = ("fired",)
+    is_actor = False
+
+    def __init__(self) -> None:
+        self.fired = False
+
+    def send(self, _: Any) -> Any:
+        # The hook returns, and Trio looks at its deadlines itself.
+        self.fired = True
+        return return_to_trio
+
+
+class Trampoline:
+    """Steps whoever is due, one after the other, until Trio has something to run or the slice is used up."""
+
+    __slots__ = ("_sim", "_slice")
+
+    def __init__(self, sim: Scheduler, slice: int) -> None:
+        self._sim = sim
+        self._slice = slice
+
+    def run_slice(self) -> int:
+        """Make the steps of one slice; returns how many, 0 if nothing was due.
+
+        A step returns the next step to make, or None when the actor parked and anybody may be next. ``sleep`` knows the
+        next one already, because it looks at the heap anyway.
+        """
+        sim = self._sim
+        heap, ready, popleft = sim.heap, sim.ready, sim.ready.popleft
+        step: Any = None
+        budget = repeat(None, self._slice)
+        # The loop makes no tests for what happens seldom; exceptions tell. IndexError: the heap was empty as well, so
+        # nothing is due (or it comes out of a step, where it is an error like any other). TypeError: an actor yielded
+        # an object that cannot be called, so it is Trio's and not ours.
+        try:
+            for _ in budget:
+                if step is None:
+                    if ready:
+                        item = popleft()
+                    else:
+                        sim.now, _, item = heappop(heap)
+                    sim.running = item
+                    step = item.send
+                step = step(GO)
+            if step is not None:
+                self._end_slice(step)
+        except ReturnToTrio:
+            pass
+        except IndexError:
+            if heap or ready:
+                raise
+            sim.running = None
+            return 0
+        except TypeError:
+            self._foreign_yield(step)
+        sim.running = None
+        return self._slice - length_hint(budget)
+
+    def _end_slice(self, step: Any) -> None:
+        """Put back ``step``, which the slice was too short for: whoever is to make it keeps its place."""
+        item: Any = self._sim.running
+        # Whose step it is decides what to put back. A fence has left the heap, so it counts as due. A late
+        # cancellation is delivered now: it takes no turn of its own. All others go back to the head of the queue.
+        if step is return_to_trio:
+            return
+        if isinstance(step, LateCancel):
+            step(GO)
+        elif not isinstance(step, _OUR_STEPS):
+            self._foreign_yield(step)
+        elif isinstance(item, Fence):
+            item.fired = True
+        else:
+            self._sim.ready.appendleft(item)
+
+    def _foreign_yield(self, message: Any) -> None:
+        """Raise DetachedTrioCall in the detached actor that yielded an object of Trio's, where it did so."""
+        actor = self._sim.running
+        if not isinstance(actor, Actor) or isinstance(message, _OUR_STEPS):
+            raise
+        coroutine: Any = actor.task.coro
+        error = story.detached_call(self._sim, actor, source_line.awaited(coroutine))
+        step = actor.task.context.run(coroutine.throw, error)
+        if step is not None:
+            self._end_slice(step)
+
 
 Gear = Literal["native", "turbo"]
 T = TypeVar("T")
 
 
-class Simulation(trio.abc.Clock):
+class Simulation(Scheduler, trio.abc.Clock):
     """Virtual time for one run.
 
     :param gear: ``native`` or ``turbo``; both give the same order of events.
     :param strategy: who goes on first, and who is held back (``Fifo()``, ``Random(seed)``, …: `strategies/`).
     :param seed: of ``rng``, the run's only random generator.
-    :param observer: told of actors and locks (``observer.py``); ``handovers``: of who lets whom go on (that file).
+    :param observer: told of actors and locks; ``causal_log``: of who lets whom go on.
     :param slice: steps between two looks at Trio (turbo).
     :param livelock_limit: steps (and 1000 more for each actor) without time advancing after which a run is stopped.
 
     ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
-
-    Wide because three groups of members share the fields below, which each step reads: what programs use (``run``,
-    ``spawn``, ``sleep``, scopes and nurseries), what primitives are made of (``park``, ``until_due``,
-    ``set_timer``, ``pause``), and Trio's clock. A layer between them would cost a call in every step.
     """
 
     __slots__ = (
-        "_nursery", "_order", "_paused", "_service", "_steps", "_trampoline", "_watch", "_watchdog", "actors",
-        "by_scheduler", "caretaker", "ending", "expected", "gear", "handovers", "heap", "incidents", "last_advance",
-        "newborn", "next_index", "now", "observer", "operations_left", "primitives", "ready", "rng", "running", "seed",
-        "sleep", "strategy", "timer_due", "timers_set", "trio_has_work", "turbo", "violation",
+        "_nursery", "_service", "_trampoline", "_watch", "_watchdog", "gear", "rng", "seed", "sleep", "strategy",
     )  # fmt: skip
 
     def __init__(
@@ -74,57 +181,21 @@ class Simulation(trio.abc.Clock):
         strategy: Strategy | None = None,
         seed: int = 0,
         observer: Observer | None = None,
-        handovers: HandoverObserver | None = None,
+        causal_log: ResumptionObserver | None = None,
         slice: int = SLICE,
         livelock_limit: int = 1_000_000,
     ) -> None:
         if gear not in ("native", "turbo"):
             raise ValueError(f"gear is {gear!r}; it can be 'native' or 'turbo'")
+        super().__init__(gear == "turbo", observer, causal_log)
         self.gear: Gear = gear
-        self.turbo = gear == "turbo"
         self.strategy: Strategy = strategy if strategy is not None else Fifo()
         self.seed = seed
         self.rng = np.random.default_rng(seed)
-        self.observer = observer
-        self.now = 0.0
-        self.heap: list[Timer] = []
-        self.handovers = handovers
-        self.ready: Any = ready_queue(self, self.strategy, handovers)
-        """Who goes on at this instant, in order; whoever ends an actor's wait appends it here."""
-        self._order: ChosenOrder | None = self.ready if isinstance(self.ready, ChosenOrder) else None
-        self.timers_set = 0
-        """Timers set so far, the same in both gears, and part of every result of a run. Each has the next number in the
-        heap, so that of those due at one time the one set first comes first.
-        """
-        self.next_index = itertools.count().__next__
-        self.running: Actor | None = None
-        """The actor that is being stepped, as far as the scheduler knows; ``current`` looks further."""
-        self.actors: dict[int, Actor] = {}
-        self.primitives: list[Any] = []
-        """Every lock, station and mailbox, so that a story can say what an actor holds."""
-        self.incidents: list[str] = []  # what was done to the run from outside; reports of a deadlock tell it
-        self.timer_due = False
-        """The scheduler let Trio go for one of Trio's own deadlines."""
-        self.expected: Any = None
-        """The task that the scheduler itself has just woken: any other wake-up is Trio's."""
-        self.by_scheduler = False
-        """The scheduler itself starts or cancels tasks: their wake-ups are its own."""
-        self.newborn = 0
-        """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
+        self.ready = ready_queue(self, self.strategy, causal_log)
+        self._order = self.ready if isinstance(self.ready, ChosenOrder) else None
         self.caretaker = Caretaker(self)
-        self.operations_left = SLICE
-        """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
-        locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed."""
-        self.last_advance = 0
-        """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
-        self.trio_has_work = False
-        """An actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than wait."""
-        self.violation: BaseException | None = None
-        """The first thing that must not happen in a run; raised when Trio asks for the time."""
-        self.ending = False
         self.sleep: Callable[[float], Awaitable[None]] = make_sleep(self)
-        self._steps = 0
-        self._paused = Paused(self)
         self._nursery: trio.Nursery | None = None
         self._service: trio.Nursery | None = None
         self._watchdog = Watchdog(self)
@@ -157,7 +228,7 @@ class Simulation(trio.abc.Clock):
         *args: Any,
         name: str | None = None,
         daemon: bool = False,
-        serves: ServedBox | None = None,
+        serves: Mailbox | None = None,
     ) -> Actor:
         """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
 
@@ -309,90 +380,3 @@ class Simulation(trio.abc.Clock):
         if not fence.fired:
             remove(self.heap, fence)
         return sleep
-
-    # ------------------------------------------------------------------ for primitives
-    @property
-    def current(self) -> Actor:
-        """Return the actor that runs now. UnregisteredTask if the calling task is none.
-
-        Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
-        enough.
-        """
-        if (me := self.running) is not None:
-            return me
-        me = SELF.get(None)
-        if me is None or me.sim is not self or me.task is not task_in_a_step():
-            raise UnregisteredTask(story.unregistered(self, me))
-        return me
-
-    @uninterrupted
-    @types.coroutine
-    def park(self, me: Actor, target: Any) -> Generator[Any, Any, Any]:
-        """Wait until somebody appends ``me`` to ``ready``, and return the ``value`` that it has left in ``me``.
-
-        ``target`` is what the actor waits for. It has a ``name`` for messages and a method ``forget(actor)``, which
-        takes the actor off its queue when the wait is cancelled or times out; it returns False if the actor is not
-        there any more, because it has been served. All primitives wait here.
-        """
-        me.waits_for = target
-        me.waits_since = now = self.now
-        me.story.append((now, target.name))
-        me.value = None
-        yield me.trap
-        me.waits_for = None
-        if me.interruption is not None:
-            yield from self.interrupted(me)
-        return me.value
-
-    def until_due(self, me: Actor, due: float) -> Awaitable[None]:
-        """Wait until virtual time ``due``."""
-        return PASSED if self.set_timer(me, due) else suspended(me)
-
-    def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
-        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
-
-        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
-        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
-        """
-        self.timers_set = number = self.timers_set + 1
-        heap, order = self.heap, self._order
-        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
-        # timers for one time the older comes first.
-        if number <= self.last_advance and self.running is actor and actor.trap is None:
-            if order is None:
-                passes = not self.ready and (not heap or heap[0][0] > due)
-            else:
-                passes = order.passes(actor, due, timer)
-            if passes:
-                self.now = due
-                return True
-        heappush(heap, (due, number, timer or actor))
-        if self.handovers is not None and self.running is not actor:
-            self.handovers.handed_over(self, actor)
-        return False
-
-    @uninterrupted
-    @types.coroutine
-    def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
-        """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
-        self.trio_has_work = False
-        if not self.operations_left:
-            # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
-            self._steps += SLICE
-            self.operations_left = SLICE
-        self.ready.appendleft(me)
-        me.waits_for = self._paused if cancellable else None
-        me.waits_since = self.now
-        if me.detached:
-            if me.trap is not None and cancellable:
-                me.trap(GO)
-            yield return_to_trio
-        else:
-            yield me.trap
-        me.waits_for = None
-        if me.interruption is not None:
-            yield from self.interrupted(me)
-
-    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
-        """Raise what ``me`` was resumed for; a primitive of one's own does so after its wait, as `park` does."""
-        return me.interrupted()

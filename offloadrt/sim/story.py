@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from offloadrt.sim import place
-from offloadrt.sim.actor import Actor, Scheduler
+from offloadrt.sim import source_line
 from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock
+from offloadrt.sim.scheduler import Actor, Scheduler
 
 LISTED = 20
 """Actors named in one message."""
@@ -34,7 +34,7 @@ def waiting(actor: Actor) -> str:
             return f"{actor.name} sleeps until t={time:g}"
     if actor in sim.ready or actor is sim.running:
         return f"{actor.name} runs"
-    site, called = place.call(place.awaited(getattr(actor.task, "coro", None)))
+    site, called = source_line.call(source_line.awaited(getattr(actor.task, "coro", None)))
     at = f" ({site})" if site else ""
     if (target := actor.waits_for) is not None:
         since = f"since t={actor.waits_since:g}"
@@ -78,18 +78,9 @@ def livelock(sim: Scheduler, steps: int) -> Livelock:
     return Livelock(f"t={sim.now:g}: {steps:,} steps without virtual time advancing; somebody spins.\n{everybody(sim)}")
 
 
-def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
-    if inherited is not None and inherited.sim is sim:
-        return (
-            f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
-            "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
-        )
-    return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
-
-
-def detached_call(sim: Scheduler, actor: Actor, frames: place.Frames) -> DetachedTrioCall:
+def detached_call(sim: Scheduler, actor: Actor, frames: source_line.Frames) -> DetachedTrioCall:
     """Make the error for a call of Trio's; `frames` are the actor's, down to the call."""
-    site, called = place.call(frames)
+    site, called = source_line.call(frames)
     instead = "use the run's own primitives"
     if called.startswith("trio.sleep"):
         instead = "write 'await t.compute(seconds)' for work, 'await run.sim.sleep(seconds)' for a pause"
@@ -102,7 +93,7 @@ def detached_call(sim: Scheduler, actor: Actor, frames: place.Frames) -> Detache
 def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseException:
     """Return the error itself, or DetachedTrioCall if it is Trio's complaint of a call out of a detached actor."""
     if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
-        explained = detached_call(sim, actor, place.raised(error.__traceback__))
+        explained = detached_call(sim, actor, source_line.raised(error.__traceback__))
         explained.__cause__ = error
         return explained
     return error

@@ -1,4 +1,7 @@
-"""Watches what Trio does with the tasks of a run: anything it decides by itself could differ from run to run."""
+"""Watches what Trio does with the tasks of a run: anything that it decides by itself could differ from run to run.
+
+`TrioWatch` finds what must not happen; the `Watchdog` raises it, because the clock hook, where it is found, may not.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,69 @@ import sys
 from math import inf
 from typing import Any
 
+import outcome
 import trio
-from trio.lowlevel import Task, current_root_task, current_statistics, current_task
+from trio.lowlevel import (
+    Abort,
+    Task,
+    current_root_task,
+    current_statistics,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
 
-from offloadrt.sim import place, story
-from offloadrt.sim.actor import SELF, Scheduler
+from offloadrt.sim import source_line, story
 from offloadrt.sim.errors import RealInputOutput, SimulationError, UncontrolledNondeterminism
-from offloadrt.sim.watchdog import Watchdog
+from offloadrt.sim.scheduler import SELF, Scheduler, task_in_a_step
+
+
+# ---------------------------------------------------------------------- the watchdog
+# The watchdog: ends a run from within the clock hook, where no error may be raised.
+class Watchdog:
+    """A task that waits for an error to raise. Its methods return what the clock hook is to return to Trio.
+
+    An exception out of the clock hook would be an internal error of Trio, and would leave the tasks without clean-up.
+    """
+
+    def __init__(self, sim: Scheduler) -> None:
+        self._sim = sim
+        self._task: Task | None = None
+
+    async def wait(self) -> None:
+        """Wait for the error, for as long as the run lasts."""
+        self._task = current_task()
+
+        def abort(_: object) -> Abort:
+            self._task = None
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    def fail(self, error: BaseException) -> float:
+        """Raise an error in the run: all actors are cancelled."""
+        # What happens from now on is clean-up: no wake-up of it is a violation any more.
+        self._sim.ending = True
+        if (task := self._task) is None:  # the run is cancelled from outside, and with it the task that would raise it
+            self._sim.violation = error
+            return self.force_out()
+        self._task = None
+        self._sim.expected = task
+        reschedule(task, outcome.Error(error))
+        return 0
+
+    def force_out(self) -> float:
+        """End the waits of a run that is ending, but whose clean-up waits for ever (shielded from cancellation)."""
+        sim = self._sim
+        error = sim.violation or story.deadlock(sim)
+
+        def raise_error() -> None:
+            raise error
+
+        # One after the other in order of spawning; whoever is not parked will be asked again when nothing is due.
+        parked = [actor for actor in sim.actors.values() if actor.interruption is None and actor.interrupt(raise_error)]
+        return 0 if parked else inf
+
 
 OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wakeup", "subprocess", "signals", "socket"))
 """Modules of Trio in which a task waits for something that is not in virtual time (a diagnosis, pinned by a test)."""
@@ -97,7 +156,7 @@ class TrioWatch(trio.abc.Instrument):
             return
         waker = task_in_a_step()
         if waker is None and sim.running is not None and sim.running.is_actor:
-            sim.violation = story.detached_call(sim, sim.running, place.running(sys._getframe()))
+            sim.violation = story.detached_call(sim, sim.running, source_line.running(sys._getframe()))
             return
         # Neither a task of the run nor a deadline has woken it: then it was the world outside, as a thread that is
         # done.
@@ -174,14 +233,6 @@ class TrioWatch(trio.abc.Instrument):
             f"t={self.sim.now:g}: {task.name!r} {verb} something outside virtual time (a thread, socket, process or "
             f"signal); real time does not pass in a run: {HELP}"
         )
-
-
-def task_in_a_step() -> Task | None:
-    """Return the Trio task that makes a step now; None between steps, and outside Trio."""
-    try:
-        return current_task()
-    except RuntimeError:
-        return None
 
 
 def _is_system_task(task: Task) -> bool:

@@ -1,9 +1,9 @@
 """Running scenarios and making sense of what comes out. Open `running/execution.py` first.
 
 `scenario` makes a scenario of an async function, `Run` is what that function receives, `find_scenario` and `execute`
-run one from Python and give a `Result`. Behind them: parameters and their errors, the registry, points and sweeps on
-any executor, tables, figures, and validation against the claims of the papers. Names are imported at their first use:
-listing scenarios needs no machine.
+run one from Python and give a `Result`, and a `RunSpec` says how. Behind them: parameters and their errors, the
+registry, points and sweeps on any executor, tables, figures, and validation against the claims of the papers. Names are
+imported at their first use: listing scenarios needs no machine.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from offloadrt.study.scripts.definition import Figure, Scenario, scenario
     from offloadrt.study.scripts.parameters import Parameter, Range
     from offloadrt.study.scripts.registry import find as find_scenario
+    from offloadrt.study.spec import RunSpec
 
 __all__ = [
     "Figure",
@@ -27,6 +28,7 @@ __all__ = [
     "Range",
     "Result",
     "Run",
+    "RunSpec",
     "Scenario",
     "ScenarioNotFound",
     "ScriptFailed",
@@ -45,6 +47,7 @@ _HOMES = {
     "Range": "scripts.parameters",
     "Result": "reporting.results",
     "Run": "running.run",
+    "RunSpec": "spec",
     "Scenario": "scripts.definition",
     "ScenarioNotFound": "errors",
     "ScriptFailed": "errors",

@@ -21,62 +21,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import PACKAGE
 from offloadrt.study.scripts.parameters import Value
-
-PLACES = ("machine", "runtime", "configuration", "allocator", "table_policy")
-"""Options that a sweep or a comparison may vary as it varies a parameter."""
-
-
-def _texts(given: Sequence[str]) -> tuple[str, ...]:
-    return tuple(given)
-
-
-@attrs.frozen
-class Options:
-    """How a run is made, apart from its scenario and parameters: what the command line's `--` options say.
-
-    Wide because it has one field for each of these options.
-    """
-
-    machine: str | None = None
-    """A profile's name or the path of a user's own file; None is the scenario's machine."""
-    runtime: str | None = None
-    """The same of the offloading runtime; None is the scenario's, or else the machine's default."""
-    configuration: str | None = None
-    """The memory configuration that the program gets whatever it asks for; None is the program's own choice."""
-    allocator: str | None = None
-    """The same of how device blocks are obtained."""
-    table_policy: str | None = None
-    """The same of who enters the device table next."""
-    overrides: Mapping[str, str] = attrs.field(factory=dict)
-    environment: Mapping[str, str] = attrs.field(factory=dict)
-    """Environment variables of the program."""
-    seed: int = 0
-    gear: str = "turbo"
-    strategy: str = "fifo"
-    repeat: int = 1
-    hash: bool | None = None
-    record: bool = False
-    """Whether every event is kept in memory, for a scenario that examines them."""
-    range_end: Mapping[str, str | float] = attrs.field(factory=dict)
-    """Entries of the machine that run at the `low` or `high` end of their range, or at a place between 0 and 1; the
-    others run at the mean.
-    """
-    inputs: Mapping[str, str | float] = attrs.field(factory=dict)
-    """The same of the program's inputs with a range; those that it does not have are passed over."""
-    sample_phases: bool = False
-    """Whether a few instances of the program's repeated phases stand for all (`Run.steps`)."""
-    faults: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Faults that are injected, each as `--faults` takes it."""
-
-    def elsewhere(self, machine: str) -> Options:
-        """Return these options on another machine: choices and places in ranges are kept where it has such entries."""
-        entries = profiles.load(machine, runtime=self.runtime).entries
-        return attrs.evolve(
-            self,
-            machine=machine,
-            overrides={key: value for key, value in self.overrides.items() if key in entries and entries[key].choices},
-            range_end={key: end for key, end in self.range_end.items() if key in entries and entries[key].is_range},
-        )
+from offloadrt.study.spec import AXES, RunSpec
 
 
 @attrs.frozen
@@ -86,14 +31,23 @@ class Point:
     scenario: str
     """A reference that `registry.find` understands."""
     parameters: Mapping[str, Value]
-    options: Options = attrs.field(factory=Options)
+    options: RunSpec = attrs.field(factory=RunSpec)
     varied: Mapping[str, Value] = attrs.field(factory=dict)
-    """Those of its options that differ among the points, of `PLACES`: results name them as they name parameters."""
+    """Those of its options that differ among the points, of `AXES`: results name them as they name parameters."""
 
     @property
-    def place(self) -> dict[str, Value]:
+    def axis_values(self) -> dict[str, Value]:
         """Return what tells this point from the others: its parameters and the options that are varied."""
         return {**self.parameters, **self.varied}
+
+    def to_row(self) -> dict[str, Any]:
+        """Return it as plain values, for the line of a file of points: of its options those that are not defaults."""
+        return {
+            "scenario": self.scenario,
+            "parameters": dict(self.parameters),
+            "options": self.options.changed(),
+            "varied": dict(self.varied),
+        }
 
     @property
     def key(self) -> str:
@@ -121,22 +75,22 @@ class Keys:
             file = registry.split(point.scenario)[0] or scenario.path
             digests = self._known[asked] = digest_of_file(file), machine.digest
         program, profile = digests
-        point = attrs.evolve(point, varied={})  # a run is the same whatever it is compared with
-        policies = (options.configuration, options.allocator, options.table_policy)
-        files = [digest_of_file(_file_of(policy)) for policy in policies]
-        facts = [attrs.asdict(point), digest_of_sources(), program, profile, files]
+        policies = {name: _file_of(policy) for name, policy in options.policies.items()}
+        files = {name: digest_of_file(file) for name, file in policies.items() if file is not None}
+        # Not what is varied: a run is the same whatever it is compared with.
+        facts = [point.scenario, point.parameters, options.changed(), digest_of_sources(), program, profile, files]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options) -> list[Point]:
+def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec) -> list[Point]:
     """Combine the values of `axes`, the last axis fastest, to points with all parameters bound.
 
-    An axis may also be one of `PLACES`, where the scenario has no such parameter.
+    An axis may also be one of `AXES`, where the scenario has no such parameter.
 
     Raises ParameterError before anything runs when one of the values is not a value of its parameter, or an axis is
     what the options set for all points.
     """
-    for name in PLACES:
+    for name in AXES:
         if name in axes and (value := getattr(options, name)) is not None:
             raise ParameterError(name, f"--{name.replace('_', '-')} {value} sets it for all runs; leave out one")
     reference = registry.reference(scenario)
@@ -144,17 +98,17 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: Options
     read = {name: read_axis(scenario, name, values) for name, values in axes.items()}
     for values in itertools.product(*read.values()):
         given = dict(zip(axes, values, strict=True))
-        varied: dict[str, Any] = {name: str(given.pop(name)) for name in axes if is_place(scenario, name, given[name])}
+        varied: dict[str, Any] = {name: str(given.pop(name)) for name in axes if is_option(scenario, name, given[name])}
         points.append(Point(reference, scenario.bind(given), attrs.evolve(options, **varied), varied))
     return points
 
 
-def is_place(scenario: Scenario, name: str, value: Any) -> bool:
+def is_option(scenario: Scenario, name: str, value: Any) -> bool:
     """Tell whether a value of an axis is one of an option, and of no parameter of the scenario.
 
     A policy in a file (`FILE.py:NAME`) is never one of a parameter's choices.
     """
-    return name in PLACES and (name not in scenario.parameters or _file_of(value) is not None)
+    return name in AXES and (name not in scenario.parameters or _file_of(value) is not None)
 
 
 def _file_of(value: object) -> Path | None:
@@ -174,12 +128,12 @@ def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Val
 
 def read_value(scenario: Scenario, name: str, value: Any) -> Value:
     """Read one value of an axis. Raises ParameterError for one that its parameter does not have."""
-    return str(value) if is_place(scenario, name, value) else scenario.bind_one(name, value)
+    return str(value) if is_option(scenario, name, value) else scenario.bind_one(name, value)
 
 
 def varied(points: Sequence[Point]) -> str:
     """Say in which parameters the points differ: `threads=64,128 batch=1,4,16`."""
-    axes = {name: tuple(dict.fromkeys(point.place[name] for point in points)) for name in points[0].place}
+    axes = {name: tuple(dict.fromkeys(point.axis_values[name] for point in points)) for name in points[0].axis_values}
     return " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
 
 

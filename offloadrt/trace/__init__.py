@@ -2,13 +2,12 @@
 
 Open `events.py` first, then `recorder.py`.
 
-    events      every class of event, with its fields (`EVENTS`: by name); `event` says what an event is
+    events      every class of event, with its fields (`EVENTS`: by name), and what an event is
     recorder    `Trace`: records in memory, hashes, hands on to sinks; the simulation's observer
-    calls       `Calls`: API calls by name, always on, as `rocprof --stats` has them
-    host_time   `HostTime`: where the time of the host threads went, always on
-    handovers   `Handovers`: who let whom go on; recorded beside the events, when somebody asks
-    annotations `Annotations`: activities of threads and arguments of calls, which a picture shows beside the events
-    statistics  `TraceStatistics`: per lock, engine, kernel and API call, from events
+    causal_log  `CausalLog`: who let whom go on, recorded beside the events when somebody asks; with it `Annotations`,
+                activities of threads and arguments of calls, which a picture shows
+    statistics  `Calls` (API calls by name) and `HostTime` (where the time of the host threads went), always on;
+                `TraceStatistics`: per lock, engine, kernel and API call, from events
     logs        `ConsoleLog`, `JsonLines`: structlog
     perfetto    `PerfettoFile`: for ui.perfetto.dev, drawn by `drawing` on `tracks`
 
@@ -17,22 +16,20 @@ here.
 """
 
 from offloadrt.trace import events
-from offloadrt.trace.calls import Calls, CallStatistics
-from offloadrt.trace.event import EVENTS, Event, Row
-from offloadrt.trace.handovers import Handover, Handovers
-from offloadrt.trace.host_time import HOST_TIME, HostTime
+from offloadrt.trace.causal_log import CausalLog, Resumption
+from offloadrt.trace.events import EVENTS, Event, Row
 from offloadrt.trace.recorder import Sink, Trace, doing
-from offloadrt.trace.statistics import TraceStatistics
+from offloadrt.trace.statistics import HOST_TIME, Calls, CallStatistics, HostTime, TraceStatistics
 
 __all__ = [
     "EVENTS",
     "HOST_TIME",
     "CallStatistics",
     "Calls",
+    "CausalLog",
     "Event",
-    "Handover",
-    "Handovers",
     "HostTime",
+    "Resumption",
     "Row",
     "Sink",
     "Trace",

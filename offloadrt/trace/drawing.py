@@ -6,21 +6,206 @@ group "device n"  hardware queues, copy engines, compute units, page faults, dra
 
 Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
 for a lock says who held it when it began. Calls and directives say with what (`call_notes.py`). What threads do for one
-another is drawn where hand-overs have been recorded (`annotation_tracks.py`).
+another is drawn where resumptions have been recorded (`AnnotationTracks`).
 """
 
+from __future__ import annotations
+
+import bisect
 import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
 
 from offloadrt.trace import events
-from offloadrt.trace.annotation_tracks import AnnotationTracks
-from offloadrt.trace.call_notes import CallNotes
-from offloadrt.trace.event import NONE, Event, Row, decode, lock_family
-from offloadrt.trace.handovers import Handovers
-from offloadrt.trace.kernel_names import plain_kernel
-from offloadrt.trace.lock_waits import LockWaits
+from offloadrt.trace.causal_log import Annotation, CausalLog
+from offloadrt.trace.events import NONE, Event, Row, decode, lock_family, plain_kernel
+from offloadrt.trace.statistics import LockWaits
 from offloadrt.trace.tracks import Canvas, CounterTracks, Lanes, Notes, ThreadTracks
+
+# ---------------------------------------------------------------------- notes
+# What the notes of a call and of a directive say: bytes, addresses, arrays, kernels, mapped variables.
+MOST_NAMES = 16
+"""A directive with more mapped variables names these, and how many more there are."""
+
+
+@attrs.define
+class _Blocks:
+    """The entries of one device's table, in order of their device addresses, those included that have been removed."""
+
+    begins: list[int] = attrs.field(factory=list)
+    entries: dict[int, tuple[int, str]] = attrs.field(factory=dict)
+    """Size and array by address."""
+
+    def insert(self, address: int, size: int, array: str) -> None:
+        if address not in self.entries:
+            bisect.insort(self.begins, address)
+        self.entries[address] = size, array
+
+    def array_at(self, address: int) -> str:
+        """Return the array of the entry in which an address lies, empty if there is none."""
+        place = bisect.bisect_right(self.begins, address) - 1
+        if place < 0:
+            return ""
+        begin = self.begins[place]
+        size, array = self.entries[begin]
+        return array if address < begin + max(size, 1) else ""
+
+
+class CallNotes:
+    """Follows the events of a trace in their order, and has notes when a call or a directive ends."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Blocks] = {}
+        self._missing: dict[int, tuple[int, str]] = {}
+        """Size and array of the section that each thread has looked up last, when it was not mapped."""
+        self._calls: dict[int, dict[str, int | str]] = {}
+        """What is known of the call that each thread is in."""
+        self._maps: dict[int, dict[str, None]] = {}
+        """What each directive has mapped or looked up, in order."""
+
+    def follow(self, event: Event) -> None:
+        """Take an event."""
+        match event:
+            case events.CallBegin():
+                self._calls[event.actor] = {}
+            case events.Allocate() | events.Free():
+                self._memory(event)
+            case events.KernelSubmit():
+                self.tell(event.actor, event.device, {"kernel": plain_kernel(event.name)})
+            case events.MapLookup():
+                self._maps.setdefault(event.cause, {}).setdefault(event.array)
+                if event.found:
+                    self._missing.pop(event.actor, None)
+                else:
+                    self._missing[event.actor] = event.size, event.array
+            case events.MapInsert():
+                self._maps.setdefault(event.cause, {}).setdefault(event.array)
+                self._missing.pop(event.actor, None)
+                self._blocks.setdefault(event.device, _Blocks()).insert(event.device_address, event.size, event.array)
+            case _:
+                pass
+
+    def tell(self, actor: int, device: int, notes: dict[str, int | str]) -> None:
+        """Note arguments of the call that a thread is in; an address that is mapped there has its array's name."""
+        call = self._calls.get(actor)
+        if call is None:
+            return
+        call.update(notes)
+        address = notes.get("address")
+        blocks = self._blocks.get(device)
+        if isinstance(address, int) and blocks is not None and (array := blocks.array_at(address)):
+            call["array"] = array
+
+    def of_call(self, actor: int) -> dict[str, int | str]:
+        """Return the notes of the call that a thread ends; addresses are hexadecimal."""
+        notes = self._calls.pop(actor, {})
+        if "address" in notes:
+            notes["address"] = f"{notes['address']:#x}"
+        return notes
+
+    def of_directive(self, directive: int) -> dict[str, int | str]:
+        """Return the notes of a directive that ends."""
+        names = [name for name in self._maps.pop(directive, {}) if name]
+        if not names:
+            return {}
+        more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        return {"maps": ", ".join(names[:MOST_NAMES]) + more}
+
+    def _memory(self, event: events.Allocate | events.Free) -> None:
+        if isinstance(event, events.Free):
+            self.tell(event.actor, event.device, {"bytes": event.size, "address": event.address})
+            return
+        call = self._calls.get(event.actor)
+        if call is None:
+            return
+        call.update({"bytes": event.size, "address": event.address})
+        # The runtime allocates a section that it has looked up in vain; what is larger is a block of a pool.
+        size, array = self._missing.get(event.actor, (0, ""))
+        if array and size == event.size:
+            call["array"] = array
+
+
+# ---------------------------------------------------------------------- annotations
+# Draws `Annotations` on the tracks of host threads: activities, resumptions, and which thread made a deferred task.
+DOING = "doing"
+"""How `ThreadTracks` knows an activity."""
+
+
+@attrs.define(eq=False)
+class AnnotationTracks:
+    """Takes annotations from a queue as the events pass by to which they belong.
+
+    arrow: gives the number of a new arrow. is_thread: tells whether an actor has a track among the host threads.
+    """
+
+    _waiting: deque[Annotation]
+    _threads: ThreadTracks
+    _calls: CallNotes
+    _arrow: Callable[[], int]
+    _is_thread: Callable[[int], bool]
+    _givers: dict[int, str] = attrs.field(factory=dict, init=False)
+    """Who let each thread go on last, in its activity."""
+    _tasks: dict[int, int] = attrs.field(factory=dict, init=False)
+    """The arrow to the deferred task that each thread is about to run."""
+    _devices: dict[int, int] = attrs.field(factory=dict, init=False)
+
+    def until(self, position: int) -> None:
+        """Draw what happened before the event of that number."""
+        waiting = self._waiting
+        while waiting and waiting[0].position <= position:
+            self._draw(waiting.popleft())
+
+    def finish(self) -> None:
+        """Draw what is left."""
+        while self._waiting:
+            self._draw(self._waiting.popleft())
+
+    def enters(self, actor: int, device: int) -> None:
+        """Note the device of the call that a thread enters."""
+        self._devices[actor] = device
+
+    def task_of(self, actor: int) -> tuple[int, ...]:
+        """Return the arrow into the directive that a thread begins, if it is a deferred task."""
+        task = self._tasks.pop(actor, None)
+        return () if task is None else (task,)
+
+    def _draw(self, annotation: Annotation) -> None:
+        actor, threads, now = annotation.actor, self._threads, annotation.time_ps
+        match annotation.what:
+            case "begin":
+                self._givers.pop(actor, None)
+                threads.begin(actor, now, (DOING, annotation.name), annotation.name)
+            case "end":
+                giver = self._givers.pop(actor, "")
+                notes: Notes = {"let go on by": giver} if giver else {}
+                threads.end(actor, now, (DOING, annotation.name), notes)
+            case "gave":
+                self._gave(annotation)
+            case "made":
+                name = f"make task {annotation.name}"
+                threads.canvas.instant(threads.track(actor), now, name, {}, (annotation.other,))
+            case "run":
+                self._tasks[actor] = annotation.other
+            case "arguments":
+                self._calls.tell(actor, self._devices.get(actor, -1), dict(annotation.arguments or {}))
+            case _:
+                raise ValueError(f"an annotation of no known kind: {annotation}")
+
+    def _gave(self, annotation: Annotation) -> None:
+        """Lead an arrow from a thread to the one that it lets go on; a device has no track to begin it on."""
+        giver, taker, threads = annotation.actor, annotation.other, self._threads
+        if not threads.is_innermost(taker, (DOING, annotation.name)):
+            return  # it waits for something else meanwhile, inside of the activity
+        self._givers[taker] = threads.name(giver)
+        if self._is_thread(giver):
+            flows = (self._arrow(),)
+            name = f"{annotation.name}: let go on {threads.name(taker)}"
+            threads.canvas.instant(threads.track(giver), annotation.time_ps, name, {}, flows)
+            name = f"{annotation.name}: let go on by {threads.name(giver)}"
+            threads.canvas.instant(threads.track(taker), annotation.time_ps, name, {}, flows)
+
 
 HOST = "host"
 LOCKS = "locks"
@@ -33,11 +218,11 @@ _HOST_THREADS = ("main", "host thread", "hidden helper thread")
 class Drawing:
     """Draws rows, in order, on a canvas; `finish` ends what is still open.
 
-    Of the device table only the number of entries is drawn; its events are for the logs. handovers: what was recorded
+    Of the device table only the number of entries is drawn; its events are for the logs. causal_log: what was recorded
     beside the events of the same run; its annotations are taken as they are drawn.
     """
 
-    def __init__(self, canvas: Canvas, handovers: Handovers | None = None) -> None:
+    def __init__(self, canvas: Canvas, causal_log: CausalLog | None = None) -> None:
         self._canvas = canvas
         self._threads = ThreadTracks(canvas, HOST)
         self._lanes = Lanes(canvas)
@@ -53,9 +238,9 @@ class Drawing:
         self._given: dict[str, int] = {}
         """The arrow from the last release of each lock that somebody waited for."""
         self._calls = CallNotes()
-        self._places: Mapping[int, str] = {} if handovers is None else handovers.places
+        self._source_lines: Mapping[int, str] = {} if causal_log is None else causal_log.source_lines
         self._annotations = AnnotationTracks(
-            deque() if handovers is None else handovers.annotations.waiting,
+            deque() if causal_log is None else causal_log.annotations.waiting,
             self._threads,
             self._calls,
             lambda: next(self._arrows),
@@ -100,8 +285,8 @@ class Drawing:
             case events.DirectiveBegin():
                 self._directive(event)
             case events.DirectiveEnd():
-                place = self._places.get(event.directive)
-                notes: Notes = {**({"at": place} if place else {}), **self._calls.of_directive(event.directive)}
+                line = self._source_lines.get(event.directive)
+                notes: Notes = {**({"at": line} if line else {}), **self._calls.of_directive(event.directive)}
                 self._threads.end(actor, now, ("directive", event.directive), notes)
             case events.CallBegin():
                 self._annotations.enters(actor, event.device)

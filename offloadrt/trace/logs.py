@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import structlog
 
-from offloadrt.trace.event import EVENTS, NO_CAUSE, NONE, Event, Row, to_ns
+from offloadrt.trace.events import EVENTS, NO_CAUSE, NONE, Event, Row, to_ns
 
 ACTOR = "actor_name"
 """The key under which a log line carries the name of its actor."""

@@ -10,9 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from offloadrt.trace.causal_log import CausalLog
 from offloadrt.trace.drawing import HOST, Drawing
-from offloadrt.trace.event import Row, to_ns
-from offloadrt.trace.handovers import Handovers
+from offloadrt.trace.events import Row, to_ns
 from offloadrt.trace.tracks import Notes
 
 SEQUENCE = 1
@@ -29,16 +29,16 @@ class MissingExtra(ImportError):
 class PerfettoFile:
     """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
 
-    Tracks, slices, arrows and counters are those of `offloadrt.trace.drawing`. `handovers` are those of the same run:
+    Tracks, slices, arrows and counters are those of `offloadrt.trace.drawing`. `causal_log` are those of the same run:
     with them, threads' waits for one another, arrows to deferred tasks and arguments of copies are drawn, too.
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """
 
-    def __init__(self, path: str | PathLike[str], handovers: Handovers | None = None) -> None:
+    def __init__(self, path: str | PathLike[str], causal_log: CausalLog | None = None) -> None:
         canvas = _PerfettoCanvas(Path(path))
         self._canvas = canvas
-        self._drawing = Drawing(canvas, handovers)
+        self._drawing = Drawing(canvas, causal_log)
 
     @classmethod
     def of(cls, path: str | PathLike[str], rows: Iterable[Row]) -> None:

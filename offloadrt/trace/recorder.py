@@ -18,9 +18,22 @@ import attrs
 import numpy as np
 
 from offloadrt.sim import Actor, Simulation
-from offloadrt.trace.event import NO_CAUSE, NONE, PS_PER_S, SHAPES, Event, Row, decode
-from offloadrt.trace.events import ActorFinished, ActorSpawned, DirectiveBegin, LockAcquire, LockRelease, LockWait
-from offloadrt.trace.handovers import Handovers
+from offloadrt.trace.causal_log import CausalLog
+from offloadrt.trace.events import (
+    NO_CAUSE,
+    NONE,
+    PS_PER_S,
+    SHAPES,
+    ActorFinished,
+    ActorSpawned,
+    DirectiveBegin,
+    Event,
+    LockAcquire,
+    LockRelease,
+    LockWait,
+    Row,
+    decode,
+)
 
 BLOCK = 512
 """Events in a block. The hash goes from block to block, so another number would be another hash."""
@@ -73,7 +86,7 @@ class Trace:
     record: keep the events in memory, for `rows` and `events`.
     hash: keep the streaming hash, for `hash()`.
     sinks: get every row, in blocks; `close()` writes what is left and closes them.
-    handovers: records who let whom go on (of the simulation, too), and where directives stand; None: nobody asks.
+    causal_log: records who let whom go on (of the simulation, too), and where directives stand; None: nobody asks.
     """
 
     __slots__ = (
@@ -86,7 +99,7 @@ class Trace:
         "_rows",
         "_sim",
         "_taken",
-        "handovers",
+        "causal_log",
         "record",
         "sinks",
     )
@@ -98,12 +111,12 @@ class Trace:
         record: bool = True,
         hash: bool = True,
         sinks: Sequence[Sink] = (),
-        handovers: Handovers | None = None,
+        causal_log: CausalLog | None = None,
     ) -> None:
         self._sim = sim
-        self.handovers = handovers
-        if handovers is not None:
-            handovers.position = lambda: self.count
+        self.causal_log = causal_log
+        if causal_log is not None:
+            causal_log.position = lambda: self.count
         self.record = record
         self.sinks = tuple(sinks)
         self._pending: list[Any] = []
@@ -255,23 +268,23 @@ class Trace:
     def actor_finished(self, actor: Actor) -> None:
         """Record that `actor` is gone; called by the simulation."""
         self.by(actor.index, ActorFinished, NONE, NONE, NO_CAUSE, actor.name)
-        if self.handovers is not None:
-            self.handovers.finished(actor)
+        if self.causal_log is not None:
+            self.causal_log.finished(actor)
 
     def directive(self, device: int, number: int, name: str) -> None:
         """Record that the running actor begins a directive."""
         self(DirectiveBegin, device, NONE, number, number, name)
-        if self.handovers is not None:
-            self.handovers.place(number, self._sim.current)
+        if self.causal_log is not None:
+            self.causal_log.locate(number, self._sim.current)
 
 
 @contextmanager
-def _activity(handovers: Handovers, actor: Actor, activity: str) -> Iterator[None]:
-    handovers.begin(actor, activity)
+def _activity(causal_log: CausalLog, actor: Actor, activity: str) -> Iterator[None]:
+    causal_log.begin(actor, activity)
     try:
         yield
     finally:
-        handovers.end(actor)
+        causal_log.end(actor)
 
 
 _NOTHING = nullcontext()
@@ -279,9 +292,9 @@ _NOTHING = nullcontext()
 
 def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextManager[None]:
     """Annotate what a thread does in the body of `with`: "barrier", "compute" (see `Annotations.begin`)."""
-    if trace is None or trace.handovers is None:
+    if trace is None or trace.causal_log is None:
         return _NOTHING
-    return _activity(trace.handovers, actor, activity)
+    return _activity(trace.causal_log, actor, activity)
 
 
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":

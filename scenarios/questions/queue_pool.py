@@ -37,12 +37,12 @@ async def queue_pool(
         async def launch_and_wait(stream: Stream) -> None:
             await t.compute(host_us * 1e-6)
             done = HsaSignal(run.sim, "store")
-            await rocr.dispatch(stream, 0, store, None, done)
-            await rocr.signal_wait_scacquire(stream, done)
+            await rocr.queues.dispatch(stream, 0, store, None, done)
+            await rocr.signals.wait(stream, done)
 
         with ExitStack() as held:
             for stream in pool:
-                rocr.take_queue(stream)
+                rocr.queues.take(stream)
                 held.callback(rocr.device.hsa_queues.give_back, stream)
                 await launch_and_wait(stream)
             async with run.measure():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.calibration import CalibrationError, calibrate
+from offloadrt.calibration.calibration import calibrate
+from offloadrt.calibration.device_trace import CalibrationError
 from offloadrt.machine import load
 
 MIB = 1 << 20

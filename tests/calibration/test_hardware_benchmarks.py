@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.calibration import benchmark_entries, calibrate
+from offloadrt.calibration import benchmark_entries
+from offloadrt.calibration.calibration import calibrate
 from offloadrt.machine import load
 
 HARDWARE = Path(__file__).parents[2] / "bench" / "hardware"

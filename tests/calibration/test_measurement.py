@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.calibration.measurement import linear_cost, two_groups
+from offloadrt.calibration.operations import linear_cost, two_groups
 
 
 @given(

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 from made_traces import THREAD, US, MadeNsys
 
-from offloadrt.calibration import Calibration, calibrate
+from offloadrt.calibration.calibration import Calibration, calibrate
 from offloadrt.machine import load
 
 OTHER_THREAD = THREAD + 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from made_traces import US, MadeRocpd
 
-from offloadrt.calibration import CalibrationError, calibrate
+from offloadrt.calibration.calibration import calibrate
+from offloadrt.calibration.device_trace import CalibrationError
 from offloadrt.machine import load
 
 MIB = 1 << 20

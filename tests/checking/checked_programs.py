@@ -7,7 +7,8 @@ from typing import Any
 
 from offloadrt import Run, kernel
 from offloadrt import openmp as omp
-from offloadrt.checking import Checker, Mistake
+from offloadrt.checking.checker import Checker
+from offloadrt.checking.mistakes import Mistake
 
 N = 1024
 

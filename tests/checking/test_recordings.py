@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.study.points import Options
-from offloadrt.study.running.checked import CheckReport, check
+from offloadrt.checking.checked import CheckReport, check
 from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 
 STORED = Path(__file__).parents[1] / "recording" / "stored"
 EXPECTED = {"devices": [("missed update", "devices.c:11")]}
@@ -17,7 +17,7 @@ EXPECTED = {"devices": [("missed update", "devices.c:11")]}
 
 def checked(file: Path) -> CheckReport:
     scenario = registry.find(str(file))
-    return check(scenario, scenario.bind({"host_compute": "0"}), Options())
+    return check(scenario, scenario.bind({"host_compute": "0"}), RunSpec())
 
 
 @pytest.mark.parametrize("file", sorted(STORED.glob("*.rec")), ids=lambda file: file.stem)

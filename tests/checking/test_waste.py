@@ -10,7 +10,9 @@ from checked_programs import Body, N, add, double, double_views, fill, fill_part
 
 from offloadrt import Run
 from offloadrt import openmp as omp
-from offloadrt.checking import Checker, Costs, Waste
+from offloadrt.checking.checker import Checker
+from offloadrt.checking.mistakes import Waste
+from offloadrt.checking.waste import Costs
 from offloadrt.cli import main
 
 BYTES = N * 8

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from offloadrt.compilers.multi_device.divided import DividedKernel
-from offloadrt.compilers.multi_device.exchange import Holders, Transfer
+from offloadrt.compilers.multi_device.divided import DividedKernel, Holders, Transfer
 from offloadrt.kernels import Kernel
 
 Memory = dict[str, Any]

@@ -12,11 +12,9 @@ from host_functions import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.compilers.stdpar.elision import Elided, Marker, Operation, Reason, stops, waits, windows
-from offloadrt.compilers.stdpar.elision_pass import ElisionPass
-from offloadrt.compilers.stdpar.standard_algorithms import par_unseq
-from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.compilers.stdpar.elision import Elided, ElisionPass, Marker, Operation, Reason, stops, waits, windows
+from offloadrt.compilers.stdpar.translation_unit import TranslationUnit, par_unseq
+from offloadrt.kernels.source import Source
 
 LEAVES = {
     "await t.fill(par_unseq, a, 0.0)": Marker.ALGORITHM,

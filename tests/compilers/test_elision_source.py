@@ -34,8 +34,7 @@ from host_functions import (
     wrapper,
 )
 
-from offloadrt.compilers.stdpar.elision import Elided, Endless, Kept, Marker, Reason
-from offloadrt.compilers.stdpar.elision_pass import ElisionPass
+from offloadrt.compilers.stdpar.elision import Elided, ElisionPass, Endless, Kept, Marker, Reason
 from offloadrt.compilers.stdpar.translation_unit import TranslationUnit
 
 

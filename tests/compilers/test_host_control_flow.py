@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from written import function
 
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel
 
 one = Kernel("k", arrays=(ArrayUse("x", 0, reads=1),))

@@ -7,7 +7,7 @@ import re
 import pytest
 from written import function
 
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, SourceRefused, expect
 
 one = Kernel("k", arrays=(ArrayUse("p", 0, reads=1),))

@@ -9,7 +9,7 @@ import pytest
 from written import function
 
 from offloadrt import openmp as omp
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, SourceRefused, expect, kernel
 
 axpy = kernel(nests.axpy)

@@ -7,11 +7,10 @@ import ast
 import pytest
 from written import function
 
-from offloadrt.compilers.host.flow_graph import HostLoop, InlinedCall, nodes_of
+from offloadrt.compilers.host.flow import HostLoop, InlinedCall, Scope, nodes_of
 from offloadrt.compilers.host.frequencies import frequencies
 from offloadrt.compilers.host.host_walk import HostWalk
-from offloadrt.compilers.host.scope import Scope
-from offloadrt.kernels.source.function_source import Source
+from offloadrt.kernels.source import Source
 
 
 class Names(HostWalk[str, Scope]):

@@ -14,8 +14,7 @@ from nests import expand, graph
 
 from offloadrt.compilers.multi_device import Holders, Transfer, predicate, split_loop
 from offloadrt.kernels import KernelError, kernel
-from offloadrt.kernels.algebra.intervals import Cut, cut_range
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Cut, Polynomial, cut_range
 
 RIM = "def k(v, n):\n    for j in range(n):\n        for d in range(2):\n            v[1 - d, j] = v[2 + d, j]"
 """Two rows are mirrored."""

@@ -11,7 +11,7 @@ from written import function
 
 from offloadrt import openmp as omp
 from offloadrt.compilers.multi_device import predicate, split_loop
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
@@ -37,7 +37,7 @@ def seconds(made: Kernel, arguments: list[Any], phantom: bool = True) -> tuple[f
     """Virtual time of one launch whose arrays are on the device; and the arrays as they come back."""
     sim = Simulation(gear="turbo")
     machine = Machine(sim, load("alex-a100", {}))
-    program = omp.OpenMP(machine, [Driver.of(machine, 0)], omp.OpenMPOptions(phantom=phantom))
+    program = omp.OpenMP(machine, [CudaDriver.of(machine, 0)], omp.OpenMPOptions(phantom=phantom))
     taken: list[float] = []
     results: list[Any] = []
 

@@ -17,8 +17,7 @@ from random_nests import FORMULAS, arguments, nests
 from written import function
 
 from offloadrt.compilers.multi_device.divided import DividedKernel
-from offloadrt.compilers.multi_device.loop_splitting import split_loop
-from offloadrt.compilers.multi_device.predicated import predicate
+from offloadrt.compilers.multi_device.passes import predicate, split_loop
 from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
 
 RANK = {"a": 1, "b": 2, "c": 3, "d": 2, "e": 1}

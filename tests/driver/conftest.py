@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hardware_rig import HardwareRig, hardware
 
-from offloadrt.driver import Driver, Kfd, Uvm
+from offloadrt.driver import CudaDriver, Kfd, Uvm
 from offloadrt.kernels import Launch
 from offloadrt.machine import HostBuffer, Stream
 from offloadrt.machine.managed.access import ManagedAccess
@@ -21,7 +21,7 @@ from offloadrt.trace import Calls
 class Rig(HardwareRig):
     """A machine and the driver of its first device."""
 
-    driver: Driver
+    driver: CudaDriver
     calls: Calls
 
     def buffer(self, values: Any) -> HostBuffer:
@@ -37,7 +37,7 @@ def rig() -> Callable[..., Rig]:
     def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", devices: int = 1) -> Rig:
         calls = Calls()
         sim, machine, trace = hardware("alex-a100", overrides, gear, devices, calls)
-        return Rig(sim, machine, trace, Driver.of(machine), calls)
+        return Rig(sim, machine, trace, CudaDriver.of(machine), calls)
 
     return make
 
@@ -110,7 +110,7 @@ def apu() -> Callable[..., ApuRig]:
 class UvmRig(HardwareRig):
     """A discrete device with managed memory, and the compute units, to which kernels are sent directly."""
 
-    driver: Driver
+    driver: CudaDriver
     uvm: Uvm
 
     def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
@@ -143,7 +143,7 @@ class UvmRig(HardwareRig):
 def uvm() -> Callable[..., UvmRig]:
     def make(overrides: dict[str, object] | None = None, gear: Any = "turbo", **options: Any) -> UvmRig:
         sim, machine, trace = hardware("summitdev-p100", overrides, gear, **{"record": False, **options})
-        driver = Driver.of(machine)
-        return UvmRig(sim, machine, trace, driver, driver.manage())
+        driver = CudaDriver.of(machine)
+        return UvmRig(sim, machine, trace, driver, driver.managed.manage())
 
     return make

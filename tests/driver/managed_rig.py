@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offloadrt.kernels import Kernel
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 
 PAGE, BLOCK = 64 << 10, 2 << 20
 SWEEP = Kernel("sweep", bytes_per_iteration=16.0)
@@ -25,12 +25,12 @@ def assert_sound(rig):
     for block in pages.blocks.values():
         assert not block.resident & block.remote and not block.resident & ~block.populated
         assert not block.resident & block.on_host
-        assert bool(block.resident) == (block.index in pages.lru)
+        assert bool(block.resident) == (block.index in pages.chunks)
         for bit in range(pages.per_block):
             page = block.index * pages.per_block + bit
             state = LOCAL if block.resident >> bit & 1 else REMOTE if block.remote >> bit & 1 else UNMAPPED
             assert pages.translations.how_many(state, page, page + 1) == 1
-    assert memory.managed == len(pages.lru) * BLOCK <= memory.capacity - memory.used
+    assert memory.managed == len(pages.chunks) * BLOCK <= memory.capacity - memory.used
     arrived = counters.bytes_htod + counters.first_on_gpu * PAGE
     assert arrived - counters.bytes_dtoh == pages.resident_pages() * PAGE
     moved = rig.machine.devices[0].bytes_moved()

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.machine import Machine, Stream, load
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, Trace
@@ -24,7 +24,7 @@ FREE_CALLS: dict[str, object] = dict.fromkeys(
 class Peer:
     """One device: its driver, and a block on it."""
 
-    driver: Driver
+    driver: CudaDriver
     block: int
 
 
@@ -36,7 +36,7 @@ class PeerRig:
     machine: Machine
     calls: Calls
     trace: Trace
-    drivers: list[Driver]
+    drivers: list[CudaDriver]
     nbytes: int
     access: bool
     phantom: bool
@@ -47,10 +47,10 @@ class PeerRig:
 
         async def started() -> Any:
             for driver in self.drivers:
-                self.peers.append(Peer(driver, await driver.mem_alloc(self.nbytes, phantom=self.phantom)))
+                self.peers.append(Peer(driver, await driver.memory.alloc(self.nbytes, phantom=self.phantom)))
                 for peer in range(len(self.drivers)):
-                    if self.access and await driver.device_can_access_peer(peer):
-                        await driver.ctx_enable_peer_access(peer)
+                    if self.access and await driver.peers.can_access(peer):
+                        await driver.peers.enable_access(peer)
             return await main()
 
         return self.sim.run(started)
@@ -61,8 +61,8 @@ class PeerRig:
         """From the block of one device to that of another, in a stream of the source, or with ``pull`` of the other."""
         driver = self.drivers[destination if pull else source]
         ends = (destination, self.peers[destination].block, source, self.peers[source].block)
-        await driver.memcpy_peer_async(stream, None, *ends, self.nbytes if nbytes is None else nbytes)
-        await driver.stream_synchronize(stream)
+        await driver.peers.copy(stream, None, *ends, self.nbytes if nbytes is None else nbytes)
+        await driver.streams.synchronize(stream)
 
     def together(self, *copies: tuple[int, int], pull: bool = False) -> list[float]:
         """Copies (source, destination), all at once; the virtual seconds that each of them takes."""
@@ -74,7 +74,7 @@ class PeerRig:
             took[place] = self.sim.now - begin
 
         async def main() -> None:
-            streams = [await self.drivers[copy[1 if pull else 0]].stream_create() for copy in copies]
+            streams = [await self.drivers[copy[1 if pull else 0]].streams.create() for copy in copies]
             async with self.sim.open_nursery() as nursery:
                 for place, stream in enumerate(streams):
                     nursery.spawn(timed, place, stream, name=f"host thread {place}")
@@ -104,11 +104,13 @@ def peer_rig(
     access: bool = True,
     phantom: bool = True,
     gear: Any = "turbo",
+    one_process: bool = False,
 ) -> PeerRig:
-    """A DGX-1 with calls that cost nothing."""
+    """A DGX-1 with calls that cost nothing; each device has a process of its own, unless all belong to one."""
     sim = Simulation(gear=gear)
     trace, calls = Trace(sim), Calls()
     sim.observer = trace
     machine = Machine(sim, load("dgx1-v100", {**FREE_CALLS, **(overrides or {})}), trace, calls, devices)
-    drivers = [Driver.of(machine, number) for number in range(devices)]
+    separate = [CudaDriver.of(machine, number) for number in range(devices)]
+    drivers = CudaDriver.open([machine], devices)[0] if one_process else separate
     return PeerRig(sim, machine, calls, trace, drivers, nbytes, access, phantom)

@@ -34,16 +34,16 @@ def took(hardware, call):
 )
 def test_new_memory_costs_by_the_started_segment(rig, nbytes, seconds):
     hardware = rig()
-    assert took(hardware, lambda: hardware.driver.mem_alloc(nbytes)) == pytest.approx(seconds)
+    assert took(hardware, lambda: hardware.driver.memory.alloc(nbytes)) == pytest.approx(seconds)
 
 
 def test_held_memory_is_cheap(rig):
     hardware = rig()
 
     async def main():
-        await hardware.driver.mem_alloc(100)
+        await hardware.driver.memory.alloc(100)
         begin = hardware.sim.now
-        await hardware.driver.mem_alloc(100)
+        await hardware.driver.memory.alloc(100)
         return hardware.sim.now - begin
 
     assert hardware.run(main) == pytest.approx(SMALL)
@@ -54,9 +54,9 @@ def test_a_free_costs_by_the_segment_given_back(rig, nbytes, segments):
     hardware = rig()
 
     async def main():
-        address = await hardware.driver.mem_alloc(nbytes)
+        address = await hardware.driver.memory.alloc(nbytes)
         begin = hardware.sim.now
-        await hardware.driver.mem_free(address)
+        await hardware.driver.memory.free(address)
         return hardware.sim.now - begin
 
     seconds = SPEC.value("alloc.cudaFree") + segments * SPEC.value("alloc.cudaFree_large")
@@ -69,9 +69,9 @@ def test_a_free_can_give_a_small_blocks_segment_back_and_pay_little_for_further_
     hardware = rig({"alloc.empty_segment": "returned", **costs})
 
     async def main():
-        address = await hardware.driver.mem_alloc(nbytes)
+        address = await hardware.driver.memory.alloc(nbytes)
         begin = hardware.sim.now
-        await hardware.driver.mem_free(address)
+        await hardware.driver.memory.free(address)
         return hardware.sim.now - begin
 
     assert hardware.run(main) == pytest.approx(seconds)
@@ -82,8 +82,8 @@ def test_out_of_memory_names_call_bytes_thread_and_time(rig):
 
     async def main():
         hardware.sim.current.name = "host thread 3"
-        await hardware.driver.mem_alloc(3 * MIB)
-        await hardware.driver.mem_alloc(1)
+        await hardware.driver.memory.alloc(3 * MIB)
+        await hardware.driver.memory.alloc(1)
 
     with pytest.raises(OutOfDeviceMemory) as caught:
         hardware.run(main)
@@ -100,16 +100,16 @@ def test_out_of_memory_names_call_bytes_thread_and_time(rig):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda driver: driver.mem_alloc(0), "cuMemAlloc failed with CUDA_ERROR_INVALID_VALUE: 0 bytes"),
-        (lambda driver: driver.mem_free(64), "cuMemFree failed with CUDA_ERROR_INVALID_VALUE: no block begins"),
-        (lambda driver: driver.mem_host_unregister(64), "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"),
+        (lambda driver: driver.memory.alloc(0), "cuMemAlloc failed with CUDA_ERROR_INVALID_VALUE: 0 bytes"),
+        (lambda driver: driver.memory.free(64), "cuMemFree failed with CUDA_ERROR_INVALID_VALUE: no block begins"),
+        (lambda driver: driver.pinning.unregister(64), "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"),
     ],
 )
 def test_bad_calls_fail_as_the_real_ones(rig, call, message):
     hardware = rig()
     with pytest.raises(DriverError, match=message):
         hardware.run(lambda: call(hardware.driver))
-    assert hardware.driver.context.owner is None
+    assert hardware.driver.context.lock.owner is None
 
 
 def test_a_copy_beyond_a_block_and_a_team_that_does_not_fit_fail(rig):
@@ -117,11 +117,11 @@ def test_a_copy_beyond_a_block_and_a_team_that_does_not_fit_fail(rig):
 
     async def main():
         driver = hardware.driver
-        stream, address = await driver.stream_create(), await driver.mem_alloc(100)
+        stream, address = await driver.streams.create(), await driver.memory.alloc(100)
         with pytest.raises(DriverError, match=r"cuMemcpyHtoDAsync .* beyond"):
-            await driver.memcpy_htod_async(address, hardware.buffer(200), 200, stream)
+            await driver.copies.htod(address, hardware.buffer(200), 200, stream)
         with pytest.raises(DriverError, match=r"cuLaunchKernel .*LAUNCH_OUT_OF_RESOURCES: kernel 'wide'"):
-            await driver.launch_kernel(Kernel("wide", None, 1, 1, 2048).launch(1), (), stream)
+            await driver.kernels.launch(Kernel("wide", None, 1, 1, 2048).launch(1), (), stream)
 
     hardware.run(main)
 
@@ -131,11 +131,11 @@ def test_pinning_is_by_range(rig):
 
     async def main():
         driver = hardware.driver
-        await driver.mem_host_register(0x1000, 0x1000)
+        await driver.pinning.register(0x1000, 0x1000)
         with pytest.raises(DriverError, match="ALREADY_REGISTERED"):
-            await driver.mem_host_register(0x1FFF, 10)
-        await driver.mem_host_unregister(0x1000)
-        await driver.mem_host_register(0x1FFF, 10)
+            await driver.pinning.register(0x1FFF, 10)
+        await driver.pinning.unregister(0x1000)
+        await driver.pinning.register(0x1FFF, 10)
 
     hardware.run(main)
     assert hardware.calls.count("cuMemHostRegister") == 3
@@ -148,11 +148,11 @@ def test_no_bytes_cannot_be_pinned_and_leave_nothing_behind(rig, nbytes):
     async def main():
         driver = hardware.driver
         with pytest.raises(DriverError, match=rf"cuMemHostRegister .*INVALID_VALUE: {nbytes} bytes at 0x1000"):
-            await driver.mem_host_register(0x1000, nbytes)
-        await driver.mem_host_register(0x1000, 64)
-        await driver.mem_host_unregister(0x1000)
+            await driver.pinning.register(0x1000, nbytes)
+        await driver.pinning.register(0x1000, 64)
+        await driver.pinning.unregister(0x1000)
         with pytest.raises(DriverError, match="NOT_REGISTERED"):
-            await driver.mem_host_unregister(0x1000)
+            await driver.pinning.unregister(0x1000)
 
     hardware.run(main)
 
@@ -170,22 +170,22 @@ def test_every_call_is_counted_and_traced_under_its_real_name(rig):
 
     async def main():
         driver = hardware.driver
-        stream, other = await driver.stream_create(), await driver.stream_create()
-        block = await driver.mem_alloc(64)
+        stream, other = await driver.streams.create(), await driver.streams.create()
+        block = await driver.memory.alloc(64)
         data = hardware.buffer(np.zeros(8))
-        await driver.memcpy_htod_async(block, data, 64, stream)
-        await driver.memcpy_dtod_async(block, block, 64, stream)
-        await driver.memset(block, 1, 64, stream)
-        await driver.launch_kernel(Kernel("k").launch(1), (), stream)
-        event = await driver.event_record(stream)
-        await driver.stream_wait_event(other, event)
-        await driver.event_synchronize(event)
+        await driver.copies.htod(block, data, 64, stream)
+        await driver.copies.dtod(block, block, 64, stream)
+        await driver.kernels.memset(block, 1, 64, stream)
+        await driver.kernels.launch(Kernel("k").launch(1), (), stream)
+        event = await driver.streams.record_event(stream)
+        await driver.streams.wait_event(other, event)
+        await driver.streams.synchronize_event(event)
         assert event.is_complete
-        await driver.memcpy_dtoh_async(data, block, 64, stream)
-        await driver.stream_synchronize(stream)
-        await driver.stream_synchronize(other)
-        await driver.stream_destroy(other)
-        await driver.mem_free(block)
+        await driver.copies.dtoh(data, block, 64, stream)
+        await driver.streams.synchronize(stream)
+        await driver.streams.synchronize(other)
+        await driver.streams.destroy(other)
+        await driver.memory.free(block)
 
     hardware.run(main)
     names = [
@@ -209,8 +209,8 @@ def test_events_carry_the_cause_that_is_given_or_the_actors(rig):
 
     async def main():
         hardware.sim.current.cause = 7
-        address = await hardware.driver.mem_alloc(10)
-        await hardware.driver.mem_free(address, cause=9)
+        address = await hardware.driver.memory.alloc(10)
+        await hardware.driver.memory.free(address, cause=9)
 
     hardware.run(main)
     causes = {
@@ -224,10 +224,10 @@ def test_a_small_pinned_copy_costs_what_was_measured_elsewhere(rig):
 
     async def main():
         driver = hardware.driver
-        stream, block = await driver.stream_create(), await driver.mem_alloc(4096)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(4096)
         begin = hardware.sim.now
-        await driver.memcpy_htod_async(block, hardware.buffer(4096), 4096, stream, pinned=True)
-        await driver.stream_synchronize(stream)
+        await driver.copies.htod(block, hardware.buffer(4096), 4096, stream, pinned=True)
+        await driver.streams.synchronize(stream)
         return hardware.sim.now - begin
 
     reference = SPEC.entries["link.latency"]
@@ -239,10 +239,10 @@ def test_a_large_pageable_copy_is_as_fast_as_was_measured_elsewhere(rig):
 
     async def main():
         driver = hardware.driver
-        stream, block = await driver.stream_create(), await driver.mem_alloc(512 * MIB, phantom=True)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(512 * MIB, phantom=True)
         begin = hardware.sim.now
-        await driver.memcpy_htod_async(block, hardware.buffer(512 * MIB), 512 * MIB, stream)
-        await driver.stream_synchronize(stream)
+        await driver.copies.htod(block, hardware.buffer(512 * MIB), 512 * MIB, stream)
+        await driver.streams.synchronize(stream)
         return 512 * MIB / (hardware.sim.now - begin)
 
     reference = SPEC.entries["link.h2d_pageable"]
@@ -258,13 +258,13 @@ def test_a_kernel_computes_when_it_ends(rig):
 
     async def main():
         driver = hardware.driver
-        stream, block = await driver.stream_create(), await driver.mem_alloc(32)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(32)
         data = hardware.buffer(np.arange(4.0))
-        await driver.memcpy_htod_async(block, data, 32, stream)
+        await driver.copies.htod(block, data, 32, stream)
         view = DeviceArray(block, (4,), np.dtype(float))
-        await driver.launch_kernel(double.launch(1), (view, 3.0), stream)
+        await driver.kernels.launch(double.launch(1), (view, 3.0), stream)
         assert hardware.machine.devices[0].memory.array(view).tolist() != [0, 3, 6, 9]
-        await driver.memcpy_dtoh_async(data, block, 32, stream)
+        await driver.copies.dtoh(data, block, 32, stream)
         return data.bytes.view(float).tolist()
 
     assert hardware.run(main) == [0, 3, 6, 9]
@@ -276,17 +276,17 @@ def test_memory_is_pinned_when_the_call_has_done_its_work(rig):
     done = []
 
     async def register():
-        await driver.mem_host_register(source.address, 8)
+        await driver.pinning.register(source.address, 8)
         done.append(sim.now)
 
     async def main():
-        stream, block = await driver.stream_create(), await driver.mem_alloc(8)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(8)
         begin = sim.now
         sim.spawn(register)
         await sim.sleep(1e-6)
         for _ in range(2):
-            await driver.memcpy_htod_async(block, source, 8, stream)
-            await driver.stream_synchronize(stream)
+            await driver.copies.htod(block, source, 8, stream)
+            await driver.streams.synchronize(stream)
         return done[0] - begin
 
     assert hardware.run(main) > 50e-6
@@ -298,9 +298,9 @@ def test_memory_is_not_pinned_by_a_call_that_was_given_up(rig):
 
     async def main():
         with hardware.sim.move_on_after(1e-6) as scope:
-            await hardware.driver.mem_host_register(0x1000, 0x1000)
+            await hardware.driver.pinning.register(0x1000, 0x1000)
         assert scope.timed_out
-        await hardware.driver.mem_host_register(0x1000, 0x1000)
+        await hardware.driver.pinning.register(0x1000, 0x1000)
 
     hardware.run(main)
 
@@ -311,17 +311,17 @@ def test_the_streams_of_the_context_change_under_its_lock(rig):
 
     class Watched(list):
         def append(self, stream):
-            owners.append(hardware.driver.context.owner)
+            owners.append(hardware.driver.context.lock.owner)
             super().append(stream)
 
         def remove(self, stream):
-            owners.append(hardware.driver.context.owner)
+            owners.append(hardware.driver.context.lock.owner)
             super().remove(stream)
 
-    hardware.driver._streams.streams = Watched()
+    hardware.driver.context.streams = Watched()
 
     async def body():
-        await hardware.driver.stream_destroy(await hardware.driver.stream_create())
+        await hardware.driver.streams.destroy(await hardware.driver.streams.create())
 
     hardware.together(*[body] * 3)
     assert len(owners) == 6 and None not in owners
@@ -334,9 +334,9 @@ def test_a_kernel_with_a_phantom_costs_the_same_and_computes_nothing(rig):
 
         async def main():
             driver = hardware.driver
-            stream, block = await driver.stream_create(), await driver.mem_alloc(80, phantom=phantom)
-            await driver.launch_kernel(body.launch(1), [DeviceArray(block, (10,), float)], stream)
-            await driver.stream_synchronize(stream)
+            stream, block = await driver.streams.create(), await driver.memory.alloc(80, phantom=phantom)
+            await driver.kernels.launch(body.launch(1), [DeviceArray(block, (10,), float)], stream)
+            await driver.streams.synchronize(stream)
 
         hardware.run(main)
         return hardware.sim.now, seen
@@ -348,9 +348,9 @@ def test_arguments_may_be_made_when_the_kernel_ends(rig):
     hardware, seen = rig(), []
 
     async def main():
-        stream = await hardware.driver.stream_create()
-        await hardware.driver.launch_kernel(Kernel("see", seen.append).launch(1), lambda: [hardware.sim.now], stream)
-        await hardware.driver.stream_synchronize(stream)
+        stream = await hardware.driver.streams.create()
+        await hardware.driver.kernels.launch(Kernel("see", seen.append).launch(1), lambda: [hardware.sim.now], stream)
+        await hardware.driver.streams.synchronize(stream)
 
     hardware.run(main)
     (end,) = (row.time_ps for row in hardware.trace.events if isinstance(row, events.KernelEnd))
@@ -362,10 +362,10 @@ def test_a_memset_writes_at_memory_speed(rig):
 
     async def main():
         driver = hardware.driver
-        stream, block = await driver.stream_create(), await driver.mem_alloc(64 * MIB)
-        await driver.memset(block, 3, 64 * MIB, stream)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(64 * MIB)
+        await driver.kernels.memset(block, 3, 64 * MIB, stream)
         begin = hardware.sim.now
-        await driver.stream_synchronize(stream)
+        await driver.streams.synchronize(stream)
         assert (driver.device.memory.view(block, 64 * MIB) == 3).all()
         return hardware.sim.now - begin
 
@@ -378,16 +378,16 @@ def test_an_event_orders_two_streams(rig):
     slow = Kernel("slow", None, 1e7).launch(108)
 
     async def main():
-        first, second = await driver.stream_create(), await driver.stream_create()
-        assert (await driver.event_record(first)).is_complete
-        await driver.launch_kernel(slow, (), first)
-        event = await driver.event_record(first)
-        await driver.stream_wait_event(second, event)
-        await driver.launch_kernel(slow, (), second)
+        first, second = await driver.streams.create(), await driver.streams.create()
+        assert (await driver.streams.record_event(first)).is_complete
+        await driver.kernels.launch(slow, (), first)
+        event = await driver.streams.record_event(first)
+        await driver.streams.wait_event(second, event)
+        await driver.kernels.launch(slow, (), second)
         assert not event.is_complete
-        await driver.event_synchronize(event)
+        await driver.streams.synchronize_event(event)
         assert event.is_complete and first.idle and not second.idle
-        await driver.stream_synchronize(second)
+        await driver.streams.synchronize(second)
 
     hardware.run(main)
     times = [row.time_ps for row in hardware.trace.events if isinstance(row, (events.KernelStart, events.KernelEnd))]

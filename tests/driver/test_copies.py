@@ -17,8 +17,8 @@ def copying(rig, nbytes, body, overrides=None, phantom=False):
     hardware = rig(overrides)
 
     async def main():
-        stream = await hardware.driver.stream_create()
-        block = await hardware.driver.mem_alloc(nbytes, phantom=phantom)
+        stream = await hardware.driver.streams.create()
+        block = await hardware.driver.memory.alloc(nbytes, phantom=phantom)
         return await body(hardware, stream, block)
 
     return hardware.run(main), hardware
@@ -28,9 +28,9 @@ def copying(rig, nbytes, body, overrides=None, phantom=False):
 def test_a_small_pageable_copy_is_staged_then_submitted(rig, nbytes):
     async def body(hardware, stream, block):
         begin = hardware.sim.now
-        await hardware.driver.memcpy_htod_async(block, hardware.buffer(nbytes), nbytes, stream)
+        await hardware.driver.copies.htod(block, hardware.buffer(nbytes), nbytes, stream)
         returned = hardware.sim.now - begin
-        await hardware.driver.stream_synchronize(stream)
+        await hardware.driver.streams.synchronize(stream)
         return returned, hardware.sim.now - begin
 
     (returned, arrived), _ = copying(rig, nbytes, body)
@@ -43,9 +43,9 @@ def test_engines_that_use_the_page_table_of_the_host_need_no_staging(rig, direct
     async def body(hardware, stream, block):
         begin = hardware.sim.now
         if direction == "h2d":
-            await hardware.driver.memcpy_htod_async(block, hardware.buffer(MIB), MIB, stream)
+            await hardware.driver.copies.htod(block, hardware.buffer(MIB), MIB, stream)
         else:
-            await hardware.driver.memcpy_dtoh_async(hardware.buffer(MIB), block, MIB, stream)
+            await hardware.driver.copies.dtoh(hardware.buffer(MIB), block, MIB, stream)
         return hardware.sim.now - begin
 
     took, hardware = copying(rig, MIB, body, {"ats.copies": True})
@@ -58,10 +58,10 @@ def test_such_a_copy_has_moved_its_bytes_when_the_call_returns(rig):
     async def body(hardware, stream, block):
         source = hardware.buffer(np.zeros(8))
         source.bytes[:] = 7
-        await hardware.driver.memcpy_htod_async(block, source, 64, stream)
+        await hardware.driver.copies.htod(block, source, 64, stream)
         source.bytes[:] = 9
         target = hardware.buffer(np.zeros(8))
-        await hardware.driver.memcpy_dtoh_async(target, block, 64, stream)
+        await hardware.driver.copies.dtoh(target, block, 64, stream)
         return target.bytes.tolist()
 
     got, _ = copying(rig, 64, body, {"ats.copies": True})
@@ -71,11 +71,11 @@ def test_such_a_copy_has_moved_its_bytes_when_the_call_returns(rig):
 def test_a_pinned_copy_returns_at_once(rig):
     async def body(hardware, stream, block):
         source = hardware.buffer(MIB)
-        await hardware.driver.mem_host_register(source.address, MIB)
+        await hardware.driver.pinning.register(source.address, MIB)
         begin = hardware.sim.now
-        await hardware.driver.memcpy_htod_async(block, source, MIB, stream)
+        await hardware.driver.copies.htod(block, source, MIB, stream)
         returned = hardware.sim.now - begin
-        await hardware.driver.stream_synchronize(stream)
+        await hardware.driver.streams.synchronize(stream)
         return returned, hardware.sim.now - begin
 
     (returned, arrived), hardware = copying(rig, MIB, body)
@@ -89,7 +89,7 @@ def test_a_pageable_copy_from_the_device_returns_with_the_bytes(rig):
         begin = hardware.sim.now
         target = hardware.buffer(np.zeros(1000))
         hardware.driver.device.memory.view(block, 8000).view(float)[:] = np.arange(1000.0)
-        await hardware.driver.memcpy_dtoh_async(target, block, 8000, stream)
+        await hardware.driver.copies.dtoh(target, block, 8000, stream)
         assert target.bytes.view(float).tolist() == list(range(1000))
         return hardware.sim.now - begin
 
@@ -105,11 +105,11 @@ def test_bytes_go_there_and_back(rig, pinned, nbytes):
     async def body(hardware, stream, block):
         driver = hardware.driver
         source, target = hardware.buffer(values), hardware.buffer(np.zeros(nbytes, np.uint8))
-        await driver.memcpy_htod_async(block, source, nbytes, stream, pinned=pinned)
-        other = await driver.mem_alloc(nbytes)
-        await driver.memcpy_dtod_async(other, block, nbytes, stream)
-        await driver.memcpy_dtoh_async(target, other, nbytes, stream, pinned=pinned)
-        await driver.stream_synchronize(stream)
+        await driver.copies.htod(block, source, nbytes, stream, pinned=pinned)
+        other = await driver.memory.alloc(nbytes)
+        await driver.copies.dtod(other, block, nbytes, stream)
+        await driver.copies.dtoh(target, other, nbytes, stream, pinned=pinned)
+        await driver.streams.synchronize(stream)
         return target.bytes.copy()
 
     back, hardware = copying(rig, nbytes, body)
@@ -121,9 +121,9 @@ def test_bytes_go_there_and_back(rig, pinned, nbytes):
 def test_pageable_bytes_are_read_in_the_call_and_pinned_ones_at_the_end(rig, pinned, arrives):
     async def body(hardware, stream, block):
         source = hardware.buffer(np.ones(1))
-        await hardware.driver.memcpy_htod_async(block, source, 8, stream, pinned=pinned)
+        await hardware.driver.copies.htod(block, source, 8, stream, pinned=pinned)
         source.bytes.view(float)[0] = 2.0
-        await hardware.driver.stream_synchronize(stream)
+        await hardware.driver.streams.synchronize(stream)
         return hardware.driver.device.memory.view(block, 8).view(float)[0]
 
     assert copying(rig, 8, body)[0] == arrives
@@ -132,8 +132,8 @@ def test_pageable_bytes_are_read_in_the_call_and_pinned_ones_at_the_end(rig, pin
 def test_a_large_pageable_copy_overlaps_staging_and_transfer(rig):
     async def body(hardware, stream, block):
         begin = hardware.sim.now
-        await hardware.driver.memcpy_htod_async(block, hardware.buffer(64 * MIB), 64 * MIB, stream)
-        await hardware.driver.stream_synchronize(stream)
+        await hardware.driver.copies.htod(block, hardware.buffer(64 * MIB), 64 * MIB, stream)
+        await hardware.driver.streams.synchronize(stream)
         return hardware.sim.now - begin
 
     seconds, hardware = copying(rig, 64 * MIB, body, phantom=True)
@@ -145,22 +145,24 @@ def test_a_large_pageable_copy_overlaps_staging_and_transfer(rig):
 def test_a_slow_link_fills_the_staging_memory(rig):
     async def body(hardware, stream, block):
         begin = hardware.sim.now
-        await hardware.driver.memcpy_htod_async(block, hardware.buffer(16 * MIB), 16 * MIB, stream)
-        await hardware.driver.stream_synchronize(stream)
+        await hardware.driver.copies.htod(block, hardware.buffer(16 * MIB), 16 * MIB, stream)
+        await hardware.driver.streams.synchronize(stream)
         return hardware.sim.now - begin
 
     seconds, _ = copying(rig, 16 * MIB, body, {"link.h2d_pinned": "1 GB/s"}, phantom=True)
     assert seconds == pytest.approx(16 * MIB / 1e9, rel=0.02)
 
 
-@pytest.mark.parametrize("direction", ["memcpy_htod_async", "memcpy_dtoh_async"])
+@pytest.mark.parametrize("direction", ["htod", "dtoh"])
 def test_halving_the_chunk_moves_results_by_less_than_two_percent(rig, direction):
     def seconds(chunk):
         async def body(hardware, stream, block):
             begin = hardware.sim.now
             ends = (block, hardware.buffer(100 * MIB))
-            await getattr(hardware.driver, direction)(*(ends if "htod" in direction else ends[::-1]), 100 * MIB, stream)
-            await hardware.driver.stream_synchronize(stream)
+            await getattr(hardware.driver.copies, direction)(
+                *(ends if direction == "htod" else ends[::-1]), 100 * MIB, stream
+            )
+            await hardware.driver.streams.synchronize(stream)
             return hardware.sim.now - begin
 
         return copying(rig, 100 * MIB, body, {"staging.chunk": chunk}, phantom=True)[0]
@@ -182,10 +184,10 @@ def test_doubling_all_rates_halves_the_time(rig):
                 scaled[key] = entry.value / factor / entry.unit.factor
 
         async def body(hardware, stream, block):
-            await hardware.driver.memcpy_htod_async(block, hardware.buffer(9 * MIB), 9 * MIB, stream)
-            await hardware.driver.memset(block, 0, MIB, stream)
-            await hardware.driver.memcpy_dtoh_async(hardware.buffer(MIB), block, MIB, stream)
-            await hardware.driver.mem_free(block)
+            await hardware.driver.copies.htod(block, hardware.buffer(9 * MIB), 9 * MIB, stream)
+            await hardware.driver.kernels.memset(block, 0, MIB, stream)
+            await hardware.driver.copies.dtoh(hardware.buffer(MIB), block, MIB, stream)
+            await hardware.driver.memory.free(block)
             return hardware.sim.now
 
         return copying(rig, 9 * MIB, body, scaled, phantom=True)[0]
@@ -201,9 +203,9 @@ def test_threads_that_share_a_stream_give_all_its_staging_memory_back(rig, direc
     async def body(hardware, stream, block):
         async def copy():
             if direction == "h2d":
-                await hardware.driver.memcpy_htod_async(block, hardware.buffer(nbytes), nbytes, stream)
+                await hardware.driver.copies.htod(block, hardware.buffer(nbytes), nbytes, stream)
             else:
-                await hardware.driver.memcpy_dtoh_async(hardware.buffer(nbytes), block, nbytes, stream)
+                await hardware.driver.copies.dtoh(hardware.buffer(nbytes), block, nbytes, stream)
 
         async def several():
             for _ in range(3):
@@ -212,14 +214,14 @@ def test_threads_that_share_a_stream_give_all_its_staging_memory_back(rig, direc
         async def alone():
             begin = hardware.sim.now
             await copy()
-            await hardware.driver.stream_synchronize(stream)
+            await hardware.driver.streams.synchronize(stream)
             return hardware.sim.now - begin
 
         before = await alone()
         async with hardware.sim.open_nursery() as nursery:
             for _ in range(threads):
                 nursery.spawn(several)
-        await hardware.driver.stream_synchronize(stream)
+        await hardware.driver.streams.synchronize(stream)
         return before, await alone()
 
     (before, after), hardware = copying(rig, nbytes, body, phantom=True)

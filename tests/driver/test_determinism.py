@@ -16,16 +16,16 @@ def offloading(rig, gear, overrides=None):
     driver, results = hardware.driver, []
 
     async def body(number):
-        stream = await driver.stream_create()
+        stream = await driver.streams.create()
         for turn in range(3):
             data = hardware.buffer(np.full(1000 * (number + 1), float(turn)))
-            block = await driver.mem_alloc(data.nbytes)
-            await driver.memcpy_htod_async(block, data, data.nbytes, stream)
+            block = await driver.memory.alloc(data.nbytes)
+            await driver.copies.htod(block, data, data.nbytes, stream)
             view = DeviceArray(block, (data.nbytes // 8,), np.dtype(float))
-            await driver.launch_kernel(WORK.launch(8 + number), [view], stream)
-            await driver.memcpy_dtoh_async(data, block, data.nbytes, stream)
-            await driver.stream_synchronize(stream)
-            await driver.mem_free(block)
+            await driver.kernels.launch(WORK.launch(8 + number), [view], stream)
+            await driver.copies.dtoh(data, block, data.nbytes, stream)
+            await driver.streams.synchronize(stream)
+            await driver.memory.free(block)
             results.append(set(data.bytes.view(float)) == {turn + 1.0})
 
     hardware.together(*[lambda number=number: body(number) for number in range(8)])
@@ -51,7 +51,7 @@ def test_everything_is_accounted_for(rig):
     for name, did in parts.items():
         assert did.busy_s + did.idle_s == pytest.approx(hardware.sim.now * (5 if name == "cores" else 1)), name
         assert did.wait_s >= 0.0
-    waits = hardware.driver.context.statistics()
+    waits = hardware.driver.context.lock.statistics()
     assert hardware.machine.host_time.seconds["driver lock"] == pytest.approx(waits.wait_s)
     assert waits.hold_s <= hardware.sim.now
 
@@ -62,19 +62,19 @@ def after_giving_up(hardware, moment):
     size = 5 * MIB
 
     async def cycle(stream):
-        block = await driver.mem_alloc(size, phantom=True)
-        await driver.memcpy_htod_async(block, hardware.buffer(size), size, stream)
-        await driver.launch_kernel(Kernel("work", None, 5e4).launch(108 * 16), (), stream)
-        await driver.memcpy_dtoh_async(hardware.buffer(size), block, size, stream)
-        await driver.mem_free(block)
+        block = await driver.memory.alloc(size, phantom=True)
+        await driver.copies.htod(block, hardware.buffer(size), size, stream)
+        await driver.kernels.launch(Kernel("work", None, 5e4).launch(108 * 16), (), stream)
+        await driver.copies.dtoh(hardware.buffer(size), block, size, stream)
+        await driver.memory.free(block)
 
     async def main():
-        mine, other = await driver.stream_create(), await driver.stream_create()
-        await driver.launch_kernel(Kernel("long", None, 1e7).launch(8), (), other)
+        mine, other = await driver.streams.create(), await driver.streams.create()
+        await driver.kernels.launch(Kernel("long", None, 1e7).launch(8), (), other)
         with sim.move_on_after(moment):
             await cycle(mine)
-        await driver.stream_synchronize(other)
-        await driver.stream_synchronize(mine)
+        await driver.streams.synchronize(other)
+        await driver.streams.synchronize(mine)
         begin = sim.now
         await cycle(mine)
         return sim.now - begin

@@ -35,29 +35,29 @@ async def copies_on_the_host(rig, stream, block):
 
 
 async def transfers(rig, stream, block):
-    await rig.driver.memcpy_htod_async(block, rig.buffer(MIB), MIB, stream, pinned=True)
-    await rig.driver.stream_synchronize(stream)
+    await rig.driver.copies.htod(block, rig.buffer(MIB), MIB, stream, pinned=True)
+    await rig.driver.streams.synchronize(stream)
 
 
 async def launches(rig, stream, block):
-    await rig.driver.launch_kernel(FULL, (), stream)
-    await rig.driver.stream_synchronize(stream)
+    await rig.driver.kernels.launch(FULL, (), stream)
+    await rig.driver.streams.synchronize(stream)
 
 
 async def launches_two(rig, stream, block):
     await rig.sim.sleep(stream.index * 1e-12)  # so that its two kernels are next to each other in the queue
-    await rig.driver.launch_kernel(SMALL, (), stream)
-    await rig.driver.launch_kernel(SMALL, (), stream)
-    await rig.driver.stream_synchronize(stream)
+    await rig.driver.kernels.launch(SMALL, (), stream)
+    await rig.driver.kernels.launch(SMALL, (), stream)
+    await rig.driver.streams.synchronize(stream)
 
 
 async def allocates(rig, stream, block):
     for _ in range(3):
-        await rig.driver.mem_alloc(100)
+        await rig.driver.memory.alloc(100)
 
 
 def per_acquisition(rig):
-    did = rig.driver.context.statistics()
+    did = rig.driver.context.lock.statistics()
     return did.hold_s / did.acquired
 
 
@@ -133,7 +133,7 @@ def elapsed(make_rig, contended, threads, uncontended=False):
     driver, sim = rig.driver, rig.sim
 
     async def main():
-        own = [(await driver.stream_create(), await driver.mem_alloc(MIB, phantom=True)) for _ in range(threads)]
+        own = [(await driver.streams.create(), await driver.memory.alloc(MIB, phantom=True)) for _ in range(threads)]
         start = sim.now
         async with sim.open_nursery() as nursery:
             for number, (stream, block) in enumerate(own):
@@ -161,14 +161,14 @@ def test_the_loss_at_a_lock_is_its_waiting(rig):
     contended = next(one for one in OBJECTS if one.key == "driver.context")
     (alone, _), (together, many) = (elapsed(rig, contended, threads) for threads in (1, N))
     assert together == pytest.approx(N * alone)
-    assert many.machine.host_time.seconds["driver lock"] == pytest.approx(many.driver.context.statistics().wait_s)
+    assert many.machine.host_time.seconds["driver lock"] == pytest.approx(many.driver.context.lock.statistics().wait_s)
 
 
 def test_a_lock_that_is_handed_over_is_owned_by_the_thread_that_wakes_up(rig):
     def held(threads):
         overrides = CALLS | {"driver.handoff": "fifo", "driver.handover": "3 us", "driver.stream_create": 0.0}
         _, many = elapsed(rig, Contended("driver.context", allocates, per_acquisition, overrides), threads)
-        return many.driver.context.statistics(), many
+        return many.driver.context.lock.statistics(), many
 
     did, _ = held(N)
     calls = N * (1 + 3)
@@ -184,7 +184,7 @@ def test_barging_lets_a_running_thread_overtake(rig):
 
         async def body(number):
             for _ in range(3):
-                await hardware.driver.mem_alloc(100)
+                await hardware.driver.memory.alloc(100)
                 done.append(number)
 
         hardware.together(*[lambda number=number: body(number) for number in range(3)])

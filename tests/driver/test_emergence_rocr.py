@@ -57,19 +57,19 @@ async def handles(rig: Rig) -> None:
     """A handler of a signal that is set."""
     done, ready = Signal(rig.sim), HsaSignal(rig.sim, "ready")
     ready.set()
-    await rig.rocr.signal_async_handler(ready, RunHandler(100_000, None, done))
+    await rig.rocr.signals.async_handler(ready, RunHandler(100_000, None, done))
     await done.wait()
 
 
 async def copies(rig: Rig) -> None:
     stream, done = rig.rocr.device.hsa_queues.open_stream(), HsaSignal(rig.sim, "done")
-    await rig.rocr.memory_async_copy(stream, 0, "h2d", 8, None, done)
+    await rig.rocr.copies.copy(stream, 0, "h2d", 8, None, done)
 
 
 async def launches(rig: Rig) -> None:
     stream = rig.rocr.device.hsa_queues.open_stream()
-    rig.rocr.take_queue(stream)
-    await rig.rocr.dispatch(stream, 0, EMPTY, None, HsaSignal(rig.sim, "done"))
+    rig.rocr.queues.take(stream)
+    await rig.rocr.queues.dispatch(stream, 0, EMPTY, None, HsaSignal(rig.sim, "done"))
 
 
 def handler(rig: Rig) -> tuple[float, float]:

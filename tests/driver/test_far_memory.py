@@ -26,13 +26,13 @@ def copies(devices=1, socket=1, pinned=True, direction="h2d", **settings):
         here = HostBuffer(machine.host_memory.allocate(NBYTES), NBYTES)
         if socket is not None:
             machine.sockets.bind(here.address, NBYTES, socket)
-        stream = await driver.stream_create()
+        stream = await driver.streams.create()
         begin = rig.sim.now
         if direction == "h2d":
-            await driver.memcpy_htod_async(block, here, NBYTES, stream, pinned=pinned)
+            await driver.copies.htod(block, here, NBYTES, stream, pinned=pinned)
         else:
-            await driver.memcpy_dtoh_async(here, block, NBYTES, stream, pinned=pinned)
-        await driver.stream_synchronize(stream)
+            await driver.copies.dtoh(here, block, NBYTES, stream, pinned=pinned)
+        await driver.streams.synchronize(stream)
         took[number] = rig.sim.now - begin
 
     async def main():

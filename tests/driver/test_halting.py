@@ -2,7 +2,7 @@
 
 import pytest
 
-from offloadrt.driver.uvm.queue_eviction import QueueEviction
+from offloadrt.driver.halting import QueueEviction
 from offloadrt.kernels import Kernel
 from offloadrt.machine import load
 
@@ -22,12 +22,12 @@ def beside_a_kernel(rig, halt, call, overrides=None):
     seconds = []
 
     async def computes():
-        stream = await driver.stream_create()
-        await driver.launch_kernel(LONG, (), stream)
-        await driver.stream_synchronize(stream)
+        stream = await driver.streams.create()
+        await driver.kernels.launch(LONG, (), stream)
+        await driver.streams.synchronize(stream)
 
     async def calls():
-        stream, block = await driver.stream_create(), await driver.mem_alloc(100)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(100)
         await sim.sleep(alone / 2)
         begin = sim.now
         await call(driver, stream, block)
@@ -39,23 +39,23 @@ def beside_a_kernel(rig, halt, call, overrides=None):
 
 
 def free(driver, stream, block):
-    return driver.mem_free(block)
+    return driver.memory.free(block)
 
 
 def allocate(driver, stream, block):
-    return driver.mem_alloc(100)
+    return driver.memory.alloc(100)
 
 
 def copy(driver, stream, block):
-    return driver.memcpy_dtod_async(block, block, 100, stream)
+    return driver.copies.dtod(block, block, 100, stream)
 
 
 async def transfer(driver, stream, block):
     class Phantom:
         address, nbytes, bytes = 0, 100, None
 
-    await driver.memcpy_htod_async(block, Phantom, 100, stream, pinned=True)
-    await driver.stream_synchronize(stream)
+    await driver.copies.htod(block, Phantom, 100, stream, pinned=True)
+    await driver.streams.synchronize(stream)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_no_kernel_starts_while_a_free_is_at_work(rig):
     quick = Kernel("quick").launch(1)
 
     async def frees():
-        block = await driver.mem_alloc(100)
+        block = await driver.memory.alloc(100)
         await sim.sleep(0.1)
-        await driver.mem_free(block)
+        await driver.memory.free(block)
 
     async def launches():
-        stream = await driver.stream_create()
+        stream = await driver.streams.create()
         await sim.sleep(0.1 + SPEC.value("alloc.cudaMalloc_large") - 2 * SPEC.value("driver.launch"))
-        await driver.launch_kernel(quick, (), stream)
-        await driver.stream_synchronize(stream)
+        await driver.kernels.launch(quick, (), stream)
+        await driver.streams.synchronize(stream)
         return sim.now
 
     _, end = hardware.together(frees, launches)
@@ -118,11 +118,11 @@ def test_a_free_may_visit_every_stream_under_the_lock(rig):
         hardware = rig({"driver.free_visits_streams": "5 us"})
 
         async def main():
-            block = await hardware.driver.mem_alloc(100)
+            block = await hardware.driver.memory.alloc(100)
             for _ in range(streams):
-                await hardware.driver.stream_create()
+                await hardware.driver.streams.create()
             begin = hardware.sim.now
-            await hardware.driver.mem_free(block)
+            await hardware.driver.memory.free(block)
             assert hardware.driver.statistics().streams_visited == streams
             return hardware.sim.now - begin
 
@@ -149,13 +149,13 @@ def evictions(rig, patience):
         waited.append(sim.now - begin)
 
     async def computes():
-        stream = await driver.stream_create()
-        await driver.launch_kernel(LONG, (), stream)
+        stream = await driver.streams.create()
+        await driver.kernels.launch(LONG, (), stream)
         await sim.sleep(1e-5)
         async with sim.open_nursery() as nursery:
             nursery.spawn(evict, patience)
             nursery.spawn(evict, 1.0)
-        await driver.stream_synchronize(stream)
+        await driver.streams.synchronize(stream)
 
     hardware.run(computes)
     did = driver.device.compute.statistics()

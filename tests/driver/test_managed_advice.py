@@ -15,9 +15,9 @@ def test_a_prefetch_of_more_than_the_memory(uvm, evicts):
     address = rig.array(14 * BLOCK, touched=True)
 
     async def main():
-        stream = await rig.driver.stream_create()
-        await rig.driver.mem_prefetch_async(address, 14 * BLOCK, stream)
-        await rig.driver.stream_synchronize(stream)
+        stream = await rig.driver.streams.create()
+        await rig.driver.managed.prefetch(address, 14 * BLOCK, stream)
+        await rig.driver.streams.synchronize(stream)
 
     rig.run(main)
     assert rig.counters.bytes_htod == (14 if evicts else 10) * BLOCK
@@ -31,9 +31,9 @@ def test_with_everything_prefetched_no_kernel_faults(uvm):
     address = rig.array(nbytes, touched=True)
 
     async def main():
-        stream = await rig.driver.stream_create()
-        await rig.driver.mem_prefetch_async(address, nbytes, stream)
-        await rig.driver.stream_synchronize(stream)
+        stream = await rig.driver.streams.create()
+        await rig.driver.managed.prefetch(address, nbytes, stream)
+        await rig.driver.streams.synchronize(stream)
         await rig.kernel(sweep(nbytes), ManagedAccess(address, nbytes))
 
     rig.run(main)
@@ -48,7 +48,7 @@ def test_what_prefers_the_host_is_reached_over_the_link_and_never_migrates(uvm):
     times = []
 
     async def main():
-        await rig.driver.mem_advise(kept, 44 * BLOCK, "prefer_host")
+        await rig.driver.managed.advise(kept, 44 * BLOCK, "prefer_host")
         for _ in range(2):
             await rig.kernel(sweep(10 * BLOCK), ManagedAccess(other, 10 * BLOCK))
             await rig.kernel(sweep(44 * BLOCK), ManagedAccess(kept, 44 * BLOCK, writes=()))
@@ -86,7 +86,7 @@ def test_what_is_accessed_by_the_device_needs_no_faults(uvm):
     address = rig.array(BLOCK, touched=True)
 
     async def main():
-        await rig.driver.mem_advise(address, BLOCK, "accessed_by")
+        await rig.driver.managed.advise(address, BLOCK, "accessed_by")
         await rig.kernel(sweep(BLOCK), ManagedAccess(address, BLOCK))
 
     rig.run(main)
@@ -114,7 +114,7 @@ def test_an_allocation_of_the_program_evicts_managed_memory(uvm):
 
     async def main():
         await rig.kernel(sweep(10 * BLOCK), ManagedAccess(address, 10 * BLOCK))
-        await rig.driver.mem_alloc(3 * BLOCK, phantom=True)
+        await rig.driver.memory.alloc(3 * BLOCK, phantom=True)
 
     rig.run(main)
     assert rig.counters.evictions == 3
@@ -126,7 +126,7 @@ def test_without_device_memory_kernels_reach_the_host(uvm):
     address = rig.array(BLOCK, touched=True)
 
     async def main():
-        await rig.driver.mem_alloc(4 * BLOCK, phantom=True)
+        await rig.driver.memory.alloc(4 * BLOCK, phantom=True)
         await rig.kernel(sweep(BLOCK), ManagedAccess(address, BLOCK))
 
     rig.run(main)
@@ -146,11 +146,11 @@ def half_remote(uvm, chunk, remote):
     busy = Kernel("busy", flops_per_iteration=2000.0).launch(nbytes // 1024, 128, nbytes // 8)
 
     async def main():
-        stream = await rig.driver.stream_create()
-        await rig.driver.mem_prefetch_async(address, there, stream)
-        await rig.driver.stream_synchronize(stream)
-        await rig.driver.mem_advise(address + there, nbytes - there, "prefer_host")
-        await rig.driver.mem_advise(address + there, nbytes - there, "accessed_by")
+        stream = await rig.driver.streams.create()
+        await rig.driver.managed.prefetch(address, there, stream)
+        await rig.driver.streams.synchronize(stream)
+        await rig.driver.managed.advise(address + there, nbytes - there, "prefer_host")
+        await rig.driver.managed.advise(address + there, nbytes - there, "accessed_by")
         begin = rig.sim.now
         await rig.kernel(busy, ManagedAccess(address, nbytes, writes=()))
         return rig.sim.now - begin

@@ -45,7 +45,7 @@ def test_when_everything_is_freed_nothing_is_resident(uvm, sizes, blocks, random
 
     async def main():
         pages = rig.uvm.pages
-        live = {await rig.driver.mem_alloc_managed(nbytes, name=f"{nbytes % 3}"): nbytes for nbytes in sizes}
+        live = {await rig.driver.managed.alloc(nbytes, name=f"{nbytes % 3}"): nbytes for nbytes in sizes}
         for address, nbytes in live.items():
             if host_first:
                 await rig.uvm.host_access(address, nbytes)
@@ -53,13 +53,13 @@ def test_when_everything_is_freed_nothing_is_resident(uvm, sizes, blocks, random
         order = list(live)
         random.shuffle(order)
         for address in order:
-            await rig.driver.mem_free(address)
+            await rig.driver.memory.free(address)
             del live[address]
             for begin, nbytes in live.items():
                 assert all(
                     block.valid & own == own == block.populated & own for block, own in pages.parts(begin, nbytes)
                 )
-        assert not pages.resident_pages() and not pages.lru and not pages.remote_pages
+        assert not pages.resident_pages() and not pages.chunks and not pages.remote_pages
         assert not any(block.valid or block.users for block in pages.blocks.values())
         memory = rig.machine.devices[0].memory
         assert memory.free_bytes == memory.capacity
@@ -79,7 +79,7 @@ def test_what_becomes_of_objects_adds_up_to_the_totals(uvm, steps):
 
     async def main():
         sizes = {"a": 3 * BLOCK + 5, "b": PAGE + 1, "c": 2 * BLOCK}
-        live = {name: await rig.driver.mem_alloc_managed(nbytes, name=name) for name, nbytes in sizes.items()}
+        live = {name: await rig.driver.managed.alloc(nbytes, name=name) for name, nbytes in sizes.items()}
         for name, what in steps:
             address, nbytes = live[name], sizes[name]
             if what == "sweep":
@@ -89,10 +89,10 @@ def test_what_becomes_of_objects_adds_up_to_the_totals(uvm, steps):
             elif what == "host":
                 await rig.uvm.host_access(address, nbytes)
             elif what == "pin":
-                await rig.driver.mem_advise(address, nbytes, "prefer_host")
+                await rig.driver.managed.advise(address, nbytes, "prefer_host")
             else:
-                await rig.driver.mem_free(address)
-                live[name] = await rig.driver.mem_alloc_managed(nbytes, name=name)
+                await rig.driver.memory.free(address)
+                live[name] = await rig.driver.managed.alloc(nbytes, name=name)
 
     rig.run(main)
     assert_conserved(rig)
@@ -104,13 +104,13 @@ def test_a_block_is_made_when_it_is_used_and_has_one_owner_then(uvm):
 
     async def main():
         for name in ("first", "second"):
-            address = await rig.driver.mem_alloc_managed(1 << 40, name=name)
+            address = await rig.driver.managed.alloc(1 << 40, name=name)
             used = address + (1 << 39)
             await rig.kernel(sweep(BLOCK), ManagedAccess(used, BLOCK))
             block = rig.uvm.pages.blocks[used // BLOCK]
             assert list(block.users) == [address] and block.valid == block.resident == (1 << BLOCK // PAGE) - 1
             assert rig.uvm.pages.usage[name].faults > 0
-            await rig.driver.mem_free(address)
+            await rig.driver.memory.free(address)
             assert not block.users and not block.valid
 
     rig.run(main)
@@ -123,11 +123,11 @@ def test_a_block_that_finds_a_hole_evicts_nothing(uvm):
     address = rig.array(5 * BLOCK, touched=True)
 
     async def main():
-        await rig.driver.mem_alloc(4096)
+        await rig.driver.memory.alloc(4096)
         await rig.kernel(sweep(5 * BLOCK), ManagedAccess(address, 5 * BLOCK))
         assert rig.machine.devices[0].memory.free_bytes == 0
         for _ in range(3):
-            await rig.driver.mem_alloc(4096)
+            await rig.driver.memory.alloc(4096)
 
     rig.run(main)
     assert rig.counters.evictions == 0
@@ -138,7 +138,7 @@ def test_a_segment_that_holds_no_block_any_more_is_given_to_managed_memory(uvm):
     address = rig.array(6 * BLOCK, touched=True)
 
     async def main():
-        await rig.driver.mem_free(await rig.driver.mem_alloc(4096))
+        await rig.driver.memory.free(await rig.driver.memory.alloc(4096))
         await rig.kernel(sweep(6 * BLOCK), ManagedAccess(address, 6 * BLOCK))
 
     rig.run(main)
@@ -152,7 +152,7 @@ def test_an_allocation_evicts_as_much_as_its_segments_take(uvm):
 
     async def main():
         await rig.kernel(sweep(4 * BLOCK), ManagedAccess(address, 4 * BLOCK))
-        await rig.driver.mem_alloc(BLOCK + 1, phantom=True)
+        await rig.driver.memory.alloc(BLOCK + 1, phantom=True)
 
     rig.run(main)
     assert rig.counters.evictions == 2
@@ -168,7 +168,7 @@ def test_a_map_for_want_of_memory_costs_what_the_service_of_a_block_costs(uvm, s
         address = rig.array(BLOCK, touched=True)
 
         async def main():
-            await rig.driver.mem_alloc(2 * BLOCK, phantom=True)
+            await rig.driver.memory.alloc(2 * BLOCK, phantom=True)
             await rig.kernel(SWEEP.launch(1, 128, 128), ManagedAccess(address, PAGE))
 
         rig.run(main)
@@ -184,12 +184,12 @@ def test_what_found_no_memory_migrates_once_the_program_has_freed_some(uvm):
     migrated = []
 
     async def main():
-        block = await rig.driver.mem_alloc(4 * BLOCK, phantom=True)
+        block = await rig.driver.memory.alloc(4 * BLOCK, phantom=True)
         for _ in range(2):
             await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
         assert rig.uvm.pages.remote_pages == 2 * BLOCK // PAGE
         migrated.append(rig.counters.bytes_htod)
-        await rig.driver.mem_free(block)
+        await rig.driver.memory.free(block)
         assert not rig.uvm.pages.remote_pages
         await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
         migrated.append(rig.counters.bytes_htod)
@@ -204,10 +204,10 @@ def test_what_prefers_the_host_stays_there_when_memory_is_freed(uvm):
     address = rig.array(2 * BLOCK, touched=True)
 
     async def main():
-        block = await rig.driver.mem_alloc(4 * BLOCK, phantom=True)
+        block = await rig.driver.memory.alloc(4 * BLOCK, phantom=True)
         await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
-        await rig.driver.mem_advise(address, BLOCK, "prefer_host")
-        await rig.driver.mem_free(block)
+        await rig.driver.managed.advise(address, BLOCK, "prefer_host")
+        await rig.driver.memory.free(block)
         await rig.kernel(sweep(2 * BLOCK), ManagedAccess(address, 2 * BLOCK))
 
     rig.run(main)

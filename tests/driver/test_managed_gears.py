@@ -36,7 +36,7 @@ def seen(rig):
         "drawn": rig.sim.rng.random(),
         "number": rig.machine.next_number(),
         "blocks": blocks,
-        "lru": list(rig.uvm.pages.lru),
+        "lru": list(rig.uvm.pages.chunks),
         "managed": rig.machine.devices[0].memory.managed,
         "counters": rig.counters.table(),
         "usage": attrs.asdict(rig.uvm.pages.usage[""]),
@@ -74,7 +74,7 @@ def test_whatever_happens_at_once_is_the_same_in_both_gears(uvm, operations, blo
         address, fresh = rig.array(12 * BLOCK, touched=True), rig.array(12 * BLOCK)
 
         async def thread(number):
-            stream = await rig.driver.stream_create()
+            stream = await rig.driver.streams.create()
             for place, pages, what in operations[number::threads]:
                 begin = (fresh if pages % 2 else address) + place * BLOCK
                 nbytes = min(pages * PAGE, (12 - place) * BLOCK)
@@ -87,10 +87,10 @@ def test_whatever_happens_at_once_is_the_same_in_both_gears(uvm, operations, blo
                 elif what == "host":
                     await rig.uvm.host_access(begin, nbytes)
                 elif what in ("prefetch", "back"):
-                    await rig.driver.mem_prefetch_async(begin, nbytes, stream, what == "back")
-                    await rig.driver.stream_synchronize(stream)
+                    await rig.driver.managed.prefetch(begin, nbytes, stream, what == "back")
+                    await rig.driver.streams.synchronize(stream)
                 else:
-                    await rig.driver.mem_advise(begin, nbytes, what)
+                    await rig.driver.managed.advise(begin, nbytes, what)
 
         rig.together(*[lambda number=number: thread(number) for number in range(threads)])
         return seen(rig)

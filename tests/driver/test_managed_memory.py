@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from managed_rig import BLOCK, PAGE, SWEEP, assert_sound, small, sweep
 from property_examples import examples
 
+from offloadrt.driver.uvm.prefetch.tree import with_prefetched
 from offloadrt.kernels import Kernel
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
-from offloadrt.machine.managed.draws import divided
-from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED
-from offloadrt.machine.managed.tree_prefetch import runs, with_prefetched
+from offloadrt.machine.managed.page_sets import runs
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED, ManagedPages, divided
 
 # the tree prefetcher
 
@@ -57,6 +56,7 @@ def numbers(sets):
 def test_the_byte_table_finds_what_a_dictionary_says(changes):
     pages, states = ManagedPages(8 * PAGE, PAGE), {}
     for index, mask, state in changes:
+        pages.set_state(pages.block(index), mask, UNMAPPED)
         pages.set_state(pages.block(index), mask, state)
         states.update({index * 8 + bit: state for bit in range(8) if mask >> bit & 1})
     low, high = 17, 1090 * 8 + 3
@@ -149,7 +149,7 @@ def test_whatever_happens_at_once_a_page_has_one_owner_and_memory_suffices(uvm, 
     fresh = rig.array(12 * BLOCK)
 
     async def thread(number):
-        stream = await rig.driver.stream_create()
+        stream = await rig.driver.streams.create()
         for place, pages, what in operations[number::threads]:
             begin = (fresh if pages % 2 else address) + place * BLOCK
             nbytes = min(pages * PAGE, (12 - place) * BLOCK)
@@ -162,10 +162,10 @@ def test_whatever_happens_at_once_a_page_has_one_owner_and_memory_suffices(uvm, 
             elif what == "host":
                 await rig.uvm.host_access(begin, nbytes)
             elif what in ("prefetch", "back"):
-                await rig.driver.mem_prefetch_async(begin, nbytes, stream, what == "back")
-                await rig.driver.stream_synchronize(stream)
+                await rig.driver.managed.prefetch(begin, nbytes, stream, what == "back")
+                await rig.driver.streams.synchronize(stream)
             else:
-                await rig.driver.mem_advise(begin, nbytes, what)
+                await rig.driver.managed.advise(begin, nbytes, what)
             assert_capacity(rig)
 
     rig.together(*[lambda number=number: thread(number) for number in range(threads)])
@@ -276,9 +276,9 @@ def test_a_kernel_notices_what_is_evicted_while_it_runs(uvm):
     address = rig.array(8 * BLOCK, touched=True)
 
     async def main():
-        stream = await rig.driver.stream_create()
-        await rig.driver.mem_prefetch_async(address, 8 * BLOCK, stream)
-        await rig.driver.stream_synchronize(stream)
+        stream = await rig.driver.streams.create()
+        await rig.driver.managed.prefetch(address, 8 * BLOCK, stream)
+        await rig.driver.streams.synchronize(stream)
         async with rig.sim.open_nursery() as nursery:
             nursery.spawn(rig.kernel, slow, ManagedAccess(address, 8 * BLOCK))
             await rig.sim.sleep(1e-3)

@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from managed_rig import BLOCK, sweep
 
-from offloadrt.driver import ADVICE, Driver, Uvm, share_process
+from offloadrt.driver import ADVICE, CudaDriver, Uvm
 from offloadrt.machine import Stream
 from offloadrt.machine.managed.access import ManagedAccess
-from offloadrt.machine.managed.translations import LOCAL
+from offloadrt.machine.managed.pages import LOCAL
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.sim import Signal
 
@@ -35,23 +35,23 @@ class _Queue:
 class Peers(HardwareRig):
     """Devices of a DGX-1 whose drivers share an address space; 0 to 3 are linked each with each, 0 and 5 are not."""
 
-    drivers: list[Driver]
+    drivers: list[CudaDriver]
 
     @property
     def uvms(self) -> list[Uvm]:
-        found = [driver.uvm for driver in self.drivers]
+        found = [driver.managed.uvm for driver in self.drivers]
         return [uvm for uvm in found if uvm is not None]
 
     def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
         async def started() -> Any:
-            self.drivers[0].start_managed()
+            self.drivers[0].managed.start()
             return await main()
 
         return self.sim.run(started)
 
     async def array(self, nbytes: int) -> int:
         """Managed memory that the host has written."""
-        address = await self.drivers[0].mem_alloc_managed(nbytes)
+        address = await self.drivers[0].managed.alloc(nbytes)
         await self.uvms[0].host_access(address, nbytes)
         return address
 
@@ -89,9 +89,8 @@ class Peers(HardwareRig):
 def peers():
     def make(devices: int = 2, overrides: dict[str, object] | None = None, gear: Any = "turbo") -> Peers:
         sim, machine, trace = hardware("dgx1-v100", overrides, gear, devices)
-        drivers = [Driver.of(machine, number) for number in range(devices)]
-        share_process(drivers)
-        drivers[0].manage()
+        (drivers,) = CudaDriver.open([machine], devices)
+        drivers[0].managed.manage()
         return Peers(sim, machine, trace, drivers)
 
     return make
@@ -146,7 +145,7 @@ def test_reads_of_what_is_read_mostly_copy_and_a_write_takes_the_copies_away(pee
 
     async def main():
         a = await rig.array(BLOCK)
-        await rig.drivers[0].mem_advise(a, BLOCK, "read_mostly")
+        await rig.drivers[0].managed.advise(a, BLOCK, "read_mostly")
         for device in range(3):
             await rig.kernel(device, a, BLOCK, writes=False)
         rig.check()
@@ -188,7 +187,7 @@ def test_what_prefers_a_device_stays_there_and_others_reach_it_over_the_link(pee
 
     async def main():
         a = await rig.array(16 * BLOCK)
-        await rig.drivers[0].mem_advise(a, 16 * BLOCK, "prefer_device")
+        await rig.drivers[0].managed.advise(a, 16 * BLOCK, "prefer_device")
         await rig.kernel(1, a, 16 * BLOCK)  # its fault brings the pages to device 0
         took.append(await rig.kernel(1, a, 16 * BLOCK, writes=False))
 
@@ -204,7 +203,7 @@ def test_who_is_advised_to_access_pages_has_them_mapped_wherever_they_go(peers):
 
     async def main():
         a = await rig.array(BLOCK)
-        await rig.drivers[1].mem_advise(a, BLOCK, "accessed_by")
+        await rig.drivers[1].managed.advise(a, BLOCK, "accessed_by")
         await rig.kernel(0, a, BLOCK)
         await rig.kernel(1, a, BLOCK)
 
@@ -221,9 +220,9 @@ def test_a_prefetch_between_devices_takes_the_time_of_the_link(peers):
     async def main():
         a = await rig.array(nbytes)
         await rig.kernel(0, a, nbytes)
-        stream, since = await rig.drivers[1].stream_create(), rig.sim.now
-        await rig.drivers[1].mem_prefetch_async(a, nbytes, stream)
-        await rig.drivers[1].stream_synchronize(stream)
+        stream, since = await rig.drivers[1].streams.create(), rig.sim.now
+        await rig.drivers[1].managed.prefetch(a, nbytes, stream)
+        await rig.drivers[1].streams.synchronize(stream)
         took.append(rig.sim.now - since)
 
     rig.run(main)
@@ -242,7 +241,7 @@ def test_kernels_of_two_devices_in_the_memory_of_a_third_share_no_link_and_those
 
         async def main():
             a = await rig.array(16 * BLOCK)
-            await rig.drivers[0].mem_advise(a, 16 * BLOCK, "prefer_device")
+            await rig.drivers[0].managed.advise(a, 16 * BLOCK, "prefer_device")
             for device in range(3):
                 await rig.kernel(device, a, 16 * BLOCK, writes=False)
             since = rig.sim.now
@@ -281,10 +280,10 @@ def test_a_free_takes_the_pages_of_all_devices_whichever_driver_is_asked(peers):
 
     async def main():
         a = await rig.array(BLOCK)
-        await rig.drivers[0].mem_advise(a, BLOCK, "read_mostly")
+        await rig.drivers[0].managed.advise(a, BLOCK, "read_mostly")
         for device in range(3):
             await rig.kernel(device, a, BLOCK, writes=False)
-        await rig.drivers[2].mem_free(a)
+        await rig.drivers[2].memory.free(a)
 
     rig.run(main)
     assert [device.memory.managed for device in rig.machine.devices] == [0, 0, 0]
@@ -310,21 +309,20 @@ def test_records_agree_and_bytes_add_up_whatever_is_done(steps, room, together):
     sim, machine, trace = hardware(
         "dgx1-v100", {"mem.size": f"{room * BLOCK} B", "mem.reserved": 0}, devices=3, record=False
     )
-    drivers = [Driver.of(machine, number) for number in range(3)]
-    share_process(drivers)
-    drivers[0].manage()
+    (drivers,) = CudaDriver.open([machine], 3)
+    drivers[0].managed.manage()
     rig = Peers(sim, machine, trace, drivers)
 
     async def step(a: int, what: Any, device: int, place: int) -> None:
         begin = a + place * BLOCK // 2
         if what in ADVICE:
-            await drivers[device].mem_advise(begin, BLOCK, what)
+            await drivers[device].managed.advise(begin, BLOCK, what)
         elif what in ("host", "host_reads"):
             await rig.uvms[device].host_access(begin, BLOCK, writes=what == "host")
         elif what in ("prefetch", "to_host"):
-            stream = await drivers[device].stream_create()
-            await drivers[device].mem_prefetch_async(begin, BLOCK, stream, what == "to_host")
-            await drivers[device].stream_synchronize(stream)
+            stream = await drivers[device].streams.create()
+            await drivers[device].managed.prefetch(begin, BLOCK, stream, what == "to_host")
+            await drivers[device].streams.synchronize(stream)
         else:
             await rig.kernel(device, begin, BLOCK, writes=what == "kernel")
 
@@ -341,11 +339,11 @@ def test_records_agree_and_bytes_add_up_whatever_is_done(steps, room, together):
     rig.run(main)
     rig.check()
     for device, uvm in zip(machine.devices, rig.uvms, strict=True):
-        assert device.memory.managed == len(uvm.pages.lru) * BLOCK
+        assert device.memory.managed == len(uvm.pages.chunks) * BLOCK
         assert device.bytes_moved()["h2d"] == uvm.counters.bytes_htod
         assert device.bytes_moved()["d2h"] == uvm.counters.bytes_dtoh
         for block in uvm.pages.blocks.values():
-            assert bool(block.resident) == (block.index in uvm.pages.lru)
+            assert bool(block.resident) == (block.index in uvm.pages.chunks)
             for table, found in ((uvm.pages.translations, 0), (uvm.pages.for_stores, block.read_only)):
                 if table is not None:
                     low = block.index * uvm.pages.per_block

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from peer_rig import peer_rig
 
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.machine import HostBuffer, Machine, load
 from offloadrt.sim import Simulation
 
@@ -26,16 +26,16 @@ def to_devices(devices: list[int], overrides: dict[str, object], back: int | Non
     ends: dict[int, float] = {}
 
     async def one(number: int) -> None:
-        driver = Driver.of(machine, number)
-        stream, block = await driver.stream_create(), await driver.mem_alloc(NBYTES, phantom=True)
+        driver = CudaDriver.of(machine, number)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(NBYTES, phantom=True)
         host = HostBuffer(machine.host_memory.allocate(NBYTES), NBYTES)
-        await driver.mem_host_register(host.address, NBYTES)
+        await driver.pinning.register(host.address, NBYTES)
         begin = sim.now
         if number == back:
-            await driver.memcpy_dtoh_async(host, block, NBYTES, stream)
+            await driver.copies.dtoh(host, block, NBYTES, stream)
         else:
-            await driver.memcpy_htod_async(block, host, NBYTES, stream)
-        await driver.stream_synchronize(stream)
+            await driver.copies.htod(block, host, NBYTES, stream)
+        await driver.streams.synchronize(stream)
         ends[number] = sim.now - begin
 
     async def main() -> None:

@@ -22,14 +22,14 @@ def copying(rig, nbytes, overrides=None, threads=1, direction="h2d"):
     driver = hardware.driver
 
     async def body(stream, block):
-        copy = driver.memcpy_htod_async(block, hardware.buffer(nbytes), nbytes, stream)
+        copy = driver.copies.htod(block, hardware.buffer(nbytes), nbytes, stream)
         if direction == "d2h":
             copy.close()
-            copy = driver.memcpy_dtoh_async(hardware.buffer(nbytes), block, nbytes, stream)
+            copy = driver.copies.dtoh(hardware.buffer(nbytes), block, nbytes, stream)
         await copy
 
     async def main():
-        own = [(await driver.stream_create(), await driver.mem_alloc(nbytes, phantom=True)) for _ in range(threads)]
+        own = [(await driver.streams.create(), await driver.memory.alloc(nbytes, phantom=True)) for _ in range(threads)]
         begin = hardware.sim.now
         async with hardware.sim.open_nursery() as nursery:
             for number, (stream, block) in enumerate(own):
@@ -70,13 +70,13 @@ def test_the_bytes_arrive(rig, direction):
 
     async def main():
         driver = hardware.driver
-        stream, block = await driver.stream_create(), await driver.mem_alloc(values.size)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(values.size)
         view, back = driver.device.memory.view(block, values.size), hardware.buffer(np.zeros_like(values))
         if direction == "h2d":
-            await driver.memcpy_htod_async(block, hardware.buffer(values), values.size, stream)
+            await driver.copies.htod(block, hardware.buffer(values), values.size, stream)
             return view
         view[:] = values
-        await driver.memcpy_dtoh_async(back, block, values.size, stream)
+        await driver.copies.dtoh(back, block, values.size, stream)
         return back.bytes
 
     assert (hardware.run(main) == values).all()

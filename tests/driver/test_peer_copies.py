@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from peer_rig import PeerRig, peer_rig
 from property_examples import examples
 
-from offloadrt.driver import Driver, DriverError
+from offloadrt.driver import CudaDriver, DriverError
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 from offloadrt.trace import events
@@ -29,7 +29,7 @@ def test_a_copy_over_a_link_takes_its_latency_and_its_bytes(nbytes, pull):
     rig = peer_rig(2, {"driver.copy_submit": "3 us", "sync.latency": "7 us"}, nbytes=NBYTES)
 
     async def main():
-        stream = await rig.drivers[1 if pull else 0].stream_create()
+        stream = await rig.drivers[1 if pull else 0].streams.create()
         begin = rig.sim.now
         await rig.copy(stream, 0, 1, nbytes, pull)
         return rig.sim.now - begin
@@ -140,7 +140,7 @@ def test_copies_in_one_stream_come_one_after_the_other():
     rig = peer_rig(3, nbytes=NBYTES)
 
     async def main():
-        stream = await rig.drivers[0].stream_create()
+        stream = await rig.drivers[0].streams.create()
         begin = rig.sim.now
         async with rig.sim.open_nursery() as nursery:
             for destination in (1, 2):
@@ -251,7 +251,7 @@ def test_the_bytes_arrive(way, access):
     async def main():
         rig.values(0)[:] = sent
         for source, destination in [(0, 1), (1, 6), (6, 7), (7, 0)]:
-            stream = await rig.drivers[source].stream_create()
+            stream = await rig.drivers[source].streams.create()
             await rig.copy(stream, source, destination)
             assert (rig.values(destination) == sent).all()
             rig.values(source)[:] = 0
@@ -265,11 +265,11 @@ def test_bytes_are_there_when_the_copy_completes_and_not_before():
 
     async def main():
         rig.values(0)[:] = 1
-        stream = await rig.drivers[0].stream_create()
-        await rig.drivers[0].memcpy_peer_async(stream, None, 5, rig.peers[5].block, 0, rig.peers[0].block, NBYTES)
+        stream = await rig.drivers[0].streams.create()
+        await rig.drivers[0].peers.copy(stream, None, 5, rig.peers[5].block, 0, rig.peers[0].block, NBYTES)
         await rig.sim.sleep(STAGED + 8 * TO_HOST)
         assert not rig.values(5).any()
-        await rig.drivers[0].stream_synchronize(stream)
+        await rig.drivers[0].streams.synchronize(stream)
         assert rig.values(5).all()
 
     rig.run(main)
@@ -299,9 +299,9 @@ def test_enabling_access_costs_once_for_each_peer():
 
     async def main():
         begin = rig.sim.now
-        assert await rig.drivers[0].device_can_access_peer(2)
+        assert await rig.drivers[0].peers.can_access(2)
         assert rig.sim.now == begin
-        await rig.drivers[0].ctx_enable_peer_access(2)
+        await rig.drivers[0].peers.enable_access(2)
         return rig.sim.now - begin
 
     assert rig.run(main) == pytest.approx(250e-6)
@@ -311,35 +311,35 @@ def test_enabling_access_costs_once_for_each_peer():
 
 
 async def to_a_device_that_is_not_there(rig: PeerRig, stream):
-    await rig.drivers[0].memcpy_peer_async(stream, None, 8, 0, 0, rig.peers[0].block, 8)
+    await rig.drivers[0].peers.copy(stream, None, 8, 0, 0, rig.peers[0].block, 8)
 
 
 async def in_a_stream_of_neither(rig: PeerRig, stream):
-    await rig.drivers[0].memcpy_peer_async(stream, None, 1, rig.peers[1].block, 2, rig.peers[2].block, 8)
+    await rig.drivers[0].peers.copy(stream, None, 1, rig.peers[1].block, 2, rig.peers[2].block, 8)
 
 
 async def to_memory_of_another(rig: PeerRig, stream):
-    await rig.drivers[0].memcpy_peer_async(stream, None, 1, rig.peers[0].block, 0, rig.peers[0].block, 8)
+    await rig.drivers[0].peers.copy(stream, None, 1, rig.peers[0].block, 0, rig.peers[0].block, 8)
 
 
 async def beyond_a_block(rig: PeerRig, stream):
-    await rig.drivers[0].memcpy_peer_async(stream, None, 1, rig.peers[1].block, 0, rig.peers[0].block, rig.nbytes + 1)
+    await rig.drivers[0].peers.copy(stream, None, 1, rig.peers[1].block, 0, rig.peers[0].block, rig.nbytes + 1)
 
 
 async def access_without_a_link(rig: PeerRig, stream):
-    await rig.drivers[0].ctx_enable_peer_access(5)
+    await rig.drivers[0].peers.enable_access(5)
 
 
 async def access_to_itself(rig: PeerRig, stream):
-    await rig.drivers[0].ctx_enable_peer_access(0)
+    await rig.drivers[0].peers.enable_access(0)
 
 
 async def access_twice(rig: PeerRig, stream):
-    await rig.drivers[0].ctx_enable_peer_access(1)
+    await rig.drivers[0].peers.enable_access(1)
 
 
 async def access_to_nobody(rig: PeerRig, stream):
-    await rig.drivers[0].device_can_access_peer(-1)
+    await rig.drivers[0].peers.can_access(-1)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_a_bad_call_fails_with_the_drivers_own_error(wrong, text):
     rig = peer_rig(8)
 
     async def main():
-        stream = await rig.drivers[0].stream_create()
+        stream = await rig.drivers[0].streams.create()
         with pytest.raises(DriverError, match=text):
             await wrong(rig, stream)
         await rig.copy(stream, 0, 1)
@@ -377,14 +377,14 @@ def test_a_bad_call_fails_with_the_drivers_own_error(wrong, text):
 def test_a_machine_without_links_copies_through_the_host():
     sim = Simulation()
     machine = Machine(sim, load("alex-a100"), devices=2)
-    one, other = Driver.of(machine, 0), Driver.of(machine, 1)
+    one, other = CudaDriver.of(machine, 0), CudaDriver.of(machine, 1)
 
     async def main():
-        stream = await one.stream_create()
-        blocks = await one.mem_alloc(64), await other.mem_alloc(64)
-        assert not await one.device_can_access_peer(1)
-        await one.memcpy_peer_async(stream, None, 1, blocks[1], 0, blocks[0], 64)
-        await one.stream_synchronize(stream)
+        stream = await one.streams.create()
+        blocks = await one.memory.alloc(64), await other.memory.alloc(64)
+        assert not await one.peers.can_access(1)
+        await one.peers.copy(stream, None, 1, blocks[1], 0, blocks[0], 64)
+        await one.streams.synchronize(stream)
 
     sim.run(main)
     assert [device.bytes_moved() for device in machine.devices] == [

@@ -5,7 +5,6 @@ from peer_rig import peer_rig
 
 from offloadrt import Run
 from offloadrt import openmp as omp
-from offloadrt.driver import share_process
 from offloadrt.kernels import Kernel
 
 EMPTY = Kernel("empty", None, 1.0, 0.0, 1).launch(1)
@@ -23,15 +22,14 @@ def launches(devices, uncontended=False, part=1.0, handoff="barging"):
         "process.driver_lock": part,
         "process.driver_lock.uncontended": uncontended,
     }
-    rig = peer_rig(devices, settings, access=False)
-    share_process(rig.drivers)
+    rig = peer_rig(devices, settings, access=False, one_process=True)
     took = {}
 
     async def body(number):
-        stream = await rig.drivers[number].stream_create()
+        stream = await rig.drivers[number].streams.create()
         begin = rig.sim.now
         for _ in range(CALLS):
-            await rig.drivers[number].launch_kernel(EMPTY, (), stream)
+            await rig.drivers[number].kernels.launch(EMPTY, (), stream)
         took[number] = rig.sim.now - begin
 
     async def main():
@@ -49,14 +47,13 @@ def test_a_process_with_one_device_has_no_such_lock():
 
 
 def test_a_thread_alone_takes_as_long_with_several_devices():
-    rig = peer_rig(N, {"driver.launch": "10 us", "process.driver_lock": 0.3})
-    share_process(rig.drivers)
+    rig = peer_rig(N, {"driver.launch": "10 us", "process.driver_lock": 0.3}, one_process=True)
 
     async def main():
-        stream = await rig.drivers[0].stream_create()
+        stream = await rig.drivers[0].streams.create()
         begin = rig.sim.now
         for _ in range(CALLS):
-            await rig.drivers[0].launch_kernel(EMPTY, (), stream)
+            await rig.drivers[0].kernels.launch(EMPTY, (), stream)
         return rig.sim.now - begin
 
     assert rig.run(main) == pytest.approx(CALLS * LAUNCH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.kernels import Kernel
 from offloadrt.machine import HostBuffer, Machine, load
 from offloadrt.sim import Simulation
@@ -17,16 +17,16 @@ ENDS = ("low", "high")
 def launches(machine: str, end: str, fenced: bool) -> float:
     """Return the seconds of one of many launches, each waited for or all together."""
     sim = Simulation()
-    driver = Driver.of(Machine(sim, load(machine, range_end=end)))  # type: ignore[arg-type]  # an end of the ranges
+    driver = CudaDriver.of(Machine(sim, load(machine, range_end=end)))  # type: ignore[arg-type]  # an end of the ranges
 
     async def main() -> float:
-        stream = await driver.stream_create()
+        stream = await driver.streams.create()
         begin = sim.now
         for _ in range(LAUNCHES):
-            await driver.launch_kernel(EMPTY, (), stream)
+            await driver.kernels.launch(EMPTY, (), stream)
             if fenced:
-                await driver.stream_synchronize(stream)
-        await driver.stream_synchronize(stream)
+                await driver.streams.synchronize(stream)
+        await driver.streams.synchronize(stream)
         return (sim.now - begin) / LAUNCHES
 
     return sim.run(main)
@@ -42,17 +42,17 @@ def pageable(machine: str, end: str, to_device: bool) -> float:
     """Return the bytes/s of a copy of 32 MB between a device and memory that is not page-locked."""
     sim = Simulation()
     hardware = Machine(sim, load(machine, range_end=end))  # type: ignore[arg-type]  # an end of the ranges
-    driver = Driver.of(hardware)
+    driver = CudaDriver.of(hardware)
 
     async def main() -> float:
-        stream, block = await driver.stream_create(), await driver.mem_alloc(NBYTES, phantom=True)
+        stream, block = await driver.streams.create(), await driver.memory.alloc(NBYTES, phantom=True)
         host = HostBuffer(hardware.host_memory.allocate(NBYTES), NBYTES)
         begin = sim.now
         if to_device:
-            await driver.memcpy_htod_async(block, host, NBYTES, stream)
+            await driver.copies.htod(block, host, NBYTES, stream)
         else:
-            await driver.memcpy_dtoh_async(host, block, NBYTES, stream)
-        await driver.stream_synchronize(stream)
+            await driver.copies.dtoh(host, block, NBYTES, stream)
+        await driver.streams.synchronize(stream)
         return NBYTES / (sim.now - begin)
 
     return sim.run(main)

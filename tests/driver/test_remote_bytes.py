@@ -21,10 +21,10 @@ def over_the_link(uvm, pinned, *, launches=1, gear="turbo", **fields):
     kept = (BLOCKS - pinned) * BLOCK
 
     async def main():
-        stream = await rig.driver.stream_create()
-        await rig.driver.mem_prefetch_async(address, kept, stream)
-        await rig.driver.stream_synchronize(stream)
-        await rig.driver.mem_advise(address + kept, NBYTES - kept, "prefer_host")
+        stream = await rig.driver.streams.create()
+        await rig.driver.managed.prefetch(address, kept, stream)
+        await rig.driver.streams.synchronize(stream)
+        await rig.driver.managed.advise(address + kept, NBYTES - kept, "prefer_host")
         for _ in range(launches):
             await rig.kernel(sweep(NBYTES), ManagedAccess(address, NBYTES, **fields))
 

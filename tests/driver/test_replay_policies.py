@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from managed_rig import BLOCK, SWEEP, assert_sound
 
-from offloadrt.driver.uvm.replay import REPLAY_POLICIES
+from offloadrt.driver.uvm.gpu_faults import REPLAY_POLICIES
 from offloadrt.machine import ProfileError
 from offloadrt.machine.managed.access import ManagedAccess
 

@@ -26,21 +26,21 @@ def array(rocr: Rocr) -> int:
 
 def opened(rocr: Rocr) -> Any:
     stream = rocr.device.hsa_queues.open_stream()
-    rocr.take_queue(stream)
+    rocr.queues.take(stream)
     return stream
 
 
 CALLS: dict[str, Call] = {
-    "memory_pool_allocate": lambda rocr: rocr.memory_pool_allocate(NBYTES, phantom=True),
-    "memory_lock": lambda rocr: rocr.memory_lock(array(rocr), NBYTES),
-    "memory_unlock": lambda rocr: rocr.memory_unlock(array(rocr)),
-    "svm_attributes_set": lambda rocr: rocr.svm_attributes_set(array(rocr), NBYTES),
-    "signal_create": lambda rocr: rocr.signal_create(),
-    "signal_async_handler": lambda rocr: rocr.signal_async_handler(signal(rocr), RunHandler(8, None, signal(rocr))),
-    "signal_wait_scacquire": lambda rocr: rocr.signal_wait_scacquire(opened(rocr), signal(rocr)),
-    "queue_create": lambda rocr: rocr.queue_create(0),
-    "memory_async_copy": lambda rocr: rocr.memory_async_copy(opened(rocr), 0, "h2d", 8, None, signal(rocr)),
-    "memory_async_copy by a kernel": lambda rocr: rocr.memory_async_copy_by_kernel(
+    "memory_pool_allocate": lambda rocr: rocr.memory.alloc(NBYTES, phantom=True),
+    "memory_lock": lambda rocr: rocr.memory.lock(array(rocr), NBYTES),
+    "memory_unlock": lambda rocr: rocr.memory.unlock(array(rocr)),
+    "svm_attributes_set": lambda rocr: rocr.memory.set_svm_attributes(array(rocr), NBYTES),
+    "signal_create": lambda rocr: rocr.signals.create(),
+    "signal_async_handler": lambda rocr: rocr.signals.async_handler(signal(rocr), RunHandler(8, None, signal(rocr))),
+    "signal_wait_scacquire": lambda rocr: rocr.signals.wait(opened(rocr), signal(rocr)),
+    "queue_create": lambda rocr: rocr.queues.create(0),
+    "memory_async_copy": lambda rocr: rocr.copies.copy(opened(rocr), 0, "h2d", 8, None, signal(rocr)),
+    "memory_async_copy by a kernel": lambda rocr: rocr.copies.copy_by_kernel(
         opened(rocr), 0, "h2d", 8, None, signal(rocr)
     ),
 }
@@ -79,7 +79,7 @@ def test_a_blit_copy_begins_when_the_compute_units_begin_it() -> None:
         rocr.start()
         done = [signal(rocr), signal(rocr)]
         for one in done:
-            await rocr.memory_async_copy_by_kernel(opened(rocr), 0, "h2d", NBYTES, None, one)
+            await rocr.copies.copy_by_kernel(opened(rocr), 0, "h2d", NBYTES, None, one)
         for one in done:
             await one.wait()
 

@@ -24,12 +24,12 @@ def returns(rig: Callable[..., Any], launches: int, depth: int = DEPTH) -> tuple
     ended: list[float] = []
 
     async def main() -> None:
-        stream = await hardware.driver.stream_create()
+        stream = await hardware.driver.streams.create()
         begin = hardware.sim.now
         for _ in range(launches):
-            await hardware.driver.launch_kernel(WORK, (), stream)
+            await hardware.driver.kernels.launch(WORK, (), stream)
             returned.append(hardware.sim.now - begin)
-        await hardware.driver.stream_synchronize(stream)
+        await hardware.driver.streams.synchronize(stream)
         found = [event for event in hardware.trace.events if isinstance(event, events.KernelEnd)]
         ended.extend(event.time_ps * 1e-12 - begin for event in found)
 
@@ -58,15 +58,15 @@ def test_calls_for_other_streams_wait_for_the_lock(rig: Callable[..., Any]) -> N
     taken: list[float] = []
 
     async def fill() -> None:
-        stream = await hardware.driver.stream_create()
+        stream = await hardware.driver.streams.create()
         for _ in range(DEPTH + 1):
-            await hardware.driver.launch_kernel(WORK, (), stream)
+            await hardware.driver.kernels.launch(WORK, (), stream)
 
     async def other() -> None:
-        stream = await hardware.driver.stream_create()
+        stream = await hardware.driver.streams.create()
         await hardware.sim.sleep(10 * DEPTH * LAUNCH)
         begin = hardware.sim.now
-        await hardware.driver.launch_kernel(WORK, (), stream)
+        await hardware.driver.kernels.launch(WORK, (), stream)
         taken.append(hardware.sim.now - begin)
 
     hardware.together(fill, other)
@@ -77,13 +77,13 @@ def test_a_launch_that_is_left_while_it_waits_gives_the_lock_back(rig: Callable[
     hardware = rig({"driver.stream_depth": 1})
 
     async def main() -> float:
-        stream = await hardware.driver.stream_create()
-        await hardware.driver.launch_kernel(WORK, (), stream)
+        stream = await hardware.driver.streams.create()
+        await hardware.driver.kernels.launch(WORK, (), stream)
         with hardware.sim.move_on_after(5 * LAUNCH) as scope:
-            await hardware.driver.launch_kernel(WORK, (), stream)
+            await hardware.driver.kernels.launch(WORK, (), stream)
         assert scope.timed_out
         begin: float = hardware.sim.now
-        await hardware.driver.launch_kernel(WORK, (), await hardware.driver.stream_create())
+        await hardware.driver.kernels.launch(WORK, (), await hardware.driver.streams.create())
         return float(hardware.sim.now - begin)
 
     assert hardware.run(main) < 1e-3

@@ -6,7 +6,7 @@ import pytest
 from hardware_rig import hardware
 from managed_rig import BLOCK, PAGE, assert_sound, sweep
 
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.machine.managed.access import ByteRuns, ManagedAccess
 from offloadrt.machine.messages import AccessNotification
 
@@ -22,8 +22,8 @@ def system(uvm):
 
     def make(overrides=None, gear="turbo", record=False):
         sim, machine, trace = hardware("gh200", overrides, gear, record=record)
-        driver = Driver.of(machine)
-        rig = rig_of(sim, machine, trace, driver, driver.manage())
+        driver = CudaDriver.of(machine)
+        rig = rig_of(sim, machine, trace, driver, driver.managed.manage())
         rig.uvm.use_system_memory()
         rig.uvm.add = rig.uvm.add_system
         return rig

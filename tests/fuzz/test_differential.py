@@ -8,8 +8,7 @@ import openmp_programs
 import pytest
 from differential import compared
 
-from offloadrt.recording.errors import ToolchainMissing
-from offloadrt.recording.toolchain import find_compiler
+from offloadrt.recording.toolchain import ToolchainMissing, find_compiler
 
 
 @pytest.mark.slow

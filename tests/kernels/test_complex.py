@@ -13,7 +13,7 @@ from written import function
 
 from offloadrt.compilers.multi_device import DividedKernel, predicate, split_loop
 from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 
 Complexes = NDArray[np.complex128]
 

@@ -11,8 +11,7 @@ from property_examples import examples
 from written import function
 
 from offloadrt.kernels import KernelError, kernel
-from offloadrt.kernels.algebra.operations import SymbolicOperation
-from offloadrt.kernels.algebra.polynomial import Polynomial
+from offloadrt.kernels.algebra import Polynomial, SymbolicOperation
 
 SIZE = 400
 

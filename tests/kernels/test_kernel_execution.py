@@ -13,9 +13,9 @@ from nests import expand as breadth_first
 from written import function
 
 from offloadrt import openmp as omp
-from offloadrt.driver import Driver
+from offloadrt.driver import CudaDriver
 from offloadrt.kernels import Kernel, KernelError, kernel
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 from offloadrt.machine import Machine, load
 from offloadrt.sim import Simulation
 
@@ -132,7 +132,7 @@ def test_numpy_scalars_are_taken() -> None:
 
 def test_it_is_compiled_when_it_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    monkeypatch.setattr("offloadrt.kernels.execution.nest_body.WORTH_COMPILING", 1000.0)
+    monkeypatch.setattr("offloadrt.kernels.execution.WORTH_COMPILING", 1000.0)
     body = body_of(kernel(axpy))
     used: list[str] = []
     monkeypatch.setattr(NestBody, "interpret", lambda self, *a: used.append("interpreter"))
@@ -140,7 +140,7 @@ def test_it_is_compiled_when_it_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> 
     for _ in range(4):
         body(2.0, np.zeros(50), np.zeros(50))  # 250 accesses and operations
     assert used == ["interpreter", "interpreter", "interpreter", "numba"]
-    monkeypatch.setattr("offloadrt.kernels.execution.nest_body.numba_is_installed", lambda: False)
+    monkeypatch.setattr("offloadrt.kernels.execution.numba_is_installed", lambda: False)
     without = body_of(kernel(axpy))
     for _ in range(5):
         without(2.0, np.zeros(50), np.zeros(50))
@@ -148,7 +148,7 @@ def test_it_is_compiled_when_it_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_without_numba_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("offloadrt.kernels.execution.nest_body.numba_is_installed", lambda: False)
+    monkeypatch.setattr("offloadrt.kernels.execution.numba_is_installed", lambda: False)
     with pytest.raises(KernelError, match=r"without Numba; install offloadrt\[kernels\]"):
         body_of(kernel(axpy)).compile_and_run(2.0, np.zeros(2), np.zeros(2))
 
@@ -157,7 +157,7 @@ def on_a_device(gear: Any, made: Kernel, configuration: str) -> tuple[list[bytes
     """Breadth-first levels of a small graph, computed on an emulated device; and the virtual time."""
     sim = Simulation(gear=gear)
     machine = Machine(sim, load("alex-a100", {}))
-    program = omp.OpenMP(machine, [Driver.of(machine, 0)], omp.OpenMPOptions(configuration=configuration))
+    program = omp.OpenMP(machine, [CudaDriver.of(machine, 0)], omp.OpenMPOptions(configuration=configuration))
     results: list[bytes] = []
 
     async def main() -> None:
@@ -189,7 +189,7 @@ def test_on_a_device_results_are_those_of_the_host_in_both_gears(configuration: 
 @pytest.mark.parametrize("gear", ["native", "turbo"])
 def test_compiled_on_a_device(gear: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    monkeypatch.setattr("offloadrt.kernels.execution.nest_body.WORTH_COMPILING", 0.0)
+    monkeypatch.setattr("offloadrt.kernels.execution.WORTH_COMPILING", 0.0)
     compiled = on_a_device(gear, kernel(breadth_first), "copy")
-    monkeypatch.setattr("offloadrt.kernels.execution.nest_body.WORTH_COMPILING", math.inf)
+    monkeypatch.setattr("offloadrt.kernels.execution.WORTH_COMPILING", math.inf)
     assert on_a_device(gear, kernel(breadth_first), "copy") == compiled

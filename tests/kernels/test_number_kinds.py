@@ -14,7 +14,7 @@ from property_examples import examples
 from written import function
 
 from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 
 
 def nest(*lines: str) -> Kernel:

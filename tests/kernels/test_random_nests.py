@@ -12,7 +12,7 @@ from instrumented import Counted, counted
 from property_examples import examples
 from random_nests import FORMULAS, SIZE, Nest, arguments, nests
 
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 
 
 def compare(nest: Nest, n: int, m: int) -> None:

@@ -13,7 +13,7 @@ from property_examples import examples
 from random_nests import SIZE, Nest, nests
 
 from offloadrt.kernels import Kernel, expect, kernel
-from offloadrt.kernels.ranges.reach import ElementRuns, Range
+from offloadrt.kernels.ranges import ElementRuns, Range
 
 
 def around(of: Kernel, name: str, *arguments: Any) -> list[tuple[Range, ...] | None]:

@@ -11,9 +11,8 @@ import pytest
 from instrumented import Phantom, counted
 
 from offloadrt.kernels import Kernel, KernelError, expect, kernel
-from offloadrt.papers.otm.rodinia.bfs import advance, expand
+from offloadrt.papers.otm.rodinia.bfs import Frontier, Graph, advance, expand
 from offloadrt.papers.otm.rodinia.cfd import Cfd, copy, step_factor, time_step
-from offloadrt.papers.otm.rodinia.frontier import Frontier, Graph
 from offloadrt.papers.otm.rodinia.srad import diffuse, gradients
 
 N = 30

@@ -7,7 +7,7 @@ from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import LaunchOutOfResources, SMLimits, load
-from offloadrt.machine.compute.compute_spec import ComputeSpec
+from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.machine.messages import DrainKernels, KernelPacket, ResumeKernels, SuspendKernels
 from offloadrt.sim import Signal
 from offloadrt.trace import events

@@ -3,6 +3,7 @@
 import pytest
 
 from offloadrt.kernels import Kernel
+from offloadrt.machine import ProfileError
 from offloadrt.machine.messages import BarrierPacket, KernelPacket
 from offloadrt.sim import Signal
 
@@ -100,9 +101,10 @@ def test_a_barrier_holds_up_other_streams_of_its_queue_and_no_other_queue(rig):
 
 
 def test_a_discrete_device_has_none(rig):
-    device = rig().machine.devices[0]
-    with pytest.raises(RuntimeError, match="no HSA queues"):
-        device.hsa_queues.take(device.hsa_queues.open_stream())
+    machine = rig().machine
+    assert not hasattr(machine.gpu(), "hsa_queues")
+    with pytest.raises(ProfileError, match=r"machine\.apu: is false, so that there is no APU"):
+        machine.apu()
 
 
 def test_misuse_is_refused(rig):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.machine.managed.draws import draw
+from offloadrt.machine.managed.pages import draw
 
 
 @given(

@@ -9,7 +9,7 @@ from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import FairShare, load
-from offloadrt.machine.compute.compute_spec import ComputeSpec
+from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.machine.messages import DmaPacket, KernelPacket
 from offloadrt.sim import Signal
 

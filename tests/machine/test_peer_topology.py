@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.machine import ProfileError, load
-from offloadrt.machine.profile.topology import Topology, TopologyError, parse, parse_groups
+from offloadrt.machine.profile.entry import Topology, TopologyError, parse_groups, parse_topology
 
 QUADS = ({0, 1, 2, 3}, {4, 5, 6, 7})
 LINKED = load("dgx1-v100").topology("nvlink.topology")
 
 
 def test_a_text_says_how_many_links_each_two_devices_have():
-    topology = parse("0-1  2-0:2")
+    topology = parse_topology("0-1  2-0:2")
     assert (topology.links(0, 1), topology.links(1, 0), topology.links(0, 2), topology.links(1, 2)) == (1, 1, 2, 0)
     assert topology.highest == 2
-    assert parse("none") == Topology({}) and parse("none").highest == -1
+    assert parse_topology("none") == Topology({}) and parse_topology("none").highest == -1
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_text_says_how_many_links_each_two_devices_have():
 )
 def test_a_bad_text_says_which_part_and_why(text, reason):
     with pytest.raises(TopologyError, match=reason):
-        parse(text)
+        parse_topology(text)
     with pytest.raises(ProfileError, match=rf"dgx1-v100\.toml: nvlink\.topology: .*{reason}"):
         load("dgx1-v100", {"nvlink.topology": text})
 
@@ -47,7 +47,7 @@ pairs = st.dictionaries(
 @given(pairs)
 def test_what_is_written_is_read(links):
     text = " ".join(f"{low}-{high}:{number}" for (low, high), number in links.items())
-    assert parse(text or "none").pairs == links
+    assert parse_topology(text or "none").pairs == links
 
 
 @given(pairs, st.integers(0, 9), st.integers(0, 9))
@@ -74,7 +74,7 @@ def test_from_one_quad_to_the_other_there_is_a_neighbour_unless_it_is_not_in_use
     assert [LINKED.neighbour(0, destination, 8) for destination in (5, 6, 7)] == [1, 2, 3]
     assert LINKED.neighbour(4, 1, 8) == 0
     assert LINKED.neighbour(1, 4, 5) == 0
-    assert parse("0-2 1-2").neighbour(0, 1, 2) is None
+    assert parse_topology("0-2 1-2").neighbour(0, 1, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_a_machine_that_cannot_be_is_refused(rig, overrides, devices, key, reaso
 
 
 def test_links_to_a_switch_connect_all_devices():
-    topology = parse("switch:12")
+    topology = parse_topology("switch:12")
     assert (topology.links(0, 7), topology.links(7, 0), topology.links(3, 3)) == (12, 12, 0)
-    assert topology and topology.highest == -1 and not parse("none")
+    assert topology and topology.highest == -1 and not parse_topology("none")
     for text, reason in [("switch:0", "has no link"), ("0-1 switch:2", "'switch:2' is no pair")]:
         with pytest.raises(TopologyError, match=reason):
-            parse(text)
+            parse_topology(text)
 
 
 @given(st.lists(st.integers(0, 30), unique=True, min_size=1), st.data())

@@ -7,8 +7,8 @@ from property_examples import examples
 
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
+from offloadrt.machine.machine import ImpossibleSplit
 from offloadrt.machine.messages import KernelPacket
-from offloadrt.machine.mig import ImpossibleSplit
 from offloadrt.sim import Signal, Simulation
 from offloadrt.trace import Trace, events
 

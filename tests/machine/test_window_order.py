@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.kernels import Kernel, Launch, Tile
-from offloadrt.machine.managed.window_order import GridStride, Residence, Tiled, order_of
+from offloadrt.machine.managed.sweep import GridStride, Residence, Tiled, order_of
 
 FEW = st.integers(1, 12)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from property_examples import examples
 
 from offloadrt import Kernel, expect, kernel
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 from offloadrt.models.openacc import PushFlags, generate, jacc_arg_build, jacc_args
 from offloadrt.runtime.host_array import HostArray
 

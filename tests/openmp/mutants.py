@@ -27,7 +27,7 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.openmp import memory_manager
 from offloadrt.runtime.allocators import llvm
 from offloadrt.runtime.launch import target
-from offloadrt.runtime.mapping import present_table, target_pointer, unmapping
+from offloadrt.runtime.mapping import data_environment, present_table
 
 
 def patched(owner: Any, name: str, *changes: tuple[str, str]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -116,7 +116,7 @@ def opposite_orders(monkeypatch: pytest.MonkeyPatch) -> None:
 MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
     "a count decremented twice": (
         patched(
-            unmapping,
+            data_environment,
             "count_down",
             (
                 "        entry.decrement(hold)\n",
@@ -127,7 +127,7 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
     ),
     "a missing wait": (
         patched(
-            target_pointer,
+            data_environment,
             "_transfer_to",
             ("            await device.plugin.wait_event(queue, entry.event)\n", "            pass\n"),
         ),
@@ -135,7 +135,7 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
     ),
     "a lock released too early": (
         patched(
-            target_pointer,
+            data_environment,
             "_create",
             (
                 "    return TargetPointer(address, entry, is_locked=True, is_new=True)\n",
@@ -174,7 +174,7 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Main]] = {
     ),
     "an event recorded before the copy": (
         patched(
-            target_pointer,
+            data_environment,
             "_transfer_to",
             (
                 (

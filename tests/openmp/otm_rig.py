@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from offloadrt import openmp as omp
-from offloadrt.compilers.object_ranking import HostProgram, ObjectFrequency
+from offloadrt.extensions.otm.configuration import placements_on
+from offloadrt.extensions.otm.ranking import HostProgram, ObjectFrequency
 from offloadrt.kernels import kernel
 from offloadrt.study import Run
 
@@ -111,7 +112,7 @@ def run_body(
 
 
 def mechanisms(run: Run) -> dict[str, str]:
-    return {one.name: one.mechanism for one in run.device().placements}
+    return {one.name: one.mechanism for one in placements_on(run.program.devices)}
 
 
 def faults(run: Run, *names: str) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
-from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
+from offloadrt.runtime.plugins.amdgpu import AmdgpuResources
 from offloadrt.study.running.run import Run
 
 LIMIT = 1 << 20

@@ -10,8 +10,8 @@ from openmp_rig import MakeRig, scale
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
-from offloadrt.kernels.execution.mapped_section import MappedSection
-from offloadrt.runtime.mapping.map_type import ALWAYS, FROM, IMPLICIT, PRESENT, PRIVATE, TARGET_PARAM, TO
+from offloadrt.kernels.execution import MappedSection
+from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, IMPLICIT, PRESENT, PRIVATE, TARGET_PARAM, TO
 
 
 class Lowered:

@@ -74,12 +74,12 @@ class TestLlvm:
         class Watched:
             """The driver, which another thread asks for a block as soon as one is freed."""
 
-            async def mem_alloc(self, nbytes: int, phantom: bool = False) -> int:
-                address: int = await driver.mem_alloc(nbytes, phantom=phantom)
+            async def alloc(self, nbytes: int, phantom: bool = False) -> int:
+                address: int = await driver.memory.alloc(nbytes, phantom=phantom)
                 return address
 
-            async def mem_free(self, address: int) -> None:
-                await driver.mem_free(address)
+            async def free(self, address: int) -> None:
+                await driver.memory.free(address)
                 if not known:
                     known.append(True)
                     assert await allocator.allocate(128, False) == address

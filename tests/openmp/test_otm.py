@@ -28,7 +28,8 @@ from otm_rig import (
 )
 
 from offloadrt import openmp as omp
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.configuration import object_table, placements_on
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.study import Run, UserError, execute, scenario
 from offloadrt.study.reporting.results import row, to_json
@@ -40,7 +41,7 @@ from offloadrt.trace import events
 @pytest.mark.parametrize("body", [three_objects, plain_targets])
 def test_ranks_and_densities_come_from_the_source(body: Body) -> None:
     run, _ = run_body(body, program=HostProgram.of(body, {"step": step, "add": add}))
-    placed = {one.name: one for one in run.device().placements}
+    placed = {one.name: one for one in placements_on(run.program.devices)}
     assert [one.rank for one in placed.values()] == [1, 2, 3]
     assert [one.name for one in placed.values()] == ["c", "b", "a"]  # 3 × (2 + 2), 3 × (1 + 1), 3 × (1 + 0.5 × 2)
     assert [one.gaf for one in placed.values()] == [12.0, 6.0, 6.0]
@@ -63,7 +64,7 @@ def test_the_trip_count_of_the_launch_makes_the_density() -> None:
         await t.target(sparse, a, b, maps=omp.map(tofrom=[a, b]), teams=4, iterations=N // 2)
 
     run, _ = run_body(body)
-    assert {one.name: one.density for one in run.device().placements} == {"a": 1.0, "b": 0.25}
+    assert {one.name: one.density for one in placements_on(run.program.devices)} == {"a": 1.0, "b": 0.25}
     assert mechanisms(run) == {"a": "explicit", "b": "implicit"}
 
 
@@ -74,7 +75,7 @@ def test_an_array_passed_twice_counts_twice() -> None:
         a, _, _ = arrays_of(t)
         await t.target(half, a, a, maps=omp.map(tofrom=a), teams=4, iterations=N)
 
-    assert run_body(body)[0].device().placements[0].density == pytest.approx(0.7)
+    assert placements_on(run_body(body)[0].program.devices)[0].density == pytest.approx(0.7)
 
 
 def test_a_loop_over_objects_is_a_target_for_each() -> None:
@@ -88,12 +89,15 @@ def test_a_loop_over_objects_is_a_target_for_each() -> None:
                 break
 
     run, _ = run_body(body, program=HostProgram.of(body, {"twice": twice}))
-    assert [(one.name, one.gaf, one.rank) for one in run.device().placements] == [("b", 2.0, 1), ("a", 1.0, 2)]
+    assert [(one.name, one.gaf, one.rank) for one in placements_on(run.program.devices)] == [
+        ("b", 2.0, 1),
+        ("a", 1.0, 2),
+    ]
 
 
 def test_under_other_configurations_nothing_is_placed() -> None:
     run, _ = run_body(three_objects, "managed")
-    assert run.device().placements == () and run.statistics.objects == {}
+    assert run.statistics.sections == {}
 
 
 # Data directives
@@ -158,8 +162,7 @@ def test_plain_targets_end_the_activity_of_their_objects(leave: str, active: int
     async def body(t: omp.HostThread) -> int:
         _, b, c = arrays_of(t)
         await t.target(add, b, c, maps=omp.map(tofrom=[b, c]))
-        objects = t.program.devices[0].objects
-        assert objects is not None
+        objects = object_table(t.program.devices[0])
         return objects.counters.implicit // 2
 
     assert run_body(body, overrides={**ALL_IMPLICIT, "otm.leave": leave})[1] == [active]
@@ -171,8 +174,7 @@ def test_a_data_directive_keeps_its_objects_active(leave: str, implicit: int) ->
         _, b, c = arrays_of(t)
         async with t.target_data(omp.map(tofrom=[b, c])):
             await t.target(add, b, c, maps=omp.map(tofrom=[b, c]))
-            objects = t.program.devices[0].objects
-            assert objects is not None
+            objects = object_table(t.program.devices[0])
             return objects.counters.implicit
 
     assert run_body(body, overrides={**ALL_IMPLICIT, "otm.leave": leave})[1] == [implicit]
@@ -181,8 +183,7 @@ def test_a_data_directive_keeps_its_objects_active(leave: str, implicit: int) ->
 def test_explicit_objects_stay_as_long_as_they_have_a_block() -> None:
     async def body(t: omp.HostThread) -> tuple[int, int]:
         _, b, c = arrays_of(t)
-        objects = t.program.devices[0].objects
-        assert objects is not None
+        objects = object_table(t.program.devices[0])
         async with t.target_data(omp.map(tofrom=[b, c])):
             await t.target(add, b, c, maps=omp.map(tofrom=[b, c]))
             inside = objects.counters.explicit
@@ -197,8 +198,7 @@ def test_a_freed_object_gives_its_budget_back() -> None:
         maps = omp.map(tofrom=[omp.section(b), omp.section(c)])
         await t.target(add, b, c, maps=maps)
         t.free(b)
-        objects = t.program.devices[0].objects
-        assert objects is not None
+        objects = object_table(t.program.devices[0])
         return objects.counters.implicit
 
     run, counted = run_body(body, overrides={**ALL_IMPLICIT, "otm.leave": "program"})
@@ -224,8 +224,7 @@ def test_an_object_is_active_while_any_target_uses_it() -> None:
         await t.barrier()
         one = slow if t.number == 0 else sparse
         await t.target(one, shared[0], maps=omp.map(tofrom=shared), teams=64, iterations=N)
-        objects = t.program.devices[0].objects
-        assert objects is not None
+        objects = object_table(t.program.devices[0])
         return objects.counters.implicit
 
     assert run_body(body, threads=2)[1] == [0, SIZE]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.runtime.objects.placement import ActiveBytes, Candidate, Placed, PlacementRules, decide
+from offloadrt.extensions.otm.object_table import ActiveBytes, Candidate, Placed, PlacementRules, decide
 
 PAPER = PlacementRules(threshold=0.6, strict=False, evicts=False)
 STRICT = PlacementRules(threshold=0.6, strict=True, evicts=False)

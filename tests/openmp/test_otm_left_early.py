@@ -10,7 +10,8 @@ import pytest
 from otm_rig import ALL_EXPLICIT, ALL_IMPLICIT, GIVEN, SIZE, add, arrays_of, room_for, run_body, step
 
 from offloadrt import openmp as omp
-from offloadrt.runtime.objects.placement import ActiveBytes
+from offloadrt.extensions.otm.configuration import object_table
+from offloadrt.extensions.otm.object_table import ActiveBytes
 
 Part = Callable[[omp.HostThread, list[omp.HostArray]], Awaitable[object]]
 ROOM_FOR_TWO = {**room_for(2), "otm.threshold": "0.8"}
@@ -35,8 +36,7 @@ async def enter_and_exit(t: omp.HostThread, arrays: list[omp.HostArray]) -> None
 
 def assert_nothing_is_active(t: omp.HostThread) -> None:
     device = t.program.device(0)
-    table = device.objects
-    assert table is not None
+    table = object_table(device)
     assert table.counters == ActiveBytes() and not table._active
     assert [one for one in table._objects.values() if one.running or one.open] == []
     assert not list(device.table) and device.live_blocks == 0

@@ -9,7 +9,8 @@ from otm_rig import ALL_EXPLICIT, BLOCK, known, mechanisms, run_body
 from property_examples import examples
 
 from offloadrt import openmp as omp
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.configuration import placements_on
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel
 
 NAMES = "abcdef"
@@ -75,7 +76,7 @@ def test_an_object_takes_whole_segments() -> None:
     for segments, expected in ((3, ["explicit", "pinned"]), (4, ["explicit", "explicit"])):
         run, _ = run_body(body, program=ORDER, overrides={**full(segments), **ALL_EXPLICIT}, phantom=True)
         assert list(mechanisms(run).values()) == expected
-        assert [one.nbytes for one in run.device().placements] == [BLOCK + 1] * 2
+        assert [one.nbytes for one in placements_on(run.program.devices)] == [BLOCK + 1] * 2
 
 
 def test_sections_take_segments_of_their_own() -> None:

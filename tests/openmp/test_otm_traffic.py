@@ -29,6 +29,7 @@ from otm_rig import (
 from property_examples import examples
 
 from offloadrt import openmp as omp
+from offloadrt.extensions.otm.configuration import object_table, placements_on
 from offloadrt.kernels import ArrayUse, Kernel
 
 # What it moves
@@ -50,7 +51,7 @@ def test_what_is_explicit_or_pinned_neither_migrates_nor_is_evicted(body: Body, 
     run, _ = run_body(body, overrides={**ALL_EXPLICIT, **room_for(arrays)})
     assert set(mechanisms(run).values()) == {"explicit", "pinned"}
     assert faults(run, "bytes_transfer_htod", "bytes_transfer_dtoh", "evicted_blocks") == [0, 0, 0]
-    assert run.statistics.objects == {
+    assert run.statistics.sections["otm"].figures == {
         "explicit_bytes": arrays * SIZE,
         "implicit_bytes": 0,
         "budget_bytes": arrays * SIZE,
@@ -138,9 +139,9 @@ def test_the_numbers_are_those_of_copies_and_of_managed_memory(body: Body, gear:
 
 def test_threads_share_the_budget() -> None:
     run, _ = run_body(three_objects, overrides=room_for(4), threads=3)
-    found = run.device().placements
+    found = placements_on(run.program.devices)
     assert [one.name for one in found] == ["c"] * 3 + ["a"] * 3 + ["b"] * 3
-    assert run.statistics.objects["explicit_bytes"] <= 4 * SIZE
+    assert run.statistics.sections["otm"].figures["explicit_bytes"] <= 4 * SIZE
     assert run.device().memory.peak <= 4 * SIZE
 
 
@@ -166,7 +167,7 @@ def test_threads_that_come_at_once_carry_out_a_data_directive_once(kind: str) ->
     assert run.device().bytes_moved()["h2d"] == 7 * SIZE
     device = run.openmp.devices[0]
     assert len(device.table) == device.live_blocks == 0
-    assert device.objects is not None and device.objects.counters.total == 0
+    assert object_table(device).counters.total == 0
 
 
 SMALL = BLOCK // 8
@@ -237,10 +238,12 @@ def test_any_correct_program_has_the_numbers_of_copies(steps: list[Any], blocks:
     run, found = run_body(body, overrides={**size, **rules})
     assert np.array_equal(found, run_body(body, "copy")[1])
     assert (
-        max(run.statistics.objects["explicit_bytes"], run.statistics.objects["implicit_bytes"])
-        <= run.statistics.objects["budget_bytes"]
+        max(
+            run.statistics.sections["otm"].figures["explicit_bytes"],
+            run.statistics.sections["otm"].figures["implicit_bytes"],
+        )
+        <= run.statistics.sections["otm"].figures["budget_bytes"]
     )
     device = run.openmp.devices[0]
-    assert device.objects is not None
     assert len(device.table) == device.live_blocks == 0
-    assert rules["otm.leave"] == "program" or device.objects.counters.total == 0
+    assert rules["otm.leave"] == "program" or object_table(device).counters.total == 0

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.runtime.mapping.binding import NOWHERE
-from offloadrt.runtime.mapping.present_table import INFINITE, Entry, PresentTable, ShadowPointer
+from offloadrt.runtime.mapping.present_table import INFINITE, NOWHERE, Entry, PresentTable, ShadowPointer
 from offloadrt.sim import Lock, Simulation
 
 SIM = Simulation()

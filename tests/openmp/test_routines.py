@@ -275,12 +275,12 @@ def test_a_device_with_one_memory_refuses_what_needs_two(rig: MakeRig) -> None:
             await call(*arguments)
 
     async def body(t: omp.HostThread) -> None:
-        for call in (plugin.free_managed, plugin.unpin, plugin.alloc_host, plugin.free_host, plugin.reach):
+        managed, pinning = made.device.driver.managed, made.device.driver.pinning
+        for call in (managed.free, managed.alloc, pinning.unregister, pinning.alloc, pinning.free, plugin.reach):
             await refused(call, 1)
-        await refused(plugin.alloc_managed, 64, "a")
-        await refused(plugin.pin, 0, 64)
+        await refused(pinning.register, 0, 64)
         with pytest.raises(DriverError):
-            plugin.manage()
+            managed.start()
 
     made.alone(body)
 

@@ -55,9 +55,9 @@ def where(flag: Any, p: Any, n: int) -> None:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "compiled":
         pytest.importorskip("numba")
-        monkeypatch.setattr("offloadrt.kernels.execution.nest_body.WORTH_COMPILING", 0.0)
+        monkeypatch.setattr("offloadrt.kernels.execution.WORTH_COMPILING", 0.0)
     else:
-        monkeypatch.setattr("offloadrt.kernels.execution.nest_body.WORTH_COMPILING", math.inf)
+        monkeypatch.setattr("offloadrt.kernels.execution.WORTH_COMPILING", math.inf)
     return str(request.param)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from table_rig import HANDOVER, arbiter, together
+from table_rig import HANDOVER, device_table, table_on, together
 
 from offloadrt.machine import Machine, load
-from offloadrt.machine.host_lock import HostLock, lock_policy
-from offloadrt.runtime.mapping.table_arbiter import TableArbiter
+from offloadrt.machine.host_lock import HostLock
 from offloadrt.sim import Lock, Signal, Simulation
 
 
@@ -27,22 +26,22 @@ class TestCancellation:
     ) -> None:
         sim = Simulation(gear=gear)
         machine = Machine(sim, load("alex-a100", {"jitter": 0.0, "cpu.cores": cores}))
-        table, log = TableArbiter(machine, "device table", lock_policy(policy), HANDOVER), list[float]()
+        table, log = table_on(machine, policy, HANDOVER), list[float]()
 
         async def holder() -> None:
-            await table.lock.enter(2.0)
-            table.lock.release()
+            await table.enter(2.0)
+            table.release()
 
         async def impatient() -> None:
             with sim.move_on_after(patience):
-                await table.lock.enter(1.0)
-                table.lock.release()
+                await table.enter(1.0)
+                table.release()
 
         async def patient() -> None:
             await sim.sleep(1.0)
-            await table.lock.enter(1.0)
+            await table.enter(1.0)
             log.append(sim.now)
-            table.lock.release()
+            table.release()
 
         async def others() -> None:
             for _ in range(4):
@@ -50,15 +49,14 @@ class TestCancellation:
 
         together(sim, table, holder, impatient, patient, others)
         assert len(log) == 1
-        statistics = table.lock.statistics()
+        statistics = table.statistics()
         assert (statistics.owner, statistics.tasks_waiting) == (None, 0)
         assert machine.cores.statistics().busy_s <= cores * sim.now
         assert machine.cores._busy == 0, "every core was given back"
 
     def test_a_wait_that_is_cut_short_counts_as_that_for_any_lock(self, gear: Any) -> None:
         sim = Simulation(gear=gear)
-        made, plain = arbiter(sim), Lock(sim, "plain")
-        table = made.lock
+        table, plain = device_table(sim), Lock(sim, "plain")
 
         def take(lock: HostLock | Lock) -> Awaitable[None]:
             return lock.enter(0.0) if isinstance(lock, HostLock) else lock.acquire()
@@ -69,7 +67,6 @@ class TestCancellation:
                 lock.release()
 
         async def main() -> None:
-            made.start()
             for lock in (table, plain):
                 await take(lock)
             async with sim.open_nursery() as nursery:
@@ -87,8 +84,7 @@ class TestCancellation:
     @pytest.mark.parametrize("policy", ["fifo", "barging"])
     def test_whoever_is_cancelled_when_it_is_free_passes_it_on(self, gear: Any, policy: str) -> None:
         sim = Simulation(gear=gear)
-        table = arbiter(sim, policy)
-        lock, free = table.lock, Signal(sim, "free")
+        lock, free = device_table(sim, policy), Signal(sim, "free")
         got: list[float] = []
 
         async def waiter() -> None:
@@ -103,7 +99,6 @@ class TestCancellation:
                 nursery.cancel()
 
         async def main() -> None:
-            table.start()
             await lock.enter(0.0)
             async with sim.open_nursery() as nursery:
                 nursery.spawn(cancelled)

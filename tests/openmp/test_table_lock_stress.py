@@ -6,10 +6,9 @@ import random
 from typing import Literal
 
 import pytest
+from table_rig import table_on
 
 from offloadrt.machine import Machine, load
-from offloadrt.machine.host_lock import lock_policy
-from offloadrt.runtime.mapping.table_arbiter import TableArbiter
 from offloadrt.sim import Random, Simulation
 
 POLICIES = ["fifo", "barging"]
@@ -35,19 +34,19 @@ def most_inside(policy: str, gear: Gear, cancel: bool, cores: int, seed: int) ->
     sim = Simulation(gear=gear, strategy=Random(seed))
     rng = random.Random(seed)
     machine = machine_of(sim, cores)
-    table = TableArbiter(machine, "table", lock_policy(policy), 1e-6)
+    table = table_on(machine, policy, 1e-6)
     inside = most = 0
 
     async def use(work: float, hold: float) -> None:
         nonlocal inside, most
-        await table.lock.enter(work)
+        await table.enter(work)
         inside += 1
         most = max(most, inside)
         try:
             await sim.sleep(hold)
         finally:
             inside -= 1
-            table.lock.release()
+            table.release()
 
     async def member() -> None:
         for _ in range(60):
@@ -60,11 +59,10 @@ def most_inside(policy: str, gear: Gear, cancel: bool, cores: int, seed: int) ->
                 await use(work, hold)
 
     async def main() -> None:
-        table.start()
         async with sim.open_nursery() as nursery:
             for _ in range(4):
                 nursery.spawn(member)
-        assert table.lock.owner is None and not table.lock.waiting
+        assert table.owner is None and not table.waiting
         before = machine.cores.statistics().busy_s
         await sim.sleep(1.0)
         assert machine.cores.statistics().busy_s == pytest.approx(before), "every core was given back"
@@ -77,8 +75,7 @@ def most_inside(policy: str, gear: Gear, cancel: bool, cores: int, seed: int) ->
 @pytest.mark.parametrize("policy", POLICIES)
 def test_who_enters_after_a_waiter_gave_up_can_be_followed(policy: str, gear: Gear) -> None:
     sim = Simulation(gear=gear)
-    table = TableArbiter(machine_of(sim, 64), "table", lock_policy(policy), 0.0)
-    lock, got = table.lock, list[float]()
+    lock, got = table_on(machine_of(sim, 64), policy, 0.0), list[float]()
 
     async def holder() -> None:
         for _ in range(2):
@@ -94,7 +91,6 @@ def test_who_enters_after_a_waiter_gave_up_can_be_followed(policy: str, gear: Ge
             await lock.enter(0.0)
 
     async def main() -> None:
-        table.start()
         async with sim.open_nursery() as nursery:
             nursery.spawn(holder)
             nursery.spawn(impatient)

@@ -13,16 +13,16 @@ import attrs
 import pytest
 
 import offloadrt
-from offloadrt import papers
 from offloadrt.papers.figures import FigureRefused, figures_of, read_figures
 from offloadrt.study import Figure, Result, Run, UserError, find_scenario, scenario
 from offloadrt.study.errors import ScenarioRefused
 from offloadrt.study.reporting.figures import draw, figure_for
 from offloadrt.study.reporting.results import Bytes
 from offloadrt.study.scripts.definition import PublishedPoint, Scenario
+from offloadrt.study.validation.judging import PAPERS
 
 PACKAGE = Path(offloadrt.__file__).parent / "papers"
-SHOWN = [name for paper in papers.PAPERS for name, figure in figures_of(paper).items() if figure.published]
+SHOWN = [name for paper in PAPERS.names() for name, figure in figures_of(paper).items() if figure.published]
 
 
 def claims(paper: str) -> dict[str, dict[str, Any]]:

@@ -10,14 +10,14 @@ from pathlib import Path
 import attrs
 import pytest
 
-from offloadrt import papers
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
-from offloadrt.study.validation import freshness
-from offloadrt.study.validation.freshness import digest_of
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation import validate
+from offloadrt.study.validation.judging import Paper, paper_named
+from offloadrt.study.validation.validate import digest_of
 
 FOLDER = Path(__file__).parents[2] / "bench" / "validation"
 REPORTS = sorted(path for path in FOLDER.glob("*.txt") if "table" not in path.stem and path.stem != "independent")
@@ -30,7 +30,7 @@ def run(points: Sequence[Point]) -> list[Result]:
 @functools.cache
 def present_digest(paper: str) -> str:
     """The digest that both reports of a paper, with ranges and without, should hold."""
-    return digest_of(papers.find(paper), Options(runtime=papers.find(paper).runtime), run)
+    return digest_of(paper_named(paper), RunSpec(runtime=paper_named(paper).runtime), run)
 
 
 def failing(text: str) -> set[str]:
@@ -53,7 +53,7 @@ def test_failing_claims_are_found() -> None:
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.stem)
 def test_every_claim_that_fails_has_a_cause(report: Path) -> None:
-    claims = papers.find(report.stem.partition("_")[0]).bench.claims
+    claims = paper_named(report.stem.partition("_")[0]).bench.claims
     known = failing(report.read_text(encoding="utf-8"))
     assert known <= claims.keys()
     assert [claim for claim in known if not claims[claim].cause] == []
@@ -62,7 +62,7 @@ def test_every_claim_that_fails_has_a_cause(report: Path) -> None:
 @pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.stem)
 def test_a_stored_report_is_of_the_present_emulator(report: Path) -> None:
     stored = re.search(r"^digest of .*: (\w+)$", report.read_text(encoding="utf-8"), re.M)
-    paper = papers.find(report.stem.partition("_")[0])
+    paper = paper_named(report.stem.partition("_")[0])
     anew = f"make it anew: offloadrt validate --paper {paper.name}{' --ranges' * report.stem.endswith('_ranges')}"
     assert stored is not None, anew
     assert stored[1] == present_digest(paper.name), anew
@@ -78,7 +78,7 @@ def test_a_stored_report_is_of_the_present_emulator(report: Path) -> None:
     ],
 )
 def test_what_a_text_chooses_and_what_is_written_into_it_is_code(one: str, other: str) -> None:
-    assert freshness._of_code(one) != freshness._of_code(other)
+    assert validate._of_code(one) != validate._of_code(other)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_a_text_chooses_and_what_is_written_into_it_is_code(one: str, other
     ],
 )
 def test_how_a_sentence_is_worded_is_not(one: str, other: str) -> None:
-    assert freshness._of_code(one) == freshness._of_code(other)
+    assert validate._of_code(one) == validate._of_code(other)
 
 
 def small(paper: Paper) -> Paper:
@@ -101,7 +101,7 @@ def small(paper: Paper) -> Paper:
 def test_a_digest_moves_with_numbers_and_code_and_not_with_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    paper, judging = small(papers.find("exahype")), tmp_path / "judging.py"
+    paper, judging = small(paper_named("exahype")), tmp_path / "judging.py"
     known: dict[str, Result] = {}
 
     def once(points: Sequence[Point]) -> list[Result]:
@@ -110,7 +110,7 @@ def test_a_digest_moves_with_numbers_and_code_and_not_with_words(
         return [known[str(point.options.overrides)] for point in points]
 
     def digest(paper: Paper, **overrides: str) -> str:
-        return digest_of(paper, Options(runtime="nvhpc", overrides=overrides), once)
+        return digest_of(paper, RunSpec(runtime="nvhpc", overrides=overrides), once)
 
     def with_claim(**changes: str | float) -> Paper:
         claims = dict(paper.bench.claims)
@@ -123,7 +123,7 @@ def test_a_digest_moves_with_numbers_and_code_and_not_with_words(
     assert digest(paper, **{"alloc.cudaFree": "21 us"}) != present
     assert digest(attrs.evolve(paper, other_machines=["mi300a"])) != present
     with monkeypatch.context() as patched:
-        patched.setattr(freshness, "_judging", lambda paper: [judging])
+        patched.setattr(validate, "_judging", lambda paper: [judging])
         judging.write_text('def judge(t):\n    """Say so."""\n    return t < 2, "it is too long"\n')
         before = digest(paper)
         judging.write_text('def judge(t):\n    # a comment\n    return t < 2, "it lasts too long"\n')

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from invented_results import result_of
 
-from offloadrt import papers
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
-from offloadrt.study.validation.judging import Judgement, hear
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.validation.judging import Judgement, hear, paper_named
 from offloadrt.trace import CallStatistics
 
 
 def test_inputs_of_jacc() -> None:
     """Two kernels of which one is divided; each iteration takes 100 executions."""
-    paper = papers.find("jacc")
+    paper = paper_named("jacc")
     checks = [check for id, check in paper.bench.checks.items() if id.split(".")[2] == "BT"]
     assert len(checks) == 5 and len(paper.bench.checks) == 50, "of ten benchmarks"
 
@@ -29,7 +29,7 @@ def test_inputs_of_jacc() -> None:
             results.append(result_of(point, **figures, **named, **sizes))
         return results
 
-    found = hear(checks, paper.grid("quick", Options()), answers)
+    found = hear(checks, paper.grid("quick", RunSpec()), answers)
     assert found["jacc.bench.BT"] == Judgement("4.915, 2", None, "+0.0%, -95.7%")
     assert found["jacc.detail.BT.adapted"] == Judgement("1", None, "-66.7%")
     assert found["jacc.detail.BT.write"] == Judgement("342.1", None, "-50.0%")
@@ -38,7 +38,7 @@ def test_inputs_of_jacc() -> None:
 
 
 def test_inputs_of_qmcpack() -> None:
-    paper = papers.find("zerocopy")
+    paper = paper_named("zerocopy")
     assert len(paper.bench.checks) == 7
 
     def answers(points: Sequence[Point]) -> list[Result]:
@@ -48,7 +48,7 @@ def test_inputs_of_qmcpack() -> None:
             result.calls.update(calls, svm_attributes_set=CallStatistics(150_000, 1.0, 1.0, 1.0, 1.0))
         return results
 
-    found = hear(list(paper.bench.checks.values()), paper.grid("quick", Options()), answers)
+    found = hear(list(paper.bench.checks.values()), paper.grid("quick", RunSpec()), answers)
     assert found["mi300a.table1.1t.kernels"] == Judgement("99627", None, "+0.0%"), "from a tenth of the steps"
     assert found["mi300a.eager.calls"] == Judgement("1500000", None, "+0.0%")
     assert found["mi300a.table1.1t.copies"] == Judgement("300000", None, "-2.5%")

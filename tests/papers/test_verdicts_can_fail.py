@@ -11,11 +11,10 @@ import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt import papers
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, Result, TimeShare
-from offloadrt.study.validation.judging import hear
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.validation.judging import PAPERS, Paper, hear, paper_named
 from offloadrt.trace import CallStatistics
 
 WITHOUT_RUNS = {"otm.mech.got", "mi300a.mech.izc_detect"}
@@ -75,7 +74,7 @@ def refused(paper: Paper, claim: str) -> bool:
     for seed in range(12):
         answers = partial(map, world(seed))
         try:
-            judgements = hear([paper.bench.judges[claim]], paper.grid("quick", Options()), answers)
+            judgements = hear([paper.bench.judges[claim]], paper.grid("quick", RunSpec()), answers)
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
             continue  # figures that make no sense together
         if judgements[claim].holds is not True:
@@ -83,8 +82,8 @@ def refused(paper: Paper, claim: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", papers.PAPERS)
+@pytest.mark.parametrize("name", PAPERS.names())
 def test_invented_results_make_every_counted_verdict_fail(name: str) -> None:
-    paper = papers.find(name)
+    paper = paper_named(name)
     never = {claim for claim in paper.bench.judges if not refused(paper, claim)}
     assert never <= WITHOUT_RUNS | OF_NAMED_OBJECTS

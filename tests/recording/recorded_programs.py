@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from raw_files import Raw
 
-from offloadrt.recording.errors import ToolchainMissing
 from offloadrt.recording.recorder import RecordedRun, RecordOptions, record
-from offloadrt.recording.toolchain import Language, find_compiler
+from offloadrt.recording.toolchain import Language, ToolchainMissing, find_compiler
 
 PROGRAMS = Path(__file__).parent / "programs"
 LANGUAGES: dict[str, Language] = {".c": "cc", ".cpp": "cxx", ".f90": "fc"}

@@ -9,11 +9,11 @@ import pytest
 from recorded_programs import built
 from replaying import replayed
 
+from offloadrt.checking.checked import check
 from offloadrt.recording.format import convert
 from offloadrt.recording.recorder import RecordOptions, record
-from offloadrt.study.points import Options
-from offloadrt.study.running.checked import check
 from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 
 MAPPED, ALLOCATED, UNINITIALISED, UNORDERED, POINTER_IN_MEMORY = range(5)
 Recorded = Callable[[int], Path]
@@ -54,4 +54,4 @@ def test_a_check_knows_what_kernels_do_with_allocated_memory(
     recorded: Recorded, case: int, expected: list[str]
 ) -> None:
     scenario = registry.find(str(recorded(case)))
-    assert [one.kind for one in check(scenario, scenario.bind({}), Options()).mistakes] == expected
+    assert [one.kind for one in check(scenario, scenario.bind({}), RunSpec()).mistakes] == expected

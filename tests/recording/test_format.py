@@ -19,9 +19,9 @@ from offloadrt.recording.format import (
     convert,
 )
 from offloadrt.recording.format.blocks import DeviceBlocks, HostArrays
-from offloadrt.recording.format.consistency import check
+from offloadrt.recording.format.container import check
 from offloadrt.recording.format.recording import Step
-from offloadrt.runtime.mapping.map_type import ATTACH
+from offloadrt.runtime.mapping.map_item import ATTACH
 
 X, DEVICE = 0x10000, 0x9000000
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import offloadrt.recording
-from offloadrt.recording.errors import ToolchainMissing
-from offloadrt.recording.toolchain import find_compiler
+from offloadrt.recording.toolchain import ToolchainMissing, find_compiler
 
 NATIVE = Path(offloadrt.recording.__file__).parent / "native"
 SOURCES = sorted(NATIVE.rglob("*.c"))

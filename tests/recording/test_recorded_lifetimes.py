@@ -9,12 +9,12 @@ import pytest
 from raw_program import BEGIN, END, FROM, TO, RawProgram, only
 from recorded_programs import PROGRAMS, built
 
+from offloadrt.checking.checked import check
 from offloadrt.recording.format import RecordingDamaged, convert
 from offloadrt.recording.format.recording import ArrayEnd, EndKind, Step
 from offloadrt.recording.recorder import RecordOptions, record
-from offloadrt.study.points import Options
-from offloadrt.study.running.checked import check
 from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 
 Told = list[tuple[str, ...]]
 X, DEVICE, N = 0x10000, 0x9000000, 4096
@@ -27,7 +27,7 @@ def said_of(recording: Path, source: str = "") -> Told:
     words = {f"{source}:{number}": line.split("/* ")[1].removesuffix(" */")
              for number, line in enumerate(lines, 1) if line.endswith("*/") and number > 1}  # fmt: skip
     scenario = registry.find(str(recording))
-    mistakes = check(scenario, scenario.bind({}), Options()).mistakes
+    mistakes = check(scenario, scenario.bind({}), RunSpec()).mistakes
     return [
         (one.kind, one.subject, *(words.get(name := Path(story.where).name, name) for story in one.stories))
         for one in mistakes

@@ -9,12 +9,12 @@ import pytest
 from raw_program import BEGIN, END, KERNEL, PARAM, TO, RawProgram
 from recorded_programs import PROGRAMS, built
 
+from offloadrt.checking.checked import CheckReport, check
 from offloadrt.checking.mistakes import Mistake
 from offloadrt.recording.format import convert
 from offloadrt.recording.recorder import RecordOptions, record
-from offloadrt.study.points import Options
-from offloadrt.study.running.checked import CheckReport, check
 from offloadrt.study.scripts import registry
+from offloadrt.study.spec import RunSpec
 
 LINES = (PROGRAMS / "mistakes.c").read_text(encoding="utf-8").splitlines()
 Checked = Callable[[int], list[tuple[str, ...]]]
@@ -48,7 +48,7 @@ def said_of(recording: Path) -> tuple[Mistake, ...]:
 def report_of(recording: Path) -> CheckReport:
     """Return all that a check says of a recording."""
     scenario = registry.find(str(recording))
-    return check(scenario, scenario.bind({}), Options())
+    return check(scenario, scenario.bind({}), RunSpec())
 
 
 def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from raw_files import (
 )
 from recorded_programs import PROGRAMS, built, recorded
 
-from offloadrt.recording.errors import RecordingRefused
 from offloadrt.recording.recorder import RecordOptions, parse_stop_after, record
+from offloadrt.recording.toolchain import RecordingRefused
 
 ALLOCATE, TO_DEVICE, FROM_DEVICE, DELETE = 1, 2, 3, 4
 INOUT, IN = 3, 1

@@ -10,8 +10,8 @@ from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
 from replaying import replayed
 
 from offloadrt.recording.format import Recording, RecordingFile
-from offloadrt.recording.format.task_tree import TaskTree
-from offloadrt.recording.replay.repeats import Repeat, RepeatFinder
+from offloadrt.recording.format.recording import TaskTree
+from offloadrt.recording.replay.tasks import Repeat, RepeatFinder
 from offloadrt.study.running import phases
 
 X, DEVICE, SIZE = 1 << 20, 1 << 40, 1 << 20

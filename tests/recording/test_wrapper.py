@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offloadrt.recording import toolchain
-from offloadrt.recording.errors import ToolchainMissing
-from offloadrt.recording.wrapper import links, rewrite
+from offloadrt.recording.toolchain import ToolchainMissing, links, rewrite
 
 
 @pytest.mark.parametrize(

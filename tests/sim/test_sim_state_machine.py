@@ -180,7 +180,7 @@ class Primitives(RuleBasedStateMachine):
         assert (reference.free, reference.units) == (units.value, emulated.held)
         assert list(reference.items) == list(box.items)
         assert list(reference.queues["lock"]) == [names[actor] for actor in lock.waiters]
-        assert list(reference.queues["tables"]) == [names[actor] for actor, _ in tables.waiters]
+        assert list(reference.queues["tables"]) == [names[actor] for actor in tables.waiters]
         assert list(reference.queues["units"]) == [names[actor] for actor in units.waiters]
         assert list(reference.queues["box"]) == [names[actor] for actor in box.getters]
         assert list(reference.queues["signal"]) == [names[actor] for actor in emulated.signal.waiters]
@@ -204,6 +204,6 @@ def test_the_reference_model_notices_a_fault(monkeypatch, primitive, method):
     """The machine is not blind: a primitive that forgets something is found."""
     monkeypatch.setattr(primitive, method, lambda self, *_: True)
     machine = type("Primitives", (Primitives,), {"gear": "native"})
-    unshrunk = settings(QUIET, max_examples=60, stateful_step_count=40, phases=[Phase.generate])
-    with pytest.raises((AssertionError, BaseExceptionGroup)):
+    unshrunk = settings(QUIET, max_examples=200, stateful_step_count=40, phases=[Phase.generate])
+    with pytest.raises((AssertionError, BaseExceptionGroup, queue.Empty)):  # Empty: it waits for ever
         run_state_machine_as_test(machine, settings=unshrunk)

@@ -12,7 +12,7 @@ from offloadrt.sim import (
     SimTimeout,
     Simulation,
 )
-from offloadrt.sim.timers import bring_forward, remove
+from offloadrt.sim.scheduler import bring_forward, remove
 
 
 def test_move_on_after_strikes_where_the_actor_waits_and_when_its_time_is_up(sim):

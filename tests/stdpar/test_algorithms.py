@@ -10,8 +10,7 @@ import pytest
 from stdpar_rig import MACHINES, alone, dot, largest, made, negative, play, ramp, scale, triad
 
 from offloadrt import stdpar as std
-from offloadrt.compilers.stdpar.elision import Marker
-from offloadrt.compilers.stdpar.elision_pass import ElisionPass
+from offloadrt.compilers.stdpar.elision import ElisionPass, Marker
 from offloadrt.kernels import Kernel
 
 N = 3000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.models.stdpar.allocation_map import NEVER, AllocationMap
+from offloadrt.models.stdpar.implementations import NEVER, AllocationMap
 
 
 def test_an_interior_pointer_finds_root_and_size() -> None:

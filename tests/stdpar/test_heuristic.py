@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.models.stdpar.errors import HeuristicDatabaseError
-from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic, Sampling, Why
-from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase, OperationId, Place
+from offloadrt.models.stdpar.arrays import HeuristicDatabaseError
+from offloadrt.models.stdpar.heuristic import (
+    HeuristicDatabase,
+    HeuristicRules,
+    OffloadHeuristic,
+    OperationId,
+    Place,
+    Sampling,
+    Why,
+)
 
 FILL, COPY = OperationId("fill(double)", 1000), OperationId("copy(double)", 1000)
 MS = 1e-3

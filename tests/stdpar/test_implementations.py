@@ -5,15 +5,15 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, par, par_unseq, seq
+from offloadrt.compilers.stdpar.translation_unit import ALGORITHMS, par, par_unseq, seq
 from offloadrt.models.stdpar.implementations import (
     IMPLEMENTATIONS,
     ForeignFreeing,
     HostPointer,
     KernelFactor,
+    PrefetchMode,
     implementation,
 )
-from offloadrt.models.stdpar.prefetching import PrefetchMode
 
 STDPAR = ("acpp", "nvcpp", "rocstdpar", "icpx")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.models.stdpar.pool import GB, PAGE, MemoryPool, pool_size
+from offloadrt.models.stdpar.heap import GB, PAGE, MemoryPool, pool_size
 
 MIB = 1 << 20
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.models.stdpar.allocation_map import Allocation, AllocationMap
-from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode, prefetches, take_prefetches
+from offloadrt.models.stdpar.implementations import (
+    Allocation,
+    AllocationMap,
+    AlwaysReading,
+    PrefetchMode,
+    prefetches,
+    take_prefetches,
+)
 
 SCRIPT = ("ab", "ab", "c", "wait", "ac", "b", "free a", "a", "wait", "b", "a")
 """Letters: an operation whose kernel has pointers into these allocations."""

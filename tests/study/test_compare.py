@@ -12,9 +12,9 @@ import pytest
 
 from offloadrt.study import ParameterError, Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.compare import Comparison, compare, differences
 from offloadrt.study.reporting.results import Result, TimeShare
+from offloadrt.study.spec import RunSpec
 
 TOYS = Path(__file__).with_name("toys.py")
 QUEUEING = find_scenario(f"{TOYS}:queueing")
@@ -145,7 +145,7 @@ async def drawn_longer(run: Run, factor: int = 1) -> dict[str, float]:
 
 
 def test_repeated_runs_compare_medians_and_show_their_variation() -> None:
-    found = compare(drawn_longer, {"factor": (1, 3)}, InProcess(), options=Options(repeat=4), measures=["drawn_s"])
+    found = compare(drawn_longer, {"factor": (1, 3)}, InProcess(), options=RunSpec(repeat=4), measures=["drawn_s"])
     one, three = (variant.figures["elapsed_s"] for variant in found.cases[0].variants)
     times = sorted(execute(drawn_longer, seed=seed).elapsed_s for seed in range(4))
     assert one.value == pytest.approx((times[1] + times[2]) / 2)
@@ -168,7 +168,7 @@ def test_the_largest_differences_come_first() -> None:
 def test_calls_are_set_side_by_side() -> None:
     overlap = find_scenario("overlap")
     axes = {"configuration": ("copy", "managed"), "n": (1024,), "threads": (4,)}
-    alex = Options(machine="alex-a100")
+    alex = RunSpec(machine="alex-a100")
     copy, managed = compare(overlap, axes, InProcess(), options=alex).cases[0].variants
     assert list(copy.calls) == list(managed.calls)
     assert copy.calls["cuLaunchKernel"].count == managed.calls["cuLaunchKernel"].count == 4

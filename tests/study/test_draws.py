@@ -11,23 +11,17 @@ import pytest
 from unknowns import UNKNOWN
 
 from offloadrt.study import execute, find_scenario
+from offloadrt.study.draws import DRAWS, draws_of
 from offloadrt.study.executors import InProcess
 from offloadrt.study.input_range import InputRange, inputs_at, inputs_of
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 from offloadrt.study.validation.claims import Claim
-from offloadrt.study.validation.draws import (
-    DRAWS,
-    AnswersByTakenInputs,
-    DrawnShare,
-    describe_draws,
-    draws_of,
-    shares_of,
-)
-from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Reading, RunFailed
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import Bench, Hearing, Judge, JudgingGrid, Paper, Reading, RunFailed
+from offloadrt.study.validation.ranges import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
 from offloadrt.study.validation.validate import validate
 
 MACHINE = "integrated-gpu"
@@ -61,7 +55,7 @@ def toy() -> Paper:
         (result,) = yield from grid.runs([{"takes_it": False}])
         return Reading(f"{result.elapsed_s} s", result.elapsed_s, "too long")
 
-    def grid(extent: str, options: Options) -> JudgingGrid:
+    def grid(extent: str, options: RunSpec) -> JudgingGrid:
         return Grid(SCENARIO, options=options)
 
     return Paper("toy", MACHINE, bench, grid, [{"takes_it": True}], {}, inputs=INPUTS)
@@ -106,22 +100,22 @@ def test_inputs_are_named_by_modules_and_taken_within_a_body() -> None:
 
 def test_draws_fill_each_range_evenly() -> None:
     spec = profiles.load(MACHINE)
-    drawn = draws_of(spec, INPUTS, Options(seed=7))
+    drawn = draws_of(spec, INPUTS, RunSpec(seed=7))
     assert len(drawn) == DRAWS and {options.seed for options in drawn} == {7}
     assert set(drawn[0].range_end) == set(spec.ranges()) and set(drawn[0].inputs) == set(INPUTS)
     for key in spec.ranges():
         assert sorted(int(DRAWS * options.range_end[key]) for options in drawn) == list(range(DRAWS))
-    assert drawn == draws_of(spec, INPUTS, Options(seed=7))
+    assert drawn == draws_of(spec, INPUTS, RunSpec(seed=7))
 
 
 def test_draws_leave_what_the_user_set_and_what_is_not_affordable() -> None:
     spec, overrides = profiles.load(MACHINE), few_ranges()
     costly = {"a.steps": InputRange(1.0, 10_000.0, "steps", "invented", name="a.steps", affordable=10.0)}
-    drawn = draws_of(spec, costly, Options(overrides=overrides))
+    drawn = draws_of(spec, costly, RunSpec(overrides=overrides))
     assert all(len(options.range_end) == 2 and not options.range_end.keys() & overrides for options in drawn)
     places = [float(options.inputs["a.steps"]) for options in drawn]
     assert max(places) < 0.25 and math.isclose(sum(places) / DRAWS, 0.125, rel_tol=0.02)
-    assert draws_of(spec, {}, Options(overrides=dict.fromkeys(spec.ranges(), "mean"))) == []
+    assert draws_of(spec, {}, RunSpec(overrides=dict.fromkeys(spec.ranges(), "mean"))) == []
 
 
 def test_the_share_in_which_a_claim_holds() -> None:
@@ -161,7 +155,7 @@ def test_runs_that_do_not_take_an_input_are_made_once() -> None:
     grid = Grid(SCENARIO)
     places: list[dict[str, bool]] = [{"takes_it": True}, {"takes_it": False}]
     nominal = answers([grid.point(place) for place in places])
-    moved = attrs.evolve(grid, options=Options(inputs={UNKNOWN.name: "high"}))
+    moved = attrs.evolve(grid, options=RunSpec(inputs={UNKNOWN.name: "high"}))
     changed = answers([moved.point(place) for place in places])
     assert [result.elapsed_s for result in nominal] == [4.0, 1.0]
     assert [result.elapsed_s for result in changed] == [16.0, 1.0]
@@ -182,7 +176,7 @@ def test_a_run_that_fails_costs_its_claim_the_draw_alone() -> None:
     claim_of = claim("fails", hi=2.0)
     judges = [toy().bench.judges["toy.short"], Judge(claim_of, fails)]
     drawn = draws_of(
-        profiles.load(MACHINE), INPUTS, Options(overrides=dict.fromkeys(profiles.load(MACHINE).ranges(), "mean")), 16
+        profiles.load(MACHINE), INPUTS, RunSpec(overrides=dict.fromkeys(profiles.load(MACHINE).ranges(), "mean")), 16
     )
     shares = shares_of(judges, Grid(SCENARIO), drawn, lambda stage: make)
     assert shares == {"toy.short": DrawnShare(4, 16), "toy.fails": DrawnShare(4, 8)}

@@ -10,13 +10,13 @@ import pytest
 
 from offloadrt.cli import main
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
-from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
+from offloadrt.runtime.plugins.amdgpu import AmdgpuResources
 from offloadrt.runtime.plugins.cuda import StreamPool
 from offloadrt.study.executors import InProcess
 from offloadrt.study.exploring.everywhere import Everywhere, everywhere
 from offloadrt.study.exploring.program import ScenarioProgram
 from offloadrt.study.exploring.replay import replay, token_of
-from offloadrt.study.points import Options
+from offloadrt.study.spec import RunSpec
 
 PROGRAM = '''
 from typing import Any, Literal
@@ -89,7 +89,7 @@ def script(tmp_path: Path) -> Path:
 
 def failed(script: Path, machine: str = "alex-a100", runs: int = 1000, **parameters: Any) -> Everywhere:
     given = {"part": "copy", "mistake": "none", "threads": 1, **parameters}
-    return everywhere(ScenarioProgram(f"{script}:sums", given, Options(machine=machine)), runs, InProcess())
+    return everywhere(ScenarioProgram(f"{script}:sums", given, RunSpec(machine=machine)), runs, InProcess())
 
 
 def texts(found: Everywhere) -> set[str]:

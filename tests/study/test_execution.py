@@ -10,9 +10,7 @@ import pytest
 
 from offloadrt.study import ParameterError, Run, ScriptFailed, UserError, execute, find_scenario, scenario
 from offloadrt.study.errors import ScenarioRefused
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import to_json
-from offloadrt.study.running.execution import execute_repeatedly
 
 TOYS = Path(__file__).with_name("toys.py")
 QUEUEING = find_scenario(f"{TOYS}:queueing")
@@ -51,12 +49,12 @@ def test_the_measured_window_and_the_seed() -> None:
 
 
 def test_repeats_report_the_median_run() -> None:
-    result = execute_repeatedly(DRAWN, {}, Options(seed=10, repeat=5))
+    result = execute(DRAWN, seed=10, repeat=5)
     times = [repeat.elapsed_s for repeat in result.repeats]
     assert [repeat.seed for repeat in result.repeats] == [10, 11, 12, 13, 14]
     assert result.elapsed_s == sorted(times)[2]
     with pytest.raises(UserError, match="--repeat 0"):
-        execute_repeatedly(DRAWN, {}, Options(repeat=0))
+        execute(DRAWN, repeat=0)
 
 
 def test_windows_add_up() -> None:

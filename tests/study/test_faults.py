@@ -14,8 +14,8 @@ from offloadrt import Run, driver, kernel
 from offloadrt import cuda as cu
 from offloadrt import openmp as omp
 from offloadrt.driver import DeviceLost, DriverError, OutOfDeviceMemory
-from offloadrt.machine.injection.fault import ThreadDied
-from offloadrt.models.cuda.options import CUDAOptions
+from offloadrt.machine.injection import ThreadDied
+from offloadrt.models.cuda.program import CUDAOptions
 from offloadrt.sim import Deadlock
 from offloadrt.study import UserError
 
@@ -182,7 +182,7 @@ def busy(*faults: str, **options: Any) -> float:
     """Seconds in which the engines, or the rings, transferred to the device."""
     run, _ = ran(few_added, *faults, **options)
     device = run.device()
-    parts = [device.engines["h2d"]] if device.engines else device.rings
+    parts = [device.engines["h2d"]] if not device.shares_memory else device.rings
     return sum(part.statistics().busy_s for part in parts)
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.papers.independent import results, rules
+from offloadrt.papers.independent import results
 from offloadrt.study import UserError
 from offloadrt.study.independent.measured import parse, read
-from offloadrt.study.independent.rules import parse as parse_rules
 
 ENTRY = """
 [[result]]
@@ -18,10 +17,11 @@ kind = "uvm_batch"
 machine = "Tesla T4"
 values = [{ name = "batches", value = 3, unit = "batches" }, { name = "span", unit = "ms" }]
 """
+UNPREDICTED = 'not_predicted = "no machine"'
 
 
 def test_a_value_may_come_without_its_number():
-    (entry,) = parse(ENTRY, "f.toml")
+    (entry,) = parse(ENTRY + UNPREDICTED, "f.toml")
     assert [(value.name, value.value) for value in entry.values] == [("batches", 3), ("span", None)]
 
 
@@ -41,28 +41,35 @@ def test_a_value_may_come_without_its_number():
 )
 def test_a_bad_entry_is_named_with_file_and_field(change, said):
     with pytest.raises(UserError) as caught:
-        parse(ENTRY.replace(*change), "f.toml")
+        parse(ENTRY.replace(*change) + UNPREDICTED, "f.toml")
     assert str(caught.value).startswith(said)
 
 
 def test_two_entries_of_one_id_are_refused():
     with pytest.raises(UserError, match=r"^f.toml: result 'one': id: another entry has it as well$"):
-        parse(ENTRY + ENTRY, "f.toml")
+        parse((ENTRY + UNPREDICTED) * 2, "f.toml")
+
+
+RUN = 'scenario = "stream"\nmachine = "t4"\n'
 
 
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        ('scenario = "stream"', "run: Object missing required field `figures`"),
+        ('machine = "t4"\nfigures = {}', "run: Object missing required field `scenario`"),
+        ('scenario = "stream"\nfigures = {}', "run: Object missing required field `machine`"),
+        (RUN, "run: Object missing required field `figures`"),
+        (f'{RUN}figures = {{ bathces = "batches" }}', "run.figures.bathces: the entry has no value bathces"),
+        (f'{RUN}figures.span = {{ figure = "span_s", difference_to = "x" }}', "run.figures.span: the entry has"),
+        (f"{RUN}figures = {{}}\nseed = 3", "run: Object contains unknown field `seed`"),
         (
-            'scenario = "stream"\nfigures = { bathces = "batches" }',
-            "run.figures.bathces: the entry has no value bathces",
+            f'{RUN}figures = {{}}\nnot_predicted = {{ spam = "?" }}',
+            "run.not_predicted.spam: the entry has no value spam",
         ),
         (
-            'scenario = "stream"\nfigures.span = { figure = "span_s", difference_to = "x" }',
-            "run.figures.span: the entry has",
+            f'{RUN}figures = {{ span = "span_s" }}\nnot_predicted = {{ span = "?" }}',
+            "run.not_predicted.span: the run has a figure for it",
         ),
-        ('scenario = "stream"\nfigures = {}\nseed = 3', "run: Object contains unknown field `seed`"),
     ],
 )
 def test_a_bad_run_is_named_with_its_field(run, said):
@@ -76,21 +83,20 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path):
         read(tmp_path / "none.toml")
 
 
-def test_the_entries_of_the_package_have_sources_and_the_rules_are_in_order():
+def test_an_entry_needs_a_run_or_the_reason_why_none_predicts_it():
+    with pytest.raises(UserError, match=r"^f.toml: result 'one': run: there is none; a table \[result.run\] names"):
+        parse(ENTRY, "f.toml")
+    with pytest.raises(UserError, match=r"^f.toml: result 'one': not_predicted: the entry has a run"):
+        parse(f"{ENTRY}{UNPREDICTED}\n[result.run]\n{RUN}figures = {{}}", "f.toml")
+
+
+def test_the_entries_of_the_package_have_sources():
     assert all(entry.source and entry.confidence for entry in results())
     assert len(results()) == 53
-    assert rules().program
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("machine = []\nprogram = []\nprogams = []", "r.toml: the file: Object contains unknown field `progams`"),
-        ("machine = [{ pattern = '(', profile = 't4' }]\nprogram = []", "r.toml: '(' is no pattern: "),
-        ("machine = [{ pattern = 'T4' }]\nprogram = []", "r.toml: machine[0]: Object missing required field `profile`"),
-    ],
-)
-def test_bad_rules_are_named_with_file_and_field(text, said):
-    with pytest.raises(UserError) as caught:
-        parse_rules(text, "r.toml")
-    assert str(caught.value).startswith(said)
+def test_each_value_of_the_package_has_a_figure_or_a_reason():
+    for entry in results():
+        if entry.run is not None:
+            named = {*entry.run.figures, *entry.run.not_predicted}
+            assert named == {value.name for value in entry.values}, entry.id

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from offloadrt.study import Run, execute, find_scenario, scenario
-from offloadrt.study.points import Options
-from offloadrt.study.running.execution import execute_repeatedly
 
 QUIET, NOISY = {"noise.run": "0"}, {"noise.run": "0.03"}
 SMALL = {"n": 1024, "iterations": 2}
@@ -50,7 +48,7 @@ def test_one_factor_slows_all_host_side_work_of_a_run() -> None:
 
 @pytest.mark.parametrize("cov", [0.03, 0.1])
 def test_runs_vary_as_the_entry_says(cov: float) -> None:
-    repeated = execute_repeatedly(runtime_work, {}, Options(overrides={"noise.run": str(cov)}, repeat=400))
+    repeated = execute(runtime_work, overrides={"noise.run": str(cov)}, repeat=400)
     spread = repeated.spreads["slowness"]
     assert spread.cov == pytest.approx(cov, rel=0.12)
     assert spread.mean == pytest.approx(1.0, abs=4 * cov / 400**0.5)

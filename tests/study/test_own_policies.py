@@ -132,7 +132,7 @@ class Unfinished:
 @pytest.mark.parametrize(
     ("attribute", "value", "message"),
     [
-        ("configuration", Unfinished(), "Unfinished is no memory configuration: it lacks host_pointers, "),
+        ("configuration", Unfinished(), "Unfinished is no memory configuration: it lacks host_access, "),
         ("configuration", EverythingOnHost, "EverythingOnHost is no memory configuration: it is a class"),
         ("configuration", "zerocopy", "no memory configuration 'zerocopy'; there are: copy"),
         ("allocator", 3, "3 makes no allocator"),
@@ -156,7 +156,7 @@ def test_an_option_of_another_model_is_refused() -> None:
         run.configuration = "managed"
     with pytest.raises(UserError, match="'gcc' are no options of a program"):
         run.options = "gcc"  # type: ignore[assignment]  # on purpose
-    with pytest.raises(UserError, match="model 'opencl': it can be openmp, openacc, stdpar"):
+    with pytest.raises(UserError, match="model 'opencl': it can be cuda, openacc, openmp, stdpar"):
         options_for("opencl")
 
 

@@ -8,8 +8,8 @@ from offloadrt import Run, scenario
 from offloadrt import openmp as omp
 from offloadrt.kernels import kernel
 from offloadrt.study import execute
-from offloadrt.study.points import Options
 from offloadrt.study.running import phases
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.observed import observe
 
 
@@ -178,9 +178,9 @@ def test_what_is_short_is_run_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_path_through_windows_is_as_long_as_the_whole() -> None:
-    few = observe(looped, {"threads": 4}, Options(sample_phases=True))
+    few = observe(looped, {"threads": 4}, RunSpec(sample_phases=True))
     assert few.elapsed_ps == pytest.approx(few.result.elapsed_s * 1e12, rel=1e-9)
-    whole = observe(looped, {"threads": 4}, Options())
+    whole = observe(looped, {"threads": 4}, RunSpec())
     assert few.elapsed_ps == pytest.approx(whole.elapsed_ps, rel=0.03)
     assert few.resources[0].name == whole.resources[0].name
     assert few.resources[0].utilisation == pytest.approx(whole.resources[0].utilisation, rel=0.05)

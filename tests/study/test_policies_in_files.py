@@ -9,8 +9,9 @@ import pytest
 from offloadrt.cli import main
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.compare import compare
+from offloadrt.study.spec import RunSpec
 
 POLICIES = """
 from offloadrt.runtime.allocators import Direct
@@ -55,7 +56,7 @@ def test_an_allocator_in_a_file_allocates(file: Path) -> None:
 
 
 def test_a_sweep_does_not_keep_runs_of_a_policy_that_has_changed(file: Path) -> None:
-    point = Point("overlap", {}, Options(table_policy=f"{file}:Lifo"))
+    point = Point("overlap", {}, RunSpec(table_policy=f"{file}:Lifo"))
     before = point.key
     file.write_text(POLICIES.replace("-1:", "-2:-1"))
     assert point.key != before

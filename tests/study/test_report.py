@@ -16,9 +16,9 @@ import pytest
 
 from offloadrt.cli import main
 from offloadrt.study import find_scenario
-from offloadrt.study.points import Options
 from offloadrt.study.report.threads import Frame, family, flame_of, own_times, threads_of
 from offloadrt.study.report.timeline import Slice, Timeline, TimelineTrack, overview, timeline_of
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.observed import Observed, observe
 
 SMALL = {"threads": 4, "patches": 8, "batch": 2, "memory": "map"}
@@ -26,7 +26,7 @@ SMALL = {"threads": 4, "patches": 8, "batch": 2, "memory": "map"}
 
 @pytest.fixture(scope="module")
 def observed() -> Observed:
-    return observe(find_scenario("exahype"), find_scenario("exahype").bind(SMALL), Options())
+    return observe(find_scenario("exahype"), find_scenario("exahype").bind(SMALL), RunSpec())
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +80,9 @@ def test_the_critical_path_on_the_page_is_as_long_as_the_run(observed: Observed,
 
 def test_teams_that_follow_one_another_share_the_tracks_of_their_threads() -> None:
     path = Path(__file__).parents[2] / "bench" / "programs" / "lulesh-s30.rec"
-    run = observe(find_scenario(str(path)), {}, Options())
+    run = observe(find_scenario(str(path)), {}, RunSpec())
     window = (0, run.windows[-1][1])
-    threads = threads_of(timeline_of(run.rows, run.path, window, run.handovers).tracks)
+    threads = threads_of(timeline_of(run.rows, run.path, window, run.causal_log).tracks)
     assert [track.name for track in threads] == ["host thread 0", "host thread 1"]
     assert own_times(threads[0], window)["target data begin"] > 0
     assert sum(own_times(threads[0], window).values()) == window[1]

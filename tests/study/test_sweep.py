@@ -18,7 +18,8 @@ import pytest
 from offloadrt.cli import main
 from offloadrt.study import ParameterError, UserError, find_scenario
 from offloadrt.study.executors import InProcess, executor
-from offloadrt.study.points import Options, grid
+from offloadrt.study.points import grid
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import finished_points, sweep
 
 TOYS = Path(__file__).with_name("toys.py")
@@ -41,30 +42,30 @@ class Counting(InProcess):
 
 
 def test_a_grid_is_every_combination() -> None:
-    points = grid(QUEUEING, AXES, Options(seed=3))
+    points = grid(QUEUEING, AXES, RunSpec(seed=3))
     assert [(point.parameters["threads"], point.parameters["policy"]) for point in points] == [
         (1, "fair"), (1, "rude"), (2, "fair"), (2, "rude"), (4, "fair"), (4, "rude"),
     ]  # fmt: skip
     assert len({point.key for point in points}) == 6
-    assert points[0].key != grid(QUEUEING, AXES, Options(seed=4))[0].key
+    assert points[0].key != grid(QUEUEING, AXES, RunSpec(seed=4))[0].key
 
 
 def test_a_bad_value_is_found_before_anything_runs() -> None:
     with pytest.raises(ParameterError, match="threads: 0 is out of range"):
-        grid(QUEUEING, {"threads": ("1", "0")}, Options())
+        grid(QUEUEING, {"threads": ("1", "0")}, RunSpec())
 
 
 def test_a_sweep_gives_results_in_the_order_of_its_points() -> None:
     seen: list[int] = []
     outcome = sweep(
-        grid(QUEUEING, AXES, Options()), InProcess(), advanced=lambda outcome: seen.append(len(outcome.finished))
+        grid(QUEUEING, AXES, RunSpec()), InProcess(), advanced=lambda outcome: seen.append(len(outcome.finished))
     )
     assert [result.elapsed_s for result in outcome.finished] == [0.5, 0.5, 1.0, 1.0, 2.0, 2.0]
     assert seen == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    points, file = grid(QUEUEING, AXES, Options()), tmp_path / "deep" / "points.jsonl"
+    points, file = grid(QUEUEING, AXES, RunSpec()), tmp_path / "deep" / "points.jsonl"
     with pytest.raises(KeyboardInterrupt):
         sweep(points, Counting(stop=4), file=file)
     assert len(finished_points(file)) == 4
@@ -77,7 +78,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_a_line_that_was_cut_short_is_run_again(tmp_path: Path) -> None:
-    points, file = grid(QUEUEING, AXES, Options()), tmp_path / "points.jsonl"
+    points, file = grid(QUEUEING, AXES, RunSpec()), tmp_path / "points.jsonl"
     sweep(points, InProcess(), file=file)
     file.write_bytes(file.read_bytes()[:-40])
     pool = Counting()
@@ -88,9 +89,9 @@ def test_a_line_that_was_cut_short_is_run_again(tmp_path: Path) -> None:
 
 def test_other_lines_of_the_file_are_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
-    sweep(grid(QUEUEING, {"threads": (1, 2)}, Options()), InProcess(), file=file)
+    sweep(grid(QUEUEING, {"threads": (1, 2)}, RunSpec()), InProcess(), file=file)
     pool = Counting()
-    outcome = sweep(grid(QUEUEING, {"threads": (2, 4)}, Options()), pool, file=file)
+    outcome = sweep(grid(QUEUEING, {"threads": (2, 4)}, RunSpec()), pool, file=file)
     assert pool.count == 1 and outcome.kept == 1
     assert len(file.read_text().splitlines()) == 3
 
@@ -99,7 +100,7 @@ def test_a_changed_script_is_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     from offloadrt.study import points as points_module
 
     file = tmp_path / "points.jsonl"
-    points = grid(QUEUEING, {"threads": (1,)}, Options())
+    points = grid(QUEUEING, {"threads": (1,)}, RunSpec())
     sweep(points, InProcess(), file=file)
     monkeypatch.setattr(points_module, "digest_of_file", lambda path: "another")
     pool = Counting()
@@ -114,7 +115,7 @@ def test_a_changed_machine_is_run_again_whoever_names_it(tmp_path: Path) -> None
         '    """A machine of my own."""\n    await run.sim.sleep(run.spec.value("alloc.cudaFree"))\n'
     )
 
-    def took(free_us: int, options: Options) -> list[float]:
+    def took(free_us: int, options: RunSpec) -> list[float]:
         machine.write_text(
             '[machine]\nname = "mine"\nbase = "alex-a100"\n[sources]\nme = "me"\n[entry."alloc.cudaFree"]\n'
             f'value = {free_us}\nunit = "us"\nsource = "me"\nsource_type = "measured"\n'
@@ -122,7 +123,7 @@ def test_a_changed_machine_is_run_again_whoever_names_it(tmp_path: Path) -> None
         points = grid(find_scenario(str(script)), {}, options)
         return [one.elapsed_s for one in sweep(points, InProcess(), file=tmp_path / "points.jsonl").finished]
 
-    for options in (Options(), Options(machine=str(machine))):
+    for options in (RunSpec(), RunSpec(machine=str(machine))):
         assert [took(10, options), took(99, options)] == [pytest.approx([10e-6]), pytest.approx([99e-6])]
 
 
@@ -135,7 +136,7 @@ def test_the_key_of_a_run_holds_its_runtime(tmp_path: Path) -> None:
             f'value = {lookup_us}\nunit = "us"\nsource = "me"\nsource_type = "measured"\n'
         )
         return [
-            grid(QUEUEING, {"threads": (1,)}, Options(machine="mi300a", runtime=runtime))[0].key
+            grid(QUEUEING, {"threads": (1,)}, RunSpec(machine="mi300a", runtime=runtime))[0].key
             for runtime in ("llvm22", "nvhpc", str(mine))
         ]
 
@@ -145,7 +146,7 @@ def test_the_key_of_a_run_holds_its_runtime(tmp_path: Path) -> None:
 def test_a_point_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     picky = find_scenario(f"{TOYS}:picky")
     file = tmp_path / "points.jsonl"
-    points = grid(picky, {"left": (1, 2), "bang": (False, True)}, Options())
+    points = grid(picky, {"left": (1, 2), "bang": (False, True)}, RunSpec())
     outcome = sweep(points, InProcess(), file=file)
     assert [result is not None for result in outcome.results] == [True, False, False, False]
     assert "ZeroDivisionError: as told" in outcome.failures[0].message
@@ -155,7 +156,7 @@ def test_a_point_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 
 def test_each_line_is_a_point_and_its_result(tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
-    sweep(grid(QUEUEING, {"threads": (2,)}, Options(overrides={"alloc.cudaFree": "20us"})), InProcess(), file=file)
+    sweep(grid(QUEUEING, {"threads": (2,)}, RunSpec(overrides={"alloc.cudaFree": "20us"})), InProcess(), file=file)
     row = json.loads(file.read_text())
     assert row["point"]["parameters"]["threads"] == 2
     assert row["point"]["options"]["overrides"] == {"alloc.cudaFree": "20us"}
@@ -165,11 +166,11 @@ def test_each_line_is_a_point_and_its_result(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        sweep(grid(QUEUEING, {"threads": (1,)}, Options()), InProcess(), file=tmp_path / "file" / "points.jsonl")
+        sweep(grid(QUEUEING, {"threads": (1,)}, RunSpec()), InProcess(), file=tmp_path / "file" / "points.jsonl")
 
 
 def test_a_pool_of_processes_gives_the_same() -> None:
-    points = grid(QUEUEING, {"threads": (1, 2)}, Options(hash=True))
+    points = grid(QUEUEING, {"threads": (1, 2)}, RunSpec(hash=True))
     with executor("process", 2) as pool:
         elsewhere = sweep(points, pool, jobs=2)
     assert not elsewhere.failures
@@ -276,7 +277,7 @@ async def mortal(run: Run, number: int = 0, deadly: int = -1, deaths: int = 1) -
 def test_a_run_whose_worker_was_killed_is_made_again(tmp_path: Path) -> None:
     script = tmp_path / "mortal.py"
     script.write_text(MORTAL)
-    points = grid(find_scenario(str(script)), {"number": range(6), "deadly": [3]}, Options())
+    points = grid(find_scenario(str(script)), {"number": range(6), "deadly": [3]}, RunSpec())
     with executor(jobs=2) as pool:
         outcome = sweep(points, pool, jobs=2, file=tmp_path / "points.jsonl")
     assert [result.elapsed_s for result in outcome.finished] == [1, 2, 3, 4, 5, 6]
@@ -286,7 +287,7 @@ def test_a_run_whose_worker_was_killed_is_made_again(tmp_path: Path) -> None:
 def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     script = tmp_path / "mortal.py"
     script.write_text(MORTAL)
-    points = grid(find_scenario(str(script)), {"number": range(6), "deadly": [3], "deaths": [99]}, Options())
+    points = grid(find_scenario(str(script)), {"number": range(6), "deadly": [3], "deaths": [99]}, RunSpec())
     with executor(jobs=2) as pool:
         outcome = sweep(points, pool, jobs=2)
     assert [result.elapsed_s for result in outcome.finished] == [1, 2, 3, 5, 6]
@@ -300,7 +301,7 @@ import sys
 
 from offloadrt.cli import main
 
-resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))  # no file may get longer, as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))  # no file may get longer, as on a full disk
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from offloadrt.study import Figure, Result, UserError, execute, find_scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options, grid
+from offloadrt.study.points import grid
 from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for
 from offloadrt.study.reporting.panels import draw_time, label, spaced
 from offloadrt.study.reporting.results import row, to_polars, write_tables
 from offloadrt.study.reporting.words import figure, seconds
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
 
 QUEUEING = find_scenario(f"{Path(__file__).with_name('toys.py')}:queueing")
@@ -28,7 +29,7 @@ AXES = {"threads": (1, 2, 4), "policy": ("fair", "rude")}
 
 @pytest.fixture(scope="module")
 def results() -> list[Result]:
-    return sweep(grid(QUEUEING, AXES, Options()), InProcess()).finished
+    return sweep(grid(QUEUEING, AXES, RunSpec()), InProcess()).finished
 
 
 def test_a_row_is_flat(results: list[Result]) -> None:

@@ -14,17 +14,17 @@ from rich.table import Table
 
 from offloadrt import machine as machines
 from offloadrt.cli import main
-from offloadrt.cli.render import validation
 from offloadrt.cli.schemas import schema_of
 from offloadrt.cli.terminal import stages
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.running import profiles
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome
-from offloadrt.study.validation.judging import Judgement
-from offloadrt.study.validation.paper import may_matter
+from offloadrt.study.validation.judging import Judgement, may_matter
 from offloadrt.study.validation.ranges import CORNER, MachineVariant, variants_of
+from offloadrt.study.validation.shown import validation
 from offloadrt.study.validation.validate import Finding, StructuralInput, ValidationReport, _reason, _verdict, validate
 
 
@@ -38,7 +38,7 @@ from offloadrt.study.validation.validate import Finding, StructuralInput, Valida
     ],
 )
 def test_verdicts(judgement: Judgement, turned: list[str], verdict: str) -> None:
-    variants = [MachineVariant(key, f"{key} = other", Options()) for key in turned]
+    variants = [MachineVariant(key, f"{key} = other", RunSpec()) for key in turned]
     assert _verdict(judgement, variants) == verdict
     assert not turned or "the other way round with driver.halt = other; " in _reason(judgement, variants)
 
@@ -59,7 +59,7 @@ def test_variants_are_ends_choices_and_candidates() -> None:
 
 def test_what_the_user_set_and_what_the_machine_is_is_no_variant() -> None:
     overrides = {"alloc.cudaFree": "low", "driver.halt": "suspend"}
-    options = Options(machine="alex-a100", overrides=overrides)
+    options = RunSpec(machine="alex-a100", overrides=overrides)
     variants = variants_of(profiles.load("alex-a100", overrides), PAPER.candidates, options)
     varied = {key for variant in variants for key in (variant.key, *variant.options.range_end)}
     assert not varied & {"alloc.cudaFree", "driver.halt", "driver.halt_save_restore", "driver.api"}

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offloadrt.cli.why import holder_labels
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.compare import compare_drawn
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.why.command import holder_labels
 from offloadrt.study.why.explain import Page, explain
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import Proposal, decisions, proposals
@@ -33,11 +34,11 @@ EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}
 
 
 def seen(name: str, /, **asked: Any) -> Observed:
-    return observe(find_scenario(name), asked, Options())
+    return observe(find_scenario(name), asked, RunSpec())
 
 
 def observed(program: Any) -> Observed:
-    return observe(scenario(program), {}, Options())
+    return observe(scenario(program), {}, RunSpec())
 
 
 # the critical path
@@ -46,20 +47,20 @@ def observed(program: Any) -> Observed:
 @pytest.mark.parametrize("gear", ["native", "turbo"])
 @pytest.mark.parametrize("strategy", ["fifo", "random(3)"])
 def test_the_parts_of_the_path_add_up_to_the_elapsed_time(gear: str, strategy: str) -> None:
-    run = observe(find_scenario("exahype"), EXAHYPE, Options(gear=gear, strategy=strategy))
+    run = observe(find_scenario("exahype"), EXAHYPE, RunSpec(gear=gear, strategy=strategy))
     assert sum(part.ps for part in run.path) == run.elapsed_ps == round(run.result.elapsed_s * 1e12)
     for before, after in itertools.pairwise(run.path):
         assert before.end_ps == after.begin_ps
 
 
 def test_both_gears_have_the_same_path() -> None:
-    paths = [observe(find_scenario("exahype"), EXAHYPE, Options(gear=gear)).path for gear in ("native", "turbo")]
+    paths = [observe(find_scenario("exahype"), EXAHYPE, RunSpec(gear=gear)).path for gear in ("native", "turbo")]
     assert paths[0] == paths[1]
 
 
 def test_recording_who_let_whom_go_on_changes_nothing() -> None:
     plain = execute(find_scenario("exahype"), EXAHYPE, hash=True)
-    told = observe(find_scenario("exahype"), EXAHYPE, Options(hash=True)).result
+    told = observe(find_scenario("exahype"), EXAHYPE, RunSpec(hash=True)).result
     assert told == plain
 
 
@@ -197,7 +198,7 @@ def test_what_would_help_most_comes_first_and_each_what_if_is_a_run() -> None:
 
 def test_a_command_is_quoted_and_has_every_option_of_the_run() -> None:
     chosen = find_scenario("exahype")
-    options = Options(gear="native", overrides={"table.handover": "5 us"}, faults=("slow:h2d:10x@2ms",))
+    options = RunSpec(gear="native", overrides={"table.handover": "5 us"}, faults=("slow:h2d:10x@2ms",))
     assert command_of(chosen, chosen.bind(EXAHYPE), options, {"cpu.cores": "4"}) == (
         "offloadrt run exahype batch=4 threads=4 patches=8 --gear native --faults slow:h2d:10x@2ms "
         "--set 'table.handover=5 us' --set cpu.cores=4"
@@ -226,6 +227,24 @@ def test_the_promising_is_tried_before_the_rest() -> None:
     assert "--set driver.context.uncontended=true" in first and "--set alloc.cudaFree=0us" in first
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("slow_free", {"driver.context.uncontended", "alloc.cudaFree"}),
+        ("hot_entry_lock", {"entry.uncontended", "driver.copy_submit"}),
+        ("saturated_copy_engine", {"copy_engine.uncontended", "gpu.copy_engines_h2d", "link.h2d_pinned"}),
+        ("one_core_too_few", {"core.uncontended", "cpu.cores"}),
+        ("fault_storm", {"fault_handler.uncontended", "fault.service_2m"}),
+        ("underfilled_kernel", {"gpu.team_dispatch", "mem.latency", "gpu.placement"}),
+        ("small_dma_ring", {"dma_ring.uncontended", "dma.bw"}),
+    ],
+)
+def test_what_is_charged_where_the_time_goes_is_proposed_first(name: str, first: set[str]) -> None:
+    run = seen(f"{PLANTED}:{name}")
+    promising = [change for change in proposals(run.spec, run.path, {}) if change.promise > 0.3]
+    assert first <= {key for change in promising for key in change.overrides}
+
+
 def test_a_script_without_a_sweep_lets_the_user_decide_its_words_and_the_configuration(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(MINE)
@@ -234,7 +253,7 @@ def test_a_script_without_a_sweep_lets_the_user_decide_its_words_and_the_configu
     assert "'mapped=each sweep'" not in chosen and "mapped=once" in chosen
     assert "--configuration copy" in chosen and "--configuration managed" not in chosen
     assert not {name for name in chosen if name.startswith(("threads", "big"))}, "numbers and flags are the problem's"
-    trials = Trials(mine, mine.bind({}), Options(), InProcess(), 1, math.inf)
+    trials = Trials(mine, mine.bind({}), RunSpec(), InProcess(), 1, math.inf)
     base = execute(mine, {})
     tried = trials.finish(base, Run().spec, [Proposal("decision", configuration="managed")])
     (what_if,) = tried.what_ifs

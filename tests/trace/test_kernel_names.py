@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace.events import plain_kernel
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from offloadrt.cli import main
 from offloadrt.kernels import kernel
 from offloadrt.models import openmp as omp
 from offloadrt.study import Result, Run, execute, scenario
-from offloadrt.study.points import Options
 from offloadrt.study.report.timeline import timeline_of
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.observed import observe
-from offloadrt.trace import Handovers, events
-from offloadrt.trace.annotations import FIRST_TASK
+from offloadrt.trace import CausalLog, events
+from offloadrt.trace.causal_log import FIRST_TASK
 from offloadrt.trace.perfetto import PerfettoFile
 
 THREADS = 8
@@ -49,9 +49,9 @@ async def relaxing(run: Run) -> None:
 
 def run_of(path: Path | None) -> tuple[Result, Run]:
     runs: list[Run] = []
-    handovers = None if path is None else Handovers(history=False)
-    sinks = [] if path is None else [PerfettoFile(path, handovers)]
-    result = execute(relaxing, {}, record=True, sinks=sinks, handovers=handovers, before_run=runs.append)
+    causal_log = None if path is None else CausalLog(history=False)
+    sinks = [] if path is None else [PerfettoFile(path, causal_log)]
+    result = execute(relaxing, {}, record=True, sinks=sinks, causal_log=causal_log, before_run=runs.append)
     assert runs[0].trace is not None
     runs[0].trace.close()
     return result, runs[0]
@@ -153,8 +153,8 @@ def test_counters_rise_with_each_begin_and_fall_to_nothing(traced: tuple[Result,
 
 
 def test_a_report_has_the_same_waits() -> None:
-    observed = observe(relaxing, {}, Options())
-    timeline = timeline_of(observed.rows, observed.path, (0, observed.windows[-1][1]), observed.handovers)
+    observed = observe(relaxing, {}, RunSpec())
+    timeline = timeline_of(observed.rows, observed.path, (0, observed.windows[-1][1]), observed.causal_log)
     waits = {t.name: s.notes for t in timeline.tracks for s in t.slices if s.name == "barrier"}
     assert waits == dict.fromkeys(set(TEAM) - {TEAM[LAST]}, f"let go on by: {TEAM[LAST]}")
 

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from offloadrt.trace import EVENTS, Event, events
-from offloadrt.trace.event import decode, event, to_ns
+from offloadrt.trace.events import decode, event, to_ns
 
 VOCABULARY = {
     "ActorSpawned": "name",

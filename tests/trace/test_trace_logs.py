@@ -13,7 +13,7 @@ import structlog
 from traced_offloading import Actor, StandIn, offload
 
 from offloadrt.trace import Event, Trace, events
-from offloadrt.trace.event import to_ns
+from offloadrt.trace.events import to_ns
 from offloadrt.trace.logs import ConsoleLog, JsonLines, read_json_lines
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import msgspec
 
-from offloadrt.calibration.errors import CalibrationError
+from offloadrt.calibration.device_trace import CalibrationError
 
 
 class BenchmarkRow(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from offloadrt.calibration.errors import CalibrationError
+from offloadrt.calibration.device_trace import CalibrationError
 
 
 class Database:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
+from typing import Final, Protocol
 
-from offloadrt.calibration.device_trace import DeviceTrace
-from offloadrt.calibration.errors import CalibrationError
-from offloadrt.calibration.readers import benchmarks, nsys, rocpd
+from offloadrt.calibration.device_trace import CalibrationError, DeviceTrace
+from offloadrt.calibration.readers import benchmarks
 from offloadrt.calibration.readers.benchmarks import BenchmarkRun
 from offloadrt.calibration.readers.database import Database
+from offloadrt.registry import Registry
 
+
+class DatabaseReader(Protocol):
+    """Reads the databases of one profiler, as an entry point of the group ``offloadrt.readers`` gives it: a module."""
+
+    WHAT: str
+    """What it reads, in words."""
+
+    def knows(self, tables: Collection[str]) -> bool:
+        """Tell whether a database with these tables is one that it reads."""
+
+    def read(self, database: Database) -> DeviceTrace:
+        """Read a database. Raises CalibrationError."""
+
+
+READERS: Final = Registry[DatabaseReader]("reader of profilers' files", "offloadrt.readers", ("WHAT", "knows", "read"))
 _SQLITE = b"SQLite format 3\0"
 _POINTER = b"version https://git-lfs"
 
@@ -30,11 +47,9 @@ def read(path: Path) -> DeviceTrace | BenchmarkRun:
     if not head.startswith(_SQLITE):
         return benchmarks.read(path)
     with closing(Database(path)) as database:
-        if database.tables & nsys.TABLES:
-            return nsys.read(database)
-        if any(table.startswith(rocpd.PREFIX) for table in database.tables):
-            return rocpd.read(database)
-        raise CalibrationError(
-            f"{path}: is neither an export of Nsight Systems with CUDA calls ({', '.join(sorted(nsys.TABLES))}) "
-            "nor a rocpd file of rocprofv3"
-        )
+        readers = [READERS.find(name) for name in READERS.names()]
+        for reader in readers:
+            if reader.knows(database.tables):
+                return reader.read(database)
+        *others, last = [reader.WHAT for reader in readers]
+        raise CalibrationError(f"{path}: is neither {', '.join(others)} nor {last}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import attrs
@@ -20,6 +20,7 @@ from offloadrt.calibration.readers.database import Database
 
 TABLES: Final = frozenset({"CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"})
 """An export of a program that uses CUDA has one of these."""
+WHAT: Final = f"an export of Nsight Systems with CUDA calls ({', '.join(sorted(TABLES))})"
 _COPIES: Final = {1: "CUDA_MEMCPY_KIND_HTOD", 2: "CUDA_MEMCPY_KIND_DTOH", 8: "CUDA_MEMCPY_KIND_DTOD"}
 _MEMORIES: Final = {0: "PAGEABLE", 1: "PINNED", 2: "DEVICE"}
 _FACTS: Final = {
@@ -30,6 +31,11 @@ _FACTS: Final = {
     "maxRegistersPerSm": "sm.registers",
 }
 """Columns of TARGET_INFO_GPU, and the entries that say the same."""
+
+
+def knows(tables: Collection[str]) -> bool:
+    """Tell whether a database with these tables is an export of Nsight Systems."""
+    return not TABLES.isdisjoint(tables)
 
 
 def read(database: Database) -> DeviceTrace:

@@ -7,18 +7,23 @@ may have written into one file, each with tables of its own, without views.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from offloadrt.calibration.device_trace import Correlation, DeviceTrace, TracedCall, TracedCommand
-from offloadrt.calibration.errors import CalibrationError
+from offloadrt.calibration.device_trace import CalibrationError, Correlation, DeviceTrace, TracedCall, TracedCommand
 from offloadrt.calibration.readers.database import Database
 
 PREFIX: Final = "rocpd_"
+WHAT: Final = "a rocpd file of rocprofv3"
 SCHEMA: Final = "3"
 ALLOCATE: Final = "ALLOC"
 FREE: Final = "FREE"
 """Names of the calls that stand for rows of the table of allocations, which HSA's allocator is called for."""
+
+
+def knows(tables: Collection[str]) -> bool:
+    """Tell whether a database with these tables is a file of rocprofv3."""
+    return any(table.startswith(PREFIX) for table in tables)
 
 
 def read(database: Database) -> DeviceTrace:

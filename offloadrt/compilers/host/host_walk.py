@@ -12,11 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from offloadrt.compilers.host.flow_builder import FlowBuilder, S
-from offloadrt.compilers.host.flow_graph import HostBranch, HostLoop, Node, Op, Piece
-from offloadrt.compilers.host.probabilities import case_blocks, iterations
-from offloadrt.compilers.host.scope import assigned
-from offloadrt.kernels.source.function_source import text
+from offloadrt.compilers.host.flow import FlowBuilder, HostBranch, HostLoop, Node, Op, Piece, S, assigned
+from offloadrt.compilers.host.frequencies import case_blocks, iterations
+from offloadrt.kernels.source import text
 
 
 class HostWalk(ABC, Generic[Op, S]):

@@ -11,23 +11,24 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import attrs
 import numpy as np
 
+from offloadrt.compilers.multi_device.dependence import WrittenRegion
 from offloadrt.compilers.multi_device.partial_values import Combination
-from offloadrt.compilers.multi_device.written_regions import WrittenRegion
-from offloadrt.kernels.accesses.access import ArrayAccess
-from offloadrt.kernels.accesses.frequency import Loop
-from offloadrt.kernels.costs.signature import launch_key
-from offloadrt.kernels.counting.counting import Counting
+from offloadrt.kernels.accesses import ArrayAccess, Loop
+from offloadrt.kernels.costs import launch_key
+from offloadrt.kernels.counting import Counting
 from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.execution.nest_body import NestBody
+from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.ranges.boxes import Box, Ranges, boxes, ranges, reaching_as_much
+from offloadrt.kernels.ranges import Box, Ranges, boxes, byte_ranges, reaching_as_much
 
 _memo = functools.partial(Memo, 256)
 
@@ -233,7 +234,9 @@ class DividedKernel(abc.ABC):
         argument = self._argument(name, arguments)
         assert self.original.analysis is not None
         declared = self.original.analysis.use(name).element_size
-        return ranges(touched, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared)))
+        return byte_ranges(
+            touched, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared))
+        )
 
     def _check(self, devices: int, arguments: Sequence[Any]) -> None:
         """Raise KernelError for arguments that cannot be divided."""
@@ -308,3 +311,99 @@ def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -
         low, high = sorted((values[first], values[after - 1])) if after > first else (0, -1)
         values_of_devices.append((low, high))
     return values_of_devices
+
+
+@attrs.frozen
+class Transfer:
+    """Bytes of an array that one device sends to another one; offset and length count from the array's start."""
+
+    source: int
+    target: int
+    offset: int
+    nbytes: int
+
+
+@attrs.frozen
+class _Piece:
+    start: int
+    end: int
+    owner: int
+    """The device that has stored them, from which others get them."""
+    holders: frozenset[int]
+    """The devices on which these bytes are right."""
+
+
+@attrs.define
+class Holders:
+    """Which device has which bytes of each array right, when pieces are sent only to those who read them.
+
+    What was never written by a divided kernel is right everywhere. Arrays go by any key that says which memory it is.
+    """
+
+    _pieces: dict[Hashable, list[_Piece]] = attrs.field(factory=dict, init=False)
+
+    def wrote(self, array: Hashable, segments: Sequence[Ranges]) -> None:
+        """Note that each device has stored to its own pieces: from now on only it has them right."""
+        owned = [
+            _Piece(offset, offset + nbytes, device, frozenset({device}))
+            for device, pieces in enumerate(segments)
+            for offset, nbytes in pieces
+        ]
+        owned.sort(key=lambda piece: piece.start)
+        reached = [*accumulate((stored.end for stored in owned), max)]
+        kept: list[_Piece] = []
+        for piece in self._pieces.get(array, []):
+            start = piece.start
+            for place in range(bisect_right(reached, start), len(owned)):
+                stored = owned[place]
+                if stored.start >= piece.end:
+                    break
+                if stored.end > start:
+                    if start < stored.start:
+                        kept.append(attrs.evolve(piece, start=start, end=stored.start))
+                    start = stored.end
+            if start < piece.end:
+                kept.append(attrs.evolve(piece, start=start))
+        self._pieces[array] = sorted([*kept, *owned], key=lambda piece: piece.start)
+
+    def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
+        """Return what a device must get before it reads some bytes (None: all), and note that it then has it."""
+        if not (held := self._pieces.get(array)):
+            return []
+        pieces: list[_Piece] = []
+        transfers: list[Transfer] = []
+        starts = None if needed is None else [offset for offset, _ in needed]
+        ends = [] if needed is None else [offset + nbytes for offset, nbytes in needed]
+        for piece in held:
+            if device in piece.holders:
+                pieces.append(piece)
+                continue
+            start = piece.start
+            if starts is None:
+                wanted = [(start, piece.end)]
+            else:
+                here = slice(bisect_right(ends, start), bisect_left(starts, piece.end))
+                wanted = [*zip(starts[here], ends[here], strict=True)]
+            for first, end in wanted:
+                first, end = max(first, start), min(end, piece.end)
+                if start < first:
+                    pieces.append(attrs.evolve(piece, start=start, end=first))
+                pieces.append(attrs.evolve(piece, start=first, end=end, holders=piece.holders | {device}))
+                transfers.append(Transfer(piece.owner, device, first, end - first))
+                start = end
+            if start < piece.end:
+                pieces.append(attrs.evolve(piece, start=start))
+        self._pieces[array] = pieces
+        return transfers
+
+    def is_tracked(self, array: Hashable) -> bool:
+        """Tell whether a divided kernel has written the array since it was right everywhere."""
+        return bool(self._pieces.get(array))
+
+    def is_divided(self, array: Hashable, devices: int) -> bool:
+        """Tell whether one of so many devices does not have all of an array right."""
+        return any(len(piece.holders) < devices for piece in self._pieces.get(array, ()))
+
+    def everywhere(self, array: Hashable) -> None:
+        """Note that all of an array is right on all devices, after a copy to all of them."""
+        self._pieces.pop(array, None)

@@ -16,11 +16,28 @@ the source of a host function, where no run is at hand.
 
 from __future__ import annotations
 
+import ast
 import enum
-from collections.abc import Iterable, Iterator
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import PurePath
+from typing import Any, Final
 
 import attrs
+
+from offloadrt.compilers.host.flow import Node, Scope, nodes_of, own_nodes, parameters, positional
+from offloadrt.compilers.host.host_walk import HostWalk
+from offloadrt.compilers.stdpar.translation_unit import (
+    ALGORITHMS,
+    RETURNING,
+    ExecutionPolicy,
+    TranslationUnit,
+    calls_algorithms,
+    method_of,
+    threads_of,
+)
+from offloadrt.kernels import KernelError
+from offloadrt.kernels.source import FunctionTree, Source, text
 
 
 class Marker(enum.Enum):
@@ -212,3 +229,406 @@ def table(decisions: Iterable[Decision]) -> str:
     return "\n".join(
         f"{place:<{widths[0]}}  {name:<{widths[1]}}  {times:>{widths[2]}}  {what}" for place, name, times, what in rows
     )
+
+
+METHODS: Final[Mapping[str, Marker | None]] = {
+    **dict.fromkeys(("stack_array", "compute", "function", "interposition_disabled")),
+    **dict.fromkeys(("read", "write", "host_access"), Marker.HOST_ACCESS),
+    **dict.fromkeys(("malloc", "calloc", "realloc", "aligned_alloc", "foreign_malloc"), Marker.ALLOCATION),
+    **dict.fromkeys(("new", "new_array", "delete", "free", "foreign_free"), Marker.ALLOCATION),
+}
+"""What the methods of a host thread are; None for those that touch no memory."""
+
+PURE: Final = (
+    *(abs, bool, complex, divmod, enumerate, float, int, isinstance, len, max, min, pow, range, reversed, round, zip),
+)
+"""Built-in functions that are instructions, no calls."""
+
+_CONSTANT = (
+    *(types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType),
+    *(int, float, complex, str, bytes, enum.Enum),
+)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
+
+
+class MemoryScope(Scope):
+    """One function: which of its names are threads, objects of the stack, and variables of any kind.
+
+    As in C++, a variable is the same thing wherever in the function it stands.
+    """
+
+    def __init__(self, source: Source, unit: TranslationUnit, threads: Set[str], stack: Set[str] = frozenset()) -> None:
+        super().__init__(source)
+        self.unit, self.threads = unit, threads
+        self.stack = stack | _stack_objects(source.tree, threads)
+        self.variables = {*parameters(source.tree), *_stored(source.tree)}
+        self.functions: dict[str, FunctionTree] = {}
+        """Those that are defined in it, by name."""
+        declarations = [node for node in own_nodes(source.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+        self.shared = {name for node in declarations for name in node.names}
+        """Names declared global or nonlocal."""
+
+    @classmethod
+    def of(cls, source: Source, unit: TranslationUnit) -> MemoryScope:
+        """Make the scope of a function that is not inlined."""
+        return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
+
+    def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
+        """Make the scope of a function that is inlined here in the place of its call."""
+        tree = source.tree
+        given = [*zip((parameter.arg for parameter in positional(tree)), call.args, strict=False)]
+        given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]
+        stored = _stored(tree)
+        means = {name: value.id for name, value in given if isinstance(value, ast.Name) and name not in stored}
+        threads = {name for name, value in means.items() if value in self.threads}
+        stack = {name for name, value in means.items() if value in self.stack}
+        if tree not in self.functions.values():
+            return MemoryScope(source, self.unit, threads, stack)
+        own = {*parameters(tree), *stored}
+        inner = MemoryScope(source, self.unit, threads | (self.threads - own), stack | (self.stack - own))
+        inner.variables |= self.variables
+        inner.functions.update(self.functions)
+        return inner
+
+    def define(self, tree: FunctionTree) -> None:
+        self.functions[tree.name] = tree
+
+    def is_local(self, name: str) -> bool:
+        return name in self.variables
+
+    def method(self, name: str) -> Any:
+        return self.unit.method(name)
+
+    def thread_method(self, node: ast.expr) -> str:
+        """Name the method that is called on a thread; nothing for other expressions."""
+        return method_of(node, self.threads)
+
+    def is_algorithm(self, node: ast.Attribute) -> bool:
+        """Tell whether it is an algorithm of a thread."""
+        return isinstance(node.value, ast.Name) and node.value.id in self.threads and node.attr in ALGORITHMS
+
+    def access_marker(self, node: ast.expr) -> Marker | None:
+        """Say what it is to read or write a name, element or attribute; None where that is no memory."""
+        base, depth = node, 0
+        while isinstance(base, ast.Subscript | ast.Attribute):
+            base, depth = base.value, depth + 1
+        name = base.id if isinstance(base, ast.Name) else ""
+        if name in self.threads or isinstance(self.known(node), _CONSTANT):
+            return None
+        on_stack = depth <= 1 and (name in self.stack or isinstance(base, _DISPLAYS))
+        return Marker.STACK_ACCESS if on_stack else Marker.HOST_ACCESS
+
+    def method_marker(self, call: ast.Call, name: str) -> Marker | None:
+        """Say what a call of a thread's method is; None for one that touches no memory."""
+        if name not in ALGORITHMS:
+            marker = METHODS.get(name, Marker.CALL)
+            return self.access_marker(call.args[0]) if marker is Marker.HOST_ACCESS and call.args else marker
+        policy = call.args[0] if call.args else ast.Constant(None)
+        if self.known(policy) is ExecutionPolicy.SEQ or text(policy).rpartition(".")[2] in ("seq", "SEQ"):
+            return Marker.HOST_ALGORITHM
+        return Marker.RETURNING if name in RETURNING else Marker.ALGORITHM
+
+    def is_pure(self, call: ast.Call) -> bool:
+        """Tell whether a call is an instruction."""
+        called = self.known(call.func)
+        return getattr(called, "__module__", None) == "math" or any(called is builtin for builtin in PURE)
+
+    def inlines(self, call: ast.Call) -> Source | None:
+        """Look up the function whose call the compiler replaces by its body."""
+        if isinstance(call.func, ast.Name) and (tree := self.functions.get(call.func.id)) is not None:
+            direct = calls_algorithms(tree, self.threads | threads_of(tree))
+            return attrs.evolve(self.source, tree=tree) if direct else None
+        called = self.known(call.func)
+        if isinstance(called, types.FunctionType) and self.unit.inlined(called):
+            return Source.of(called, "host function")
+        return None
+
+
+def _stored(tree: FunctionTree) -> set[str]:
+    """List the names that are assigned to."""
+    return {node.id for node in own_nodes(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _stack_objects(tree: FunctionTree, threads: Set[str]) -> set[str]:
+    """List the variables of which every value is an object of the stack."""
+    every: dict[str, list[bool]] = {}
+    on_stack = set[int]()
+    for node in own_nodes(tree):
+        if isinstance(node, ast.Assign):
+            value = node.value.value if isinstance(node.value, ast.Await) else node.value
+            if isinstance(value, _DISPLAYS) or method_of(value, threads) == "stack_array":
+                on_stack.update(id(target) for target in node.targets)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            every.setdefault(node.id, []).append(id(node) in on_stack)
+    return {name for name, values in every.items() if all(values) and name not in parameters(tree)}
+
+
+class BarrierWalk(HostWalk[Operation, MemoryScope]):
+    """A graph of the operations of a host function, which is not inlined itself."""
+
+    def __init__(self, source: Source, unit: TranslationUnit) -> None:
+        self.unseen: set[Operation] = set()
+        """Operations in plain Python, which a run does not see."""
+        self.unresolved: dict[Operation, None] = {}
+        """Algorithms that are taken from the thread, but called by another name, if at all."""
+        self._builds_arguments = False
+        """Whether arguments of an algorithm are being read."""
+        super().__init__(MemoryScope.of(source, unit))
+
+    def meet(self, marker: Marker | None, name: str, node: ast.AST, unseen: bool = True) -> None:
+        """Put an operation on the path, unless it touches no memory."""
+        if marker is not None:
+            operation = self.operation(marker, name, node)
+            if unseen:
+                self.unseen.add(operation)
+            self.emit(operation, node)
+
+    def operation(self, marker: Marker, name: str, node: ast.AST) -> Operation:
+        """Make an operation; what ends a block stands in the block's last line."""
+        ends = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.With | ast.AsyncWith)
+        line = getattr(node, "end_lineno" if ends else "lineno", 0)
+        return Operation(marker, name, self.scope.source.file, line)
+
+    def leaving(self, node: ast.AST) -> Operation:
+        return self.operation(Marker.RETURN, self.scope.source.tree.name, node)
+
+    def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
+        """Meet the end of a ``with``: a call, where its beginning was one."""
+        for item in reversed(node.items):
+            context = item.context_expr
+            method = self.scope.thread_method(context)
+            if method == "function":
+                self.meet(Marker.RETURN, text(context), node, unseen=False)
+            elif method not in METHODS:
+                self.meet(Marker.CALL, f"the end of with {text(context)}", node)
+
+    def next_element(self, iterable: ast.expr, is_async: bool) -> None:
+        if is_async:
+            self.meet(Marker.CALL, text(iterable), iterable)
+        elif isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript):
+            self._touch(iterable)
+
+    def name_stored(self, node: ast.Name) -> None:
+        if node.id in self.scope.shared:
+            self.meet(Marker.HOST_ACCESS, node.id, node)
+
+    def access(self, node: ast.expr) -> None:
+        self._called_elsewhere(node)
+        self._touch(node)
+
+    def refer(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Lambda):
+            self._called_elsewhere(node.body)
+        elif isinstance(node, ast.Name) and node.id in self.scope.functions:
+            self._called_elsewhere(self.scope.functions[node.id])
+
+    def suspend(self, node: ast.expr) -> None:
+        self.meet(Marker.CALL, text(node), node)
+
+    def call(self, node: ast.Call) -> None:
+        scope, builds_arguments = self.scope, self._builds_arguments
+        if method := scope.thread_method(node):
+            self._builds_arguments = builds_arguments or method in ALGORITHMS
+            self.arguments(node)
+            self._builds_arguments = builds_arguments
+            first = "" if method in ALGORITHMS else f"({', '.join(map(text, node.args[:1]))})"
+            self.meet(scope.method_marker(node, method), f"{method}{first}", node, unseen=False)
+            return
+        if isinstance(node.func, ast.Attribute) and not isinstance(
+            scope.known(node.func.value), types.ModuleType | type
+        ):
+            self.expression(node.func.value)
+        self.arguments(node)
+        called = scope.inlines(node)
+        if called is not None and (called.file, called.tree.lineno) not in self.active:
+            self._builds_arguments = False
+            self.inline(scope.inlined(called, node), node)
+            self._builds_arguments = builds_arguments
+        elif not scope.is_pure(node):
+            self.meet(Marker.CALL, text(node.func), node)
+
+    def _touch(self, node: ast.expr) -> None:
+        """Meet that the host reads or writes what an expression names."""
+        if not self._builds_arguments:
+            self.meet(self.scope.access_marker(node), text(node), node)
+
+    def _called_elsewhere(self, node: ast.AST) -> None:
+        """Note the algorithms below `node`, which stands for code that is called elsewhere."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute) and self.scope.is_algorithm(part):
+                self.unresolved.setdefault(self.operation(Marker.ALGORITHM, text(part), part))
+
+
+_OFFLOADED = (Marker.ALGORITHM, Marker.RETURNING)
+
+
+@attrs.frozen
+class CallSite:
+    """A call of an algorithm, and what comes next on the paths behind it.
+
+    A function that is inlined at several places has its calls as often.
+    """
+
+    algorithm: Operation
+    stops: tuple[Kept, ...] = ()
+    followed_by: tuple[Operation, ...] = ()
+    """Other algorithms."""
+
+    @property
+    def decision(self) -> Decision:
+        """Return the first reason why the call keeps a barrier of its own.
+
+        `Elided` where no path needs one, `Endless` where none comes to anything.
+        """
+        if self.stops:
+            return self.stops[0]
+        return Elided(self.algorithm, self.followed_by[0]) if self.followed_by else Endless(self.algorithm)
+
+
+@attrs.frozen
+class ElisionPass:
+    """What became of the barriers of one host function."""
+
+    function: str
+    calls: tuple[CallSite, ...]
+    barriers: tuple[Operation, ...]
+    """What stands behind a barrier, each once, in the order of the source."""
+    unseen: tuple[Operation, ...]
+    """Those of `barriers` that are plain Python. A run does not see these and does not wait there: the program has to
+    say ``t.external`` or ``t.host_access``.
+    """
+    unresolved: tuple[Operation, ...] = ()
+    """Algorithms that are called by another name, as ``f = t.fill`` or in a function that is kept; not in `calls`."""
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        unit: TranslationUnit | None = None,
+        *,
+        inline: Sequence[Callable[..., Any]] = (),
+        elision: bool = True,
+        system_usm: bool = False,
+    ) -> ElisionPass:
+        """Read a host function.
+
+        unit: what the compiler sees, the function's own file by default. inline: functions of other files that are
+        inlined too, where `unit` is not given. KernelError when a source cannot be read.
+        """
+        return cls.of_source(
+            Source.of(function, "host function"), unit or TranslationUnit.of(function, inline), elision, system_usm
+        )
+
+    @classmethod
+    def of_source(
+        cls, source: Source, unit: TranslationUnit, elision: bool = True, system_usm: bool = False
+    ) -> ElisionPass:
+        """Read a host function whose source is at hand."""
+        walk = BarrierWalk(source, unit)
+        reachable = _reachable(walk.entry)
+        operations = [(node, met) for node in nodes_of(walk.pieces) if (met := node.operation) is not None]
+        calls = tuple(
+            _call_site(node, met, elision, system_usm)
+            for node, met in operations
+            if met.marker in _OFFLOADED and node in reachable
+        )
+        stopping = {kept.at for call in calls for kept in call.stops if kept.at != call.algorithm}
+        barriers = tuple(dict.fromkeys(met for _, met in operations if met in stopping))
+        return cls(
+            source.tree.name,
+            calls,
+            barriers,
+            tuple(barrier for barrier in barriers if barrier in walk.unseen),
+            tuple(walk.unresolved),
+        )
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return one for each call, in the order of the source."""
+        return tuple(call.decision for call in self.calls)
+
+    @property
+    def elided(self) -> int:
+        """Count the calls without a barrier of their own."""
+        return sum(isinstance(decision, Elided) for decision in self.decisions)
+
+    def __str__(self) -> str:
+        """Print the table, with every reason of every call."""
+        rows: list[Decision] = []
+        for call in self.calls:
+            rows += [*call.stops, *(Elided(call.algorithm, by) for by in call.followed_by)] or [call.decision]
+        lines = [f"{self.function}: {self.elided} of {len(self.calls)} barriers elided", table(rows)]
+        if self.unseen:
+            lines.append("a run does not see: " + ", ".join(map(str, self.unseen)))
+        if self.unresolved:
+            lines.append("called by another name: " + ", ".join(map(str, self.unresolved)))
+        return "\n".join(lines)
+
+
+def _reachable(entry: Node[Operation]) -> set[Node[Operation]]:
+    """Collect what control comes to, unless by an exception, which the compiler takes for the end of the program."""
+    seen: set[Node[Operation]] = set()
+    waiting = [entry]
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting.extend([] if node.raises else node.next)
+    return seen
+
+
+def _call_site(node: Node[Operation], algorithm: Operation, elision: bool, system_usm: bool) -> CallSite:
+    """Follow all paths behind the call of an algorithm, to what each first meets."""
+    if algorithm.marker is Marker.RETURNING:
+        return CallSite(algorithm, (Kept(algorithm, Reason.VALUE, algorithm),))
+    if not elision:
+        return CallSite(algorithm, (Kept(algorithm, Reason.OFF, algorithm),))
+    kept: dict[Operation, Kept] = {}
+    followed: dict[Operation, None] = {}
+    seen: set[Node[Operation]] = set()
+    waiting = list(reversed(node.next))
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        met = node.operation
+        reason = None if met is None else stops(met.marker, system_usm)
+        if met is not None and reason is not None:
+            kept[met] = Kept(algorithm, reason, met)
+        elif met is not None and met.marker in _OFFLOADED:
+            followed[met] = None
+        else:
+            waiting.extend(reversed(node.next))
+    return CallSite(algorithm, tuple(kept.values()), tuple(followed))
+
+
+class CompilationRefused(Exception):
+    """The implementation's compiler does not accept the program, which does not start.
+
+    icpx: a kernel captures an array by reference. The message names the implementation, the algorithm and the array.
+    """
+
+
+def refuse_captures(function: Callable[..., Any], implementation: str) -> None:
+    """Refuse a function in which an algorithm would capture an object of the stack.
+
+    Raises CompilationRefused, with file and line, for the first such algorithm.
+    Does nothing for a function whose source cannot be read.
+    """
+    try:
+        source = Source.of(function, "host function")
+        scope = MemoryScope.of(source, TranslationUnit.of(function))
+    except (KernelError, AttributeError):
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or (name := scope.thread_method(node)) not in ALGORITHMS:
+            continue
+        if scope.method_marker(node, name) is Marker.HOST_ALGORITHM:
+            continue
+        for argument in node.args[1:]:
+            if isinstance(argument, ast.Name) and argument.id in scope.stack:
+                raise CompilationRefused(
+                    f"{source.file}:{node.lineno}: {implementation} does not compile {name}: {text(argument)} is an "
+                    "object of the stack, which the kernel would capture by reference"
+                )

@@ -1,10 +1,10 @@
 """CUDA's driver library of a discrete device.
 
-Open ``driver.py`` first: ``Driver`` lists all calls.  Each group of calls has a file: ``stream_calls.py``,
-``copy_calls.py``, ``kernel_calls.py``, ``memory_calls.py``, ``managed_calls.py``, ``pinning_calls.py``,
-``event_calls.py``, ``pool_calls.py``, ``graph_calls.py``, ``start_calls.py``.  They run in the host thread that makes
-them and take the context lock (``context.py``); only ``callback_thread.py`` is an actor, because the real library does
-all other work in the thread that calls it.  Calls end by submitting a packet (``machine/messages.py``) to a stream.  A
-copy takes the way that ``copies.py`` knows: at once from pinned memory (``pinning.py``), from pageable memory in pieces
-(``staging.py``) or with its pages locked (``page_locking.py``), over a link from another device (``peer_copies.py``).
+Open ``driver.py`` first: ``CudaDriver`` has all calls by topic, in ``memory.py``, ``copies.py``, ``streams.py``,
+``kernels.py`` and ``graphs.py``.  They run in the host thread that makes them and take the context lock
+(``context.py``); only the thread for host functions (``streams.py``) is an actor, because the real library does all
+other work in the thread that calls it.  Calls end by submitting a packet (``machine/messages.py``) to a stream.  A copy
+of pinned memory is submitted at once; one of pageable memory goes in pieces (``staging.py``) or with its pages locked.
+``process.py`` owns what the contexts of one process share.  ``order.py`` and ``memory_pool.py`` are data without time:
+the order among streams and captured graphs, and which memory of a pool an allocation may get.
 """

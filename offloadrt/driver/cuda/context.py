@@ -3,36 +3,164 @@
 Its lock, the accounting of calls, submission to streams, and waiting for them.  The lock is why calls of several
 threads queue.  One lock for each context is an assumption: CUDA does not document its locking.  The ablation
 ``driver.context.uncontended`` shows how much of a result rests on it.  Contexts of one process on several devices also
-share a lock (``process_lock.py``).
+share a lock (`ProcessLock`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import cached_property
 from types import TracebackType
+from typing import Annotated, Literal
 
 import attrs
 
-from offloadrt.driver.calls import CallAccounts, DriverCall
-from offloadrt.driver.cuda.call_names import CALL_NAMES
-from offloadrt.driver.cuda.capture import Captures, Violation
-from offloadrt.driver.cuda.costs import DriverCosts
-from offloadrt.driver.cuda.free_clock import FreeClock
-from offloadrt.driver.cuda.implicit_order import ImplicitOrder
-from offloadrt.driver.cuda.process_lock import ProcessLock
-from offloadrt.driver.cuda.waiting import Waiting
-from offloadrt.driver.errors import DriverError
-from offloadrt.machine import Device, Machine, Stream
+from offloadrt.driver.call_names import CALL_NAMES
+from offloadrt.driver.calls import CallAccounts, DriverCall, DriverError
+from offloadrt.driver.cuda.memory_pool import FreeClock, MemPool
+from offloadrt.driver.cuda.order import Captures, ImplicitOrder, Violation
+from offloadrt.driver.cuda.process import DriverProcess, ProcessLock
+from offloadrt.machine import Machine, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, PeerPacket, WaitPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import events
 
 
+@attrs.frozen
+class DriverCosts:
+    """Seconds of host time of each call; sizes in bytes."""
+
+    init: Annotated[float, "init.library"]
+    init_device: Annotated[float, "init.device"]
+    """Added for each device that the program sees."""
+    create_context: Annotated[float, "init.context"]
+    load_module: Annotated[float, "module.load"]
+    load_kernel: Annotated[float, "module.kernel"]
+    """The first use of a kernel of a module that is loaded lazily."""
+    allocate: Annotated[float, "alloc.cudaMalloc_small"]
+    """An allocation from memory that the driver holds already."""
+    allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
+    """An allocation for which the kernel driver has to hand out a segment."""
+    further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
+    """Added for each further segment."""
+    free: Annotated[float, "alloc.cudaFree"]
+    free_segment: Annotated[float, "alloc.cudaFree_large"]
+    """Added for a segment that goes back to the kernel driver."""
+    free_further: Annotated[float, "alloc.cudaFree_segment"]
+    """Added for each further segment that the same call gives back; 0: as much as for the first."""
+    allocate_managed: Annotated[float, "alloc.cuMemAllocManaged"]
+    """An allocation of managed memory, which gets addresses but no pages."""
+    managed_alignment: Annotated[int, "alloc.managed_alignment"]
+    """Addresses of managed allocations are multiples of this."""
+    visit: Annotated[float, "driver.free_visits_streams"]
+    """The time that a free takes to look at one stream of the context."""
+    copy_submit: Annotated[float, "driver.copy_submit"]
+    """The submission of a copy, under the context lock."""
+    launch: Annotated[float, "driver.launch"]
+    """The submission of a kernel, under the context lock; what the device adds is ``launch.latency``."""
+    handover: Annotated[float, "driver.handover"]
+    """The time that a thread which had to wait for the context lock takes to wake up, while it owns the lock."""
+    stream_create: Annotated[float, "driver.stream_create"]
+    stream_destroy: Annotated[float, "driver.stream_destroy"]
+    stream_depth: Annotated[int, "driver.stream_depth"]
+    """Commands that a stream can hold; a submission waits for one of them to complete."""
+    event_record: Annotated[float, "driver.event_record"]
+    event_wait: Annotated[float, "driver.event_wait"]
+    wake: Annotated[float, "sync.latency"]
+    """Time from a completion to the return of the call that waited for it."""
+    synchronize_idle: Annotated[float, "driver.sync_idle"]
+    """A call that waits for something which has completed already."""
+    register: Annotated[float, "pin.register"]
+    register_per_byte: Annotated[float, "pin.register_per_gib"]
+    unregister: Annotated[float, "pin.unregister"]
+    staging_chunk: Annotated[int, "staging.chunk"]
+    """Bytes of one piece of a copy of pageable memory."""
+    staging_buffers: Annotated[int, "staging.buffers"]
+    """Pinned buffers of a chunk that each stream has for each direction."""
+    staging_memory: Annotated[str, "staging.memory"]
+    """The owner of the pinned buffers: each ``stream`` has some, or the ``context`` has some for all."""
+    staging_inline: Annotated[int, "staging.inline"]
+    """Bytes up to which a copy to the device travels with its command, and needs no buffer."""
+    staging_copy_per_byte: Annotated[float, "staging.copy_per_gib"]
+    """The time that a thread takes to copy to and from pinned buffers; 0: as long as it takes within the host."""
+    copies_pageable: Annotated[bool, "ats.copies"]
+    """Whether copy engines reach pageable memory themselves, through the page table of the host."""
+    enable_peer_access: Annotated[float, "p2p.enable_access"]
+
+    def give_back_s(self, segments: int) -> float:
+        """Return the seconds that a call adds when it gives segments back to the kernel driver."""
+        if segments > 1 and self.free_further:
+            return self.free_segment + (segments - 1) * self.free_further
+        return segments * self.free_segment
+
+
+Schedule = Literal["auto", "spin", "yield", "blocking_sync"]
+"""The flags of cudaSetDeviceFlags."""
+
+
+@attrs.frozen
+class WaitingCosts:
+    """The costs of spinning and sleeping; read when a program first asks for either."""
+
+    time_slice: Annotated[float, "stream.time_slice"]
+    """Seconds after which the operating system gives a spinning thread's core to another that waits for one."""
+    interrupt: Annotated[float, "stream.interrupt"]
+    """Seconds that a sleeping thread needs on top of ``sync.latency`` to return."""
+
+
+class Waiting:
+    """The waits of one context's callers.
+
+    ``auto`` and ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the completion, as
+    soon as a core is idle.  CUDA's auto spins while a process has no more contexts than the host has cores: as long as
+    no other thread wants the core, the two cannot be told apart.  ``spin``: a thread keeps its core, and gives it up
+    only when its time slice is over and another waits.  ``blocking_sync``: it sleeps, and waking it takes longer.
+    """
+
+    def __init__(self, machine: Machine, wake: float) -> None:
+        self._machine = machine
+        self._sim = machine.sim
+        self._wake = wake
+        self._costs: WaitingCosts | None = None
+        self.schedule: Schedule = "auto"
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether a thread only waits and then wakes up, so that nobody need ask ``until``."""
+        return self.schedule in ("auto", "yield")
+
+    async def until(self, done: Signal, *, blocking_sync: bool = False) -> float:
+        """Wait for a completion; returns the seconds of work that are left until the call can return."""
+        if self.schedule == "spin" and not blocking_sync:
+            await self._spin(done)
+            return 0.0
+        await done.wait()
+        return self._wake + (self._read().interrupt if blocking_sync or self.schedule == "blocking_sync" else 0.0)
+
+    async def _spin(self, done: Signal) -> None:
+        machine, sim, time_slice = self._machine, self._sim, self._read().time_slice
+        while True:
+            await machine.cores.take()
+            try:
+                if not done.is_set:
+                    with sim.move_on_after(time_slice):
+                        await done.wait()
+                if done.is_set:  # it sees the completion on the core that it has
+                    await sim.sleep(machine.jitter(self._wake))
+                    return
+            finally:
+                machine.cores.give_back()
+
+    def _read(self) -> WaitingCosts:
+        if self._costs is None:
+            self._costs = self._machine.spec.read(WaitingCosts)
+        return self._costs
+
+
 @attrs.define(eq=False)
 class Locked:
-    """What ``Context.locked`` returns; in ``async with``, its body holds the lock."""
+    """Holds the context lock in the body of ``async with``; `Context.locked` returns it."""
 
     context: Context
     dt: float
@@ -48,17 +176,21 @@ class Locked:
 
 
 class Context:
-    """What all calls on one device share.
+    """Holds what all calls on one device share.
 
     ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
-    ``driver.handoff`` says whether others can take the lock meanwhile.  Wide because each group of calls needs a part
-    of what all share.
+    ``driver.handoff`` says whether others can take the lock meanwhile.
     """
 
-    def __init__(self, machine: Machine, device: Device, costs: DriverCosts) -> None:
+    def __init__(self, process: DriverProcess, number: int, costs: DriverCosts) -> None:
+        machine = process.machine
+        self.process = process
+        self.number = number
+        """The device, as the process counts them."""
         self.machine = machine
         self.sim = machine.sim
-        self.device = device
+        self.device = device = machine.gpu(number)
+        self.kernel_driver = process.kernel_drivers[number]
         self.costs = costs
         self.lock = HostLock(
             machine,
@@ -69,8 +201,9 @@ class Context:
             wait_category="driver lock",
             uncontended=machine.spec.flag("driver.context.uncontended"),
         )
-        self.process_lock: ProcessLock | None = None
-        """Shared by the contexts of one process; None while it has one device."""
+        self._process_lock = process.lock
+        self.streams: list[Stream] = []
+        """The streams of the context in order of creation."""
         self.order = ImplicitOrder()
         """The order between the legacy default stream and blocking streams."""
         self.captures = Captures(self.order)
@@ -79,8 +212,8 @@ class Context:
         """How threads wait for the device."""
         self.frees = FreeClock()
         """Which frees of memory pools each stream comes after."""
-        self.release_unused: Callable[[], Awaitable[None]] | None = None
-        """Called at the end of each synchronization of the program; None when it has no memory pool."""
+        self.pools: list[MemPool] = []
+        """The memory pools that are not destroyed."""
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
@@ -121,9 +254,9 @@ class Context:
 
     def enter(self, dt: float) -> Awaitable[None]:
         """Take the context lock and work under it for ``dt`` seconds; the caller holds it until its ``release``."""
-        if self.process_lock is None or not dt:
+        if self._process_lock is None or not dt:
             return self.lock.enter(dt)
-        return self._enter_both(self.process_lock, dt)
+        return self._enter_both(self._process_lock, dt)
 
     async def _enter_both(self, process_lock: ProcessLock, dt: float) -> None:
         await self.lock.enter(0.0)
@@ -157,21 +290,20 @@ class Context:
                     raise TypeError(f"a graph has no node for {packet!r}")
                 capture.add(stream, packet)
                 return packet.done
-            await self.append_in_order(packet)
+            await self.append(packet)
             return packet.done
         finally:
             self.lock.release()
 
-    async def append_in_order(self, packet: Packet) -> None:
-        """Put a packet into its stream, behind what other streams' order asks for; the caller holds the lock."""
-        stream = packet.stream
-        for earlier in self.order.before(stream):
-            await self.append(WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}")))
-        await self.append(packet)
+    async def append(self, packet: Packet, *, in_order: bool = True) -> None:
+        """Put a packet into its stream, when that has a place for it; the caller holds the lock.
 
-    async def append(self, packet: Packet) -> None:
-        """Put a packet into its stream, when that has a place for it; the caller holds the lock."""
+        ``in_order``: behind what the legacy default stream and its blocking streams ask for.
+        """
         stream = packet.stream
+        for earlier in self.order.before(stream) if in_order else ():
+            wait = WaitPacket(stream, earlier, Signal(self.sim, f"order of stream {stream.index}"))
+            await self.append(wait, in_order=False)
         if stream.full(self.costs.stream_depth) is not None:
             await self.make_room(stream)
         stream.submit(packet)
@@ -223,5 +355,13 @@ class Context:
             await self.work(self.costs.synchronize_idle)
         else:
             await self.wait(stream, done, blocking_sync=blocking_sync)
-        if self.release_unused is not None:
-            await self.release_unused()
+        for pool in self.pools:
+            if pool.reserved > pool.release_threshold:
+                async with self.locked():
+                    await self.release(pool, pool.release_threshold)
+
+    async def release(self, pool: MemPool, keep: int) -> None:
+        """Give chunks of a pool back until at most ``keep`` bytes are left; the caller holds the lock."""
+        for address in pool.release(keep):
+            _, segments = self.device.memory.free(address)
+            await self.work(self.costs.give_back_s(segments))

@@ -1,10 +1,12 @@
-"""Copies from and to a device: the way that each takes, and how its bytes move.
+"""The calls of CUDA's driver library that copy, from and to the host, within a device and between devices.
 
 Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``), or its pages are
-locked for the copy, as HIP's library does (``page_locking.py``). On a device that uses the page table of the host they
-reach that, too (``ats.copies``).  When both ends have bytes, these really move, at the
-copy's completion in virtual time.  A transfer ends up as a ``CopyPacket`` in a stream;
-``machine/queues/hardware_queue.py`` takes it from there.
+locked for the copy, as HIP's library does.  On a device that uses the page table of the host they reach that, too
+(``ats.copies``).  When both ends have bytes, these really move, at the copy's completion in virtual time.  A transfer
+ends up as a ``CopyPacket`` in a stream; ``machine/queues/hardware_queue.py`` takes it from there.
+
+As in CUDA, a copy uses the link of two devices only when the context that makes it has enabled access to the other
+one; without that, or without a link, the driver stages it (``machine/links/peer_relay.py``).
 """
 
 from __future__ import annotations
@@ -12,19 +14,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
-from offloadrt.driver.cuda.capture import UNSUPPORTED
+from offloadrt.driver.calls import INVALID, DriverError
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.context_staging import ContextStaging, holding
-from offloadrt.driver.cuda.page_locking import PageLocking
-from offloadrt.driver.cuda.pinning import PinnedRanges
-from offloadrt.driver.cuda.staging import DeviceBytes, Staging, Steps
-from offloadrt.driver.errors import INVALID, DriverError
-from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Stream
+from offloadrt.driver.cuda.order import UNSUPPORTED
+from offloadrt.driver.cuda.staging import ContextStaging, DeviceBytes, Staging, Steps, holding
+from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Peers, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.links.link import Link, Shared
-from offloadrt.machine.links.sockets import passing
-from offloadrt.machine.memory.backing import Bytes
-from offloadrt.machine.messages import CopyPacket, Move
+from offloadrt.machine.links.peers import passing
+from offloadrt.machine.memory.device_memory import Bytes
+from offloadrt.machine.messages import CopyPacket, Move, PeerPacket
 from offloadrt.sim import Signal
 
 _PAGEABLE = "its host memory is pageable, whose staging is not emulated in graphs"
@@ -42,17 +41,15 @@ class HostRange(Protocol):
 
 
 class Copies:
-    """The copies of one device's context.
+    """The copies of one device's context from and to the host, and within the device.
 
-    ``to_device``, ``to_host`` and ``within`` return what the call has to await: the submission of the copy, or its
-    whole staging.  They raise DriverError when the device's range lies in no block.
+    All raise DriverError when the device's range lies in no block.
     """
 
     def __init__(self, context: Context) -> None:
-        self.pinned = PinnedRanges()
-        self.locking = PageLocking(context.machine)
-        self.wait = context.wait
         self._context = context
+        self._process = context.process
+        self._locking = context.process.locking
         self._sim = context.sim
         self._next_number = context.machine.next_number
         self._memory = context.device.memory
@@ -67,15 +64,13 @@ class Copies:
         self._shared = ContextStaging(context, self.packet) if shares else None
         """The context's pinned buffers; None: each stream has its own."""
 
-    @property
-    def broken(self) -> bool:
-        """Tell whether the device moves no bytes any more."""
-        return self._context.broken
-
     def open(self, stream: Stream) -> None:
         """Give a stream its staging memory."""
         chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
-        self._staging[stream.index] = (Staging(chunk, chunk * buffers), Staging(chunk, chunk * buffers))
+        self._staging[stream.index] = (
+            Staging(self._context, chunk, chunk * buffers),
+            Staging(self._context, chunk, chunk * buffers),
+        )
 
     def share_buffer(self) -> None:
         """Have one copy of pageable memory at a time staged, whatever its stream, as in one pinned buffer."""
@@ -94,40 +89,58 @@ class Copies:
         """Take the staging memory of a stream away."""
         del self._staging[stream.index]
 
-    def to_device(
-        self, api: str, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int, pinned: bool
-    ) -> Awaitable[object]:
-        """Copy from the host to the device."""
-        target, source = self.device_bytes(api, dst, nbytes), src.bytes
-        if not (pinned or self.pinned.covers(src.address, nbytes)):
-            self._check_capture(api, stream)
-            if self._reaches_pageable or self.locking.takes(nbytes):
-                return self._in_place(stream, "h2d", src.address, nbytes, source, target, cause)
-            steps = self._steps(src.address, to_device=True)
-            upload = self._staging[stream.index][0].upload(steps, stream, cause, source, target, nbytes)
-            return self._in_buffer(upload if self._shared is None else self._shared.upload(nbytes, upload))
-        move = _moving("h2d", source, target, nbytes)
-        return self.submit(stream, "h2d", nbytes, "pinned", move, cause, self._over(src.address, "h2d"))
+    async def htod(
+        self, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
+    ) -> None:
+        """Copy from the host to the device (cuMemcpyHtoDAsync).
 
-    def to_host(
-        self, api: str, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int, pinned: bool
-    ) -> Awaitable[object]:
-        """Copy from the device to the host."""
-        source, target = self.device_bytes(api, src, nbytes), dst.bytes
-        if not (pinned or self.pinned.covers(dst.address, nbytes)):
-            self._check_capture(api, stream)
-            if self._reaches_pageable or self.locking.takes(nbytes):
-                return self._in_place(stream, "d2h", dst.address, nbytes, target, source, cause)
-            steps = self._steps(dst.address, to_device=False)
-            staging = self._staging[stream.index][1]
+        Pinned memory is read when the copy completes, pageable memory before the call returns.
+        """
+        with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
+            target, source, address = self.device_bytes(call.api, dst, nbytes), src.bytes, src.address
+            if pinned or self._is_pinned(address, nbytes):
+                move = _moving("h2d", source, target, nbytes)
+                await self.submit(stream, "h2d", nbytes, "pinned", move, call.cause, self._over(address, "h2d"))
+            elif self._goes_in_place(call.api, stream, nbytes):
+                await self._in_place(stream, "h2d", address, nbytes, source, target, call.cause)
+            else:
+                steps = self._steps(address, to_device=True)
+                upload = self._staging[stream.index][0].upload(steps, stream, call.cause, source, target, nbytes)
+                await self._in_buffer(upload if self._shared is None else self._shared.upload(nbytes, upload))
 
-            def download(steps: Steps) -> Coroutine[Any, Any, None]:
-                return staging.download(steps, stream, cause, target, source, nbytes)
+    async def dtoh(
+        self, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
+    ) -> None:
+        """Copy from the device to the host (cuMemcpyDtoHAsync).
 
-            shared = self._shared
-            return self._in_buffer(download(steps) if shared is None else shared.download(stream, steps, download))
-        move = _moving("d2h", target, source, nbytes)
-        return self.submit(stream, "d2h", nbytes, "pinned", move, cause, self._over(dst.address, "d2h"))
+        Pinned memory is written when the copy completes, pageable memory before the call returns.
+        """
+        with self._context.call("cuMemcpyDtoHAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=src)
+            source, target, address = self.device_bytes(call.api, src, nbytes), dst.bytes, dst.address
+            if pinned or self._is_pinned(address, nbytes):
+                move = _moving("d2h", target, source, nbytes)
+                await self.submit(stream, "d2h", nbytes, "pinned", move, call.cause, self._over(address, "d2h"))
+            elif self._goes_in_place(call.api, stream, nbytes):
+                await self._in_place(stream, "d2h", address, nbytes, target, source, call.cause)
+            else:
+                staging, shared = self._staging[stream.index][1], self._shared
+
+                def download(steps: Steps) -> Coroutine[Any, Any, None]:
+                    return staging.download(steps, stream, call.cause, target, source, nbytes)
+
+                steps = self._steps(address, to_device=False)
+                await self._in_buffer(download(steps) if shared is None else shared.download(stream, steps, download))
+
+    async def dtod(self, dst: int, src: int, nbytes: int, stream: Stream, cause: int | None = None) -> None:
+        """Copy within the device (cuMemcpyDtoDAsync)."""
+        with self._context.call("cuMemcpyDtoDAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=dst)
+            await self.within(call.api, dst, src, nbytes, stream, call.cause)
+
+    def _is_pinned(self, address: int, nbytes: int) -> bool:
+        return self._process.pinned_for(self._context.number).covers(address, nbytes)
 
     def _over(self, address: int, direction: str) -> Shared | None:
         """Return the way of a transfer between the device and host memory; None if the memory is at its socket."""
@@ -166,19 +179,19 @@ class Copies:
         promises that the host may use it again when it returns, and here nothing else holds the bytes.
         """
         locks, over = not self._reaches_pageable, self._over(address, direction)
-        most = self.locking.spec.piece if locks else max(1, nbytes)
+        most = self._locking.spec.piece if locks else max(1, nbytes)
         for offset in range(0, nbytes, most):
             size = min(most, nbytes - offset)
             move = _moving(direction, host, device, size, offset)
             if locks:
-                await self.locking.lock(size)
+                await self._locking.lock(size)
             memory = "pinned" if locks else "pageable"
-            await self.wait(stream, await self.submit(stream, direction, size, memory, move, cause, over))
+            await self._context.wait(stream, await self.submit(stream, direction, size, memory, move, cause, over))
             if locks:
-                await self.locking.unlock()
+                await self._locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
-        """Copy within the device."""
+        """Submit a copy within the device for the call ``api``."""
         return self.submit(stream, "d2d", nbytes, "device", self._moving_within(api, dst, src, nbytes), cause)
 
     def _moving_within(self, api: str, dst: int, src: int, nbytes: int) -> Move | None:
@@ -221,7 +234,7 @@ class Copies:
         Raises DriverError for pageable memory, and when a range of the device lies in no block.
         """
         for end in (to, begin):
-            if not isinstance(end, int) and not self.pinned.covers(end.address, nbytes):
+            if not isinstance(end, int) and not self._is_pinned(end.address, nbytes):
                 raise DriverError(api, UNSUPPORTED, _PAGEABLE)
         if isinstance(to, int) and isinstance(begin, int):
             return self.packet(stream, "d2d", nbytes, "device", self._moving_within(api, to, begin, nbytes), cause)
@@ -233,10 +246,15 @@ class Copies:
         move = _moving("d2h", to.bytes, self.device_bytes(api, begin, nbytes), nbytes)
         return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
 
-    def _check_capture(self, api: str, stream: Stream) -> None:
+    def _goes_in_place(self, api: str, stream: Stream, nbytes: int) -> bool:
+        """Tell whether a copy of pageable memory needs no staging.
+
+        Raises DriverError in a capturing stream.
+        """
         if (capture := self._context.captures.streams.get(stream)) is not None:
             violation = self._context.captures.invalidate(capture, UNSUPPORTED, _PAGEABLE)
             raise DriverError(api, violation.code, violation.why)
+        return self._reaches_pageable or self._locking.takes(nbytes)
 
     def device_bytes(
         self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None
@@ -258,17 +276,16 @@ class Copies:
 
 
 class _FarSteps:
-    """What staging asks of the driver library for memory of another socket."""
+    """The steps of staging for memory of another socket, whose copies pass the link to it."""
 
     def __init__(self, copies: Copies, link: Link) -> None:
-        self.submit = copies.submit
-        self.wait = copies.wait
         self._copies = copies
         self._link = link
 
-    @property
-    def broken(self) -> bool:
-        return self._copies.broken
+    def submit(
+        self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
+    ) -> Awaitable[Signal]:
+        return self._copies.submit(stream, direction, nbytes, memory, move, cause)
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         return self._copies.host_copy(nbytes, over=self._link)
@@ -293,3 +310,100 @@ def _moving(
     if direction == "h2d":
         return moving(lambda: here, lambda _, size: there(offset, size), nbytes)
     return moving(lambda: there(offset, nbytes), lambda _, size: here[:size], nbytes)
+
+
+class PeerCopies:
+    """The copies of one device's context to and from other devices, and its access to them."""
+
+    def __init__(self, context: Context, copies: Copies) -> None:
+        self._context = context
+        self._copies = copies
+        self._sim = context.sim
+        self._number = context.device.index
+        self._machine = context.machine
+        self._devices = context.machine.devices
+        self._next_number = context.machine.next_number
+        self._names = [f"device {device.index}" for device in context.machine.devices]
+        self._enabled: set[int] = set()
+
+    async def copy(
+        self,
+        stream: Stream,
+        cause: int | None,
+        dst_device: int,
+        dst_address: int,
+        src_device: int,
+        src_address: int,
+        nbytes: int,
+    ) -> None:
+        """Copy between two devices in a stream of one of them, whose copy engine does it (cuMemcpyPeerAsync).
+
+        The copy goes over their link when this context has enabled access to the other device; otherwise through the
+        host or, without a link, as ``p2p.without_link`` says.
+
+        Raises DriverError for a device that does not exist, for a stream of neither, and when a range lies in no block.
+        """
+        with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
+            api = call.api
+            call.takes(bytes=nbytes, address=dst_address, to_device=dst_device)
+            if dst_device == src_device == self._number:
+                await self._copies.within(api, dst_address, src_address, nbytes, stream, call.cause)
+                return
+            self._check(api, dst_device)
+            peers = self._check(api, src_device)
+            if self._number not in (dst_device, src_device):
+                reason = f"a copy from device {src_device} to {dst_device} in a stream of device {self._number}"
+                raise DriverError(api, INVALID, reason)
+            target = self._copies.device_bytes(api, dst_address, nbytes, self._devices[dst_device].memory)
+            source = self._copies.device_bytes(api, src_address, nbytes, self._devices[src_device].memory)
+            move = None
+            if source is not None and target is not None:
+                move = moving(lambda: source(0, nbytes), target, nbytes)
+            peer = src_device if dst_device == self._number else dst_device
+            route = peers.route(src_device, dst_device, peer in self._enabled)
+            packet: CopyPacket | PeerPacket
+            if route.link is None:
+                done = Signal(self._sim, f"copy of {nbytes} bytes from device {src_device} to {dst_device}")
+                packet = PeerPacket(stream, call.cause, src_device, dst_device, route.via, nbytes, move, done)
+            else:
+                number = self._next_number()
+                done = Signal(self._sim, f"copy {number} (p2p)")
+                packet = CopyPacket(
+                    number, stream, call.cause, "p2p", nbytes, self._names[dst_device], move, done, route.link
+                )
+            await self._context.submit(packet, self._context.costs.copy_submit)
+
+    async def can_access(self, peer: int, cause: int | None = None) -> bool:
+        """Return whether this device has a link to another (cuDeviceCanAccessPeer).
+
+        Raises DriverError for a device that does not exist.
+        """
+        with self._context.call("cuDeviceCanAccessPeer", None, cause) as call:
+            return self._check(call.api, peer).can_access(self._number, peer)
+
+    async def enable_access(self, peer: int, cause: int | None = None) -> None:
+        """Let copies, and managed memory, use the link to another device from now on (cuCtxEnablePeerAccess).
+
+        Raises DriverError when there is none, and when access is enabled already.
+        """
+        with self._context.call("cuCtxEnablePeerAccess", None, cause) as call:
+            await self._context.locked_work(self._context.costs.enable_peer_access)
+            if peer == self._number or not self._check(call.api, peer).can_access(self._number, peer):
+                why = f"device {self._number} has no link to {peer}"
+                raise DriverError(call.api, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", why)
+            if peer in self._enabled:
+                why = f"device {self._number} has access to {peer}"
+                raise DriverError(call.api, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", why)
+            self._enabled.add(peer)
+        self._context.kernel_driver.space.enable_peer(self._number, peer)
+
+    def _check(self, api: str, device: int) -> Peers:
+        """Return the machine's peers, after a check that ``device`` is one of them.
+
+        Raises DriverError.
+        """
+        peers, count = self._machine.peers, len(self._devices)
+        if peers is None or not 0 <= device < count:
+            reason = f"no device {device}; the program has devices 0 to {count - 1}"
+            raise DriverError(api, "CUDA_ERROR_INVALID_DEVICE", reason)
+        return peers

@@ -8,30 +8,6 @@ import attrs
 
 
 @attrs.frozen
-class BatchCosts:
-    """What a batch of faults costs besides the service of its blocks; seconds."""
-
-    batch_max: Annotated[int, "fault.batch_max"]
-    """Entries that the handler takes from the buffer at a time."""
-    interrupt: Annotated[float, "fault.interrupt"]
-    """From the first fault in an empty buffer until the handler looks."""
-    fetch: Annotated[float, "fault.fetch_base"]
-    """Work for the fetch of a batch, whatever is in it."""
-    fetch_entry: Annotated[float, "fault.fetch"]
-    """Work for the fetch of an entry."""
-    preprocess_entry: Annotated[float, "fault.preprocess"]
-    """Work for an entry that is sorted and merged with its duplicates."""
-    flush: Annotated[float, "fault.replay"]
-    """Work for the flush and the replay at the end of a batch."""
-    flush_entry: Annotated[float, "fault.flush"]
-    """Work for an entry that the flush drops."""
-    policy: Annotated[str, "fault.replay_policy"]
-    """When replays are sent: a name of ``REPLAY_POLICIES``."""
-    duplicates: Annotated[float, "fault.update_put"]
-    """Part of a batch's entries that are duplicates from which on the flush also drops what came meanwhile."""
-
-
-@attrs.frozen
 class SystemMemoryCosts:
     """What memory of the host's allocators costs on a device that uses it in place; seconds."""
 
@@ -42,22 +18,20 @@ class SystemMemoryCosts:
 
 
 @attrs.frozen
-class CounterCosts:
-    """What the driver's work for notifications of the access counters takes; seconds."""
+class PeerCosts:
+    """What managed memory costs on several devices besides what it costs on one."""
 
-    batch_max: Annotated[int, "access_counter.batch"]
-    """Notifications that the worker takes from the buffer at a time."""
-    interrupt: Annotated[float, "access_counter.interrupt"]
-    """From the first notification in an empty buffer until the worker looks."""
-    service: Annotated[float, "access_counter.service"]
-    """Work for the migration of a region, without its bytes."""
-    uncontended: Annotated[bool, "access_counter.uncontended"]
-    """Whether each notification finds a worker of its own."""
+    unmap: Annotated[float, "numa.peer_unmap"]
+    """Seconds of work that take a block's translations away from another device, of which it has some."""
+    map: Annotated[float, "numa.peer_map"]
+    """Seconds of work that let a device translate pages of a block in another device's memory."""
+    access_part: Annotated[float, "numa.peer_access"]
+    """Part of a link's bandwidth that a kernel attains in another device's memory."""
 
 
 @attrs.frozen
 class UvmCosts:
-    """Seconds; bytes that move come on top, at the link's rate."""
+    """What the driver's work on a block costs, in seconds.  Bytes that move come on top, at the link's rate."""
 
     block: Annotated[float, "fault.per_vablock"]
     """Work for a block that has faults in a batch."""
@@ -73,12 +47,16 @@ class UvmCosts:
     """A copy engine's time for each page of a migration, besides its bytes, where the driver copies page by page."""
     evict: Annotated[float, "evict.block"]
     """Work for the eviction of a block."""
+    eviction_policy: Annotated[str, "evict.policy"]
+    """Which block that is: an eviction policy (``eviction/``)."""
     host_fault: Annotated[float, "fault.cpu_managed"]
     """Work for a fault of the CPU on a page that the GPU owns."""
     threshold: Annotated[float, "prefetch.threshold"]
     """Part of a subtree of pages from which on a fault brings all of it."""
     prefetch_tree: Annotated[bool, "prefetch.tree"]
     """Whether a fault brings more than its page at all."""
+    prefetch_policy: Annotated[str, "prefetch.policy"]
+    """What a fault brings, then: a prefetch policy (``prefetch/``)."""
     big_page: Annotated[int, "page.uvm_big"]
     """Bytes that a fault brings at least, then."""
     prefetch_call: Annotated[float, "prefetch_async.call"]

@@ -7,10 +7,7 @@ import attrs
 
 @attrs.define
 class UvmCounters:
-    """What the driver did; bytes and counts.
-
-    Wide because it has one field for each thing that is counted.
-    """
+    """What the driver did; bytes and counts."""
 
     bytes_htod: int = 0
     """Migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""

@@ -18,7 +18,7 @@ from typing import Annotated, Final, Literal
 import attrs
 
 from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.machine.managed.tree_prefetch import runs
+from offloadrt.machine.managed.page_sets import runs
 
 Side = Literal["host", "device"]
 

@@ -1,7 +1,7 @@
 """The compute units of a device: an actor that owns the resident kernels.
 
 A kernel occupies as many SMs as its teams fill.  Where ``gpu.placement`` is in_order, a kernel begins when a team of
-it finds a place (``team_places.py``).  Kernels that have begun and whose demands fit together run at full speed;
+it finds a place (`TeamSlots`).  Kernels that have begun and whose demands fit together run at full speed;
 otherwise the SMs are divided among them (``share.py``).  So a kernel alone takes its roofline time, scaled by how much
 of the machine its teams can fill.  Halts are counted: a kernel starts only when nobody drains or
 suspends the device.  A kernel leaves the SMs to others while it waits for a page: of host memory on an APU
@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Callable
 
 import attrs
 
-from offloadrt.machine.compute.compute_spec import ComputeSpec, ComputeStatistics
-from offloadrt.machine.compute.gpu_context import GpuContext, GpuContexts
 from offloadrt.machine.compute.kernel_faults import KernelFaults, Missing
-from offloadrt.machine.compute.kernel_priority import goes_before, put_by_priority
 from offloadrt.machine.compute.memory_traffic import MemoryTraffic
-from offloadrt.machine.compute.page_fault import MemoryAccessFault
-from offloadrt.machine.compute.resident_kernel import ResidentKernel
-from offloadrt.machine.compute.resident_kernels import ResidentKernels
-from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.compute.residency import ComputeSpec, ComputeStatistics, ResidentKernel, ResidentKernels
+from offloadrt.machine.compute.sharing import GpuContext, GpuContexts
+from offloadrt.machine.injection import Injector
 from offloadrt.machine.managed.kernels import ManagedKernels
+from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.machine.messages import (
     BlitCopy,
     DrainKernels,
@@ -40,8 +37,28 @@ from offloadrt.machine.messages import (
     TrafficChanged,
     Unmapped,
 )
+from offloadrt.machine.servers import LevelOverTime
 from offloadrt.sim import TIMED_OUT, Request, Simulation
 from offloadrt.trace import Event, Trace, events
+
+
+# ---------------------------------------------------------------------- priorities
+# Which of the kernels that wait for places on the SMs comes first: that of the stream with the greatest priority.
+#
+# As in CUDA, priorities matter to teams that wait. Nothing that runs is stopped, and a kernel that has begun and
+# lacks places gets those that become free before any other kernel.
+def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
+    """Tell whether a kernel that has come later gets places before another."""
+    return packet.stream.priority < other.stream.priority
+
+
+def put_by_priority(waiting: deque[KernelPacket], packet: KernelPacket) -> None:
+    """Queue a kernel behind those of its priority and before those of lesser ones."""
+    place = len(waiting)
+    while place and goes_before(packet, waiting[place - 1]):
+        place -= 1
+    waiting.insert(place, packet)
+
 
 _NEAR = 1e-9
 """Seconds before a kernel's end from which on every message makes the actor look whether the kernel has ended.
@@ -103,7 +120,7 @@ class ComputeUnits:
         """The kernels that have begun and not ended."""
         self.mailbox = self.kernels.mailbox
         self._work = self.kernels.work
-        self._contexts = contexts or GpuContexts([GpuContext(0, spec, spec.places())])
+        self._contexts = contexts or GpuContexts([GpuContext(0, spec, spec.slots())])
         self._limit = math.inf if spec.uncontended else spec.max_resident
         self._resident, self._stalled, self._share = self.kernels.resident, self.kernels.stalled, self.kernels.share
         self._launching: list[tuple[float, int, KernelPacket]] = []
@@ -137,8 +154,8 @@ class ComputeUnits:
             elif isinstance(message, KernelPacket):
                 self._arrivals += 1
                 self._contexts.arrived(message)
-                if self.trace is not None and self.trace.handovers is not None:
-                    self.trace.handovers.arrived(sim, message.number)
+                if self.trace is not None and self.trace.causal_log is not None:
+                    self.trace.causal_log.arrived(sim, message.number)
                 heapq.heappush(launching, (self._due(message), self._arrivals, message))
                 if ends > sim.now + _NEAR and launching[0][0] > sim.now:
                     continue
@@ -288,10 +305,10 @@ class ComputeUnits:
         alone, demand, per_sm, nbytes = context.costs(launch, faults.spec.small_pages if in_pages and faults else None)
         alone += packet.serial_s
         resident = ResidentKernel(packet, self.sim.now, alone, demand, nbytes / alone if alone else 0.0)
-        if context.places is not None:
+        if context.slots is not None:
             resident.teams, resident.teams_per_sm = min(launch.teams, context.spec.sms * per_sm), per_sm
             resident.placed = 0
-            context.places.take(resident)
+            context.slots.take(resident)
         if packet.accesses and self.managed is not None:
             self.managed.begin(resident)
         elif faults is None or not packet.touches or faults.pages.covers_all(packet.touches):
@@ -351,7 +368,7 @@ class ComputeUnits:
     def _end(self, resident: ResidentKernel) -> None:
         """Tell that a kernel is no longer resident; its places go to the one that still lacks some."""
         packet = resident.packet
-        places = self._contexts.ended(packet).places
+        places = self._contexts.ended(packet).slots
         if places is not None and (widened := places.give_back(resident)) is not None:
             for ticket, kernel in self._resident.items():
                 if kernel is widened:  # one that is stalled has its new places when it goes on

@@ -17,11 +17,10 @@ from typing import Annotated
 
 import attrs
 
-from offloadrt.machine.compute.page_fault import AccessFault, FaultStatistics
-from offloadrt.machine.injection.injector import Injector
-from offloadrt.machine.level import LevelOverTime
-from offloadrt.machine.memory.page_table import PageTable
+from offloadrt.machine.injection import Injector
+from offloadrt.machine.memory.page_table import AccessFault, FaultStatistics, PageTable
 from offloadrt.machine.messages import FaultServed, KernelPacket, PageFault
+from offloadrt.machine.servers import LevelOverTime
 from offloadrt.sim import Mailbox, Simulation
 
 

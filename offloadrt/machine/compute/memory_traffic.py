@@ -16,10 +16,9 @@ from typing import Annotated
 
 import attrs
 
-from offloadrt.machine.compute.resident_kernel import ResidentKernel
-from offloadrt.machine.compute.resident_kernels import ResidentKernels
-from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
 from offloadrt.machine.messages import TrafficChanged
+from offloadrt.machine.servers import LevelOverTime
 from offloadrt.machine.share import SharedPool, Ticket
 
 _READ_AND_WRITTEN = 2

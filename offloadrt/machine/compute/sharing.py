@@ -4,20 +4,268 @@
 ``time_slices``     contexts of different processes do not run at one time; a scheduler switches between them
 ``concurrent``      they run at one time, as many as ``process.concurrent``; with more, a scheduler switches (AMD)
 ``mps``             all clients of the MPS server run at one time and divide the SMs, or have a part of them each
-``mig``             each process has an instance of the GPU (``machine/mig.py``); those in one take time slices
+``mig``             each process has an instance of the GPU (``machine/machine.py``); those in one take time slices
 ==================  ================================================================================================
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
-from offloadrt.machine.compute.compute_spec import ComputeSpec
-from offloadrt.machine.compute.gpu_context import GpuContext, GpuContexts
-from offloadrt.machine.compute.time_slicer import SliceSpec, TimeSlicer
+import attrs
+
+from offloadrt.kernels import Launch
+from offloadrt.kernels.memo import Memo
+from offloadrt.machine.compute.residency import ComputeSpec, ResidentKernels, TeamSlots
+from offloadrt.machine.messages import ContextHasWork, KernelPacket, RunContexts
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
-from offloadrt.sim import Simulation
-from offloadrt.trace import Trace
+from offloadrt.machine.servers import LevelOverTime
+from offloadrt.sim import TIMED_OUT, Mailbox, Simulation
+from offloadrt.trace import Trace, events
+
+# ---------------------------------------------------------------------- contexts
+# The contexts of processes on a device's compute units: the kernels of each that wait, and whether they may run.
+LaunchCosts = tuple[float, float, int, float]
+"""The seconds that a launch takes alone, the SMs that it fills, its teams that fit on one, and its bytes of memory."""
+
+
+@attrs.define(eq=False)
+class GpuContext:
+    """What the compute units know of one process; it belongs to their actor."""
+
+    process: int
+    spec: ComputeSpec
+    """The compute units as its kernels find them: with fewer SMs for a client of MPS that may use a part only."""
+    slots: TeamSlots | None
+    """The slots for teams that its kernels wait for; None: those that run together share the SMs, however many.
+
+    Contexts that run at one time have the same ones, those that take turns have slots of their own.
+    """
+    running: bool = True
+    """Whether its kernels run: False while it waits for a time slice."""
+    drains: int = 0
+    """How many DrainKernels have not been taken back."""
+    kernels: int = 0
+    """Kernels that have been launched and have not ended."""
+    resident: int = 0
+    """Those of them that have begun."""
+    waiting: deque[KernelPacket] = attrs.field(factory=deque)
+    """Launched kernels that were held up, in the order in which their queues handed them over."""
+    _costs: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
+    _costs_in_pages: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
+
+    def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
+        """Return what a launch costs on the idle device.
+
+        `small_pages`: the part of the bandwidth that it has because it touches small pages; None: it touches none.
+        """
+        # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
+        # can get its id.
+        costs = self._costs if small_pages is None else self._costs_in_pages
+        known = costs.get(id(launch))
+        if known is None or known[0] is not launch:
+            spec = self.spec
+            if small_pages is not None:
+                spec = attrs.evolve(spec, bandwidth=spec.bandwidth * small_pages)
+            per_sm = spec.limits.resident_teams(launch)
+            alone = spec.seconds_on_idle_device(launch)
+            known = costs[id(launch)] = launch, (alone, spec.demand(launch, alone), per_sm, launch.bytes)
+        return known[1]
+
+    def has_place(self, launch: Launch) -> bool:
+        """Tell whether the first team of its next kernel finds a slot."""
+        return self.slots is None or self.slots.has_room(self.costs(launch)[2])
+
+
+class GpuContexts:
+    """The contexts of one device, by number of the process.
+
+    With a ``slicer``, the mailbox of the actor that schedules contexts, none of them runs before that says so; it is
+    told who has work.
+    """
+
+    def __init__(self, contexts: Sequence[GpuContext], slicer: Mailbox | None = None) -> None:
+        self.all = contexts
+        self.slicer = slicer
+        self.none_runs = slicer is not None
+        """Whether no context has a time slice."""
+        for context in contexts:
+            context.running = slicer is None
+
+    def of(self, packet: KernelPacket) -> GpuContext:
+        """Return the context of the process that has launched a kernel."""
+        return self.all[packet.stream.process]
+
+    def arrived(self, packet: KernelPacket) -> None:
+        """Count a kernel that its queue has handed over; the first one of a context makes that ask for a time slice."""
+        context = self.of(packet)
+        context.kernels += 1
+        if context.kernels == 1 and self.slicer is not None:
+            self.slicer.put(ContextHasWork(context.process, True))
+
+    def ended(self, packet: KernelPacket) -> GpuContext:
+        """Count a resident kernel that has ended, and return its context, which needs no time slice after the last."""
+        context = self.of(packet)
+        context.resident -= 1
+        context.kernels -= 1
+        if not context.kernels and self.slicer is not None:
+            self.slicer.put(ContextHasWork(context.process, False))
+        return context
+
+    def longest_held_up(self, can_begin: Callable[[GpuContext, KernelPacket], bool]) -> GpuContext | None:
+        """Return the context whose next kernel was launched first of those that can begin; None when none can."""
+        found = None
+        for context in self.all:
+            if context.waiting and (found is None or context.waiting[0].number < found.waiting[0].number):
+                found = context if can_begin(context, context.waiting[0]) else found
+        return found
+
+    def run(self, message: RunContexts, kernels: ResidentKernels) -> None:
+        """Stop the kernels of those whose time slice is over where they are, and let those of others go on."""
+        self.none_runs = not message.processes
+        for context in self.all:
+            context.running = context.process in message.processes
+        for stalled in kernels.stalled.values():
+            stalled.preempted = not self.of(stalled.packet).running
+        for ticket, resident in [*kernels.resident.items()]:
+            resident.preempted = not self.of(resident.packet).running
+            kernels.limit(ticket, resident, resident.rate)
+
+
+# ---------------------------------------------------------------------- time slices
+# The scheduler of contexts: an actor that gives the compute units to one process after the other, in time slices.
+#
+# It stands for the runlist of a GPU's host interface. NVIDIA's driver puts a channel group for each context on it,
+# with a time slice (`kfifoChannelGroupGetDefaultTimeslice_GV100` of open-gpu-kernel-modules); the hardware goes
+# round. At the end of its slice a context is preempted if another one has work; then, or as soon as it has none
+# itself, the next one with work comes. A context that is the only one with work goes on. The hardware scheduler of an
+# AMD GPU does the same with as many processes at a time as it has address spaces (`process.concurrent`).
+@attrs.frozen
+class SliceSpec:
+    """What switching contexts takes, in virtual seconds."""
+
+    length: Annotated[float, "process.time_slice"]
+    switch: Annotated[float, "process.context_switch"]
+    """From the stop of one context's kernels to the start of the next one's: its state is saved, the other's loaded."""
+
+
+@attrs.frozen
+class SlicerStatistics:
+    """What the scheduler of contexts did; virtual seconds, up to now.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """Time in which it switched contexts, so that no kernel ran."""
+    idle_s: float
+    wait_s: float
+    """Time for which contexts with work waited for a slice, summed over them."""
+    switches: int
+
+
+class TimeSlicer:
+    """Decides whose kernels run on one device; at most ``slots`` of its ``contexts`` processes at a time."""
+
+    def __init__(
+        self, sim: Simulation, device: int, spec: SliceSpec, slots: int, contexts: int, trace: Trace | None
+    ) -> None:
+        self.sim = sim
+        self.device = device
+        self.spec = spec
+        self.trace = trace
+        self.mailbox = Mailbox(sim, f"device {device} time slicer")
+        self._slots = slots
+        self._with_work = [False] * contexts
+        self._running: tuple[int, ...] = ()
+        """Whose kernels run now."""
+        self._last = contexts - 1
+        """Who was given the compute units last: the next one comes after it."""
+        self._used = False
+        """Whether anybody's context has been loaded: the first one replaces none."""
+        self._waiting = LevelOverTime(sim)
+        self._switching = LevelOverTime(sim)
+        self._switches = 0
+        self._born = sim.now
+
+    async def run(self, compute: Mailbox) -> None:
+        """Give the compute units, whose mailbox this is, to those who have work, for ever (the actor)."""
+        while True:
+            while not any(self._with_work):
+                self._note(await self.mailbox.get())
+            await self._give_to(self._next(), compute)
+            await self._wait_for_end_of_slice()
+
+    def _next(self) -> tuple[int, ...]:
+        """Return the next contexts with work in turn, as many as run at a time; some of these may run already."""
+        contexts = len(self._with_work)
+        turn = [(self._last + 1 + place) % contexts for place in range(contexts)]
+        return tuple([process for process in turn if self._with_work[process]][: self._slots])
+
+    async def _give_to(self, processes: tuple[int, ...], compute: Mailbox) -> None:
+        """Stop those who run, switch, and let others run, unless they do so already."""
+        self._last = processes[-1]
+        if sorted(processes) == sorted(self._running):
+            return
+        if (trace := self.trace) is not None:
+            for process in self._running:
+                trace(events.TimeSliceEnd, self.device, -1, 0, process)
+        self._running = ()
+        self._count_waiting()
+        await compute.call(RunContexts(()))
+        if self._used:
+            self._switching.rise()
+            self._switches += 1
+            await self.sim.sleep(self.spec.switch)
+            self._switching.fall()
+        self._used = True
+        self._running = processes
+        self._count_waiting()
+        if trace is not None:
+            for process in processes:
+                trace(events.TimeSliceBegin, self.device, -1, 0, process)
+        await compute.call(RunContexts(processes))
+
+    async def _wait_for_end_of_slice(self) -> None:
+        """Return at the end of a slice for which somebody waits, or when a place is free for one who has work."""
+        begin, length = self.sim.now, self.spec.length
+        while self._work_of_running():
+            if not self._others_wait():
+                self._note(await self.mailbox.get())  # nobody to switch to: one slice follows the other
+                continue
+            if len(self._work_of_running()) < self._slots:
+                return
+            passed = math.floor((self.sim.now - begin) / length)
+            message = await self.mailbox.get_until(begin + (passed + 1) * length)
+            if message is TIMED_OUT:
+                return
+            self._note(message)
+
+    def _work_of_running(self) -> list[int]:
+        return [process for process in self._running if self._with_work[process]]
+
+    def _others_wait(self) -> bool:
+        return any(work and process not in self._running for process, work in enumerate(self._with_work))
+
+    def _note(self, message: object) -> None:
+        if not isinstance(message, ContextHasWork):
+            raise TypeError(f"a time slicer does not understand {message!r}")
+        self._with_work[message.process] = message.has_work
+        self._count_waiting()
+
+    def _count_waiting(self) -> None:
+        """Bring the statistics up to date: who has work and does not run."""
+        waiting = [work and process not in self._running for process, work in enumerate(self._with_work)].count(True)
+        while self._waiting.number < waiting:
+            self._waiting.rise()
+        while self._waiting.number > waiting:
+            self._waiting.fall()
+
+    def statistics(self) -> SlicerStatistics:
+        """Return what it did so far."""
+        busy_s = self._switching.total_s
+        idle_s = self.sim.now - self._born - busy_s
+        return SlicerStatistics(busy_s, idle_s, self._waiting.total_s, self._switches)
 
 
 class TooManyClients(ValueError):
@@ -36,14 +284,14 @@ def shared_contexts(
         return GpuContexts(_mps_clients(spec, compute, processes)), None
     slots = spec.count("process.concurrent") if how == "concurrent" else 1
     if slots >= processes or spec.flag("process.time_slices.uncontended"):
-        # Where contexts would take turns, each finds all places free.
-        places = [compute.places()] * processes if how == "concurrent" else [compute.places() for _ in range(processes)]
-        return GpuContexts([GpuContext(number, compute, places[number]) for number in range(processes)]), None
+        # Where contexts would take turns, each finds all slots free.
+        slots_of = [compute.slots()] * processes if how == "concurrent" else [compute.slots() for _ in range(processes)]
+        return GpuContexts([GpuContext(number, compute, slots_of[number]) for number in range(processes)]), None
     slices = spec.read(SliceSpec)
     if not slices.length > 0.0:
         raise ProfileError(spec.path, "process.time_slice", "is no time: contexts would switch for ever")
     slicer = TimeSlicer(sim, device, slices, slots, processes, trace)
-    contexts = [GpuContext(number, compute, compute.places()) for number in range(processes)]
+    contexts = [GpuContext(number, compute, compute.slots()) for number in range(processes)]
     return GpuContexts(contexts, slicer.mailbox), slicer
 
 
@@ -62,7 +310,7 @@ def _mps_clients(spec: MachineSpec, compute: ComputeSpec, processes: int) -> lis
             spec.path, "mps.active_thread_percentage", f"is {100.0 * part:g}, and no part of 100 percent"
         )
     if part == 1.0:
-        places = compute.places()
-        return [GpuContext(number, compute, places) for number in range(processes)]
+        team_slots = compute.slots()
+        return [GpuContext(number, compute, team_slots) for number in range(processes)]
     own = compute.part(math.ceil(compute.sms * part))
-    return [GpuContext(number, own, own.places()) for number in range(processes)]
+    return [GpuContext(number, own, own.slots()) for number in range(processes)]

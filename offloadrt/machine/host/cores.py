@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 
 from offloadrt.sim import PASSED, Actor, Simulation
-from offloadrt.sim.actor import uninterrupted
-from offloadrt.sim.duration import no_duration
+from offloadrt.sim.errors import no_duration
+from offloadrt.sim.scheduler import uninterrupted
 from offloadrt.trace import HostTime
 
 

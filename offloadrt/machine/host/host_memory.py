@@ -1,28 +1,90 @@
-"""The memory of the host: modelled addresses for the program's arrays, and a bandwidth that all threads share.
+"""The memory of the host: addresses of the program's arrays, its bandwidth, and who uses it in parallel.
 
 Addresses are handed out in four regions, laid out as Linux lays out a process, so that addresses in reports look
-familiar.  Which pages exist is in ``memory/page_table.py``; which arrays lie where, for devices, is in
-``host_contents.py``.
+familiar. Which pages exist is in ``memory/page_table.py``. `HostContents` says which array lies at which address, for
+devices that follow pointers; `HostWorkers` are the threads of parallel algorithms.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Protocol
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
+from offloadrt.kernels import Launch
 from offloadrt.machine.host.cores import Cores
-from offloadrt.machine.host.host_contents import HostContents
-from offloadrt.machine.level import LevelOverTime
 from offloadrt.machine.links.link import Shared, Way
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory.device_memory import InvalidDeviceAddress
 from offloadrt.machine.memory.page_table import PageTable
+from offloadrt.machine.servers import LevelOverTime
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Simulation
 from offloadrt.trace import HostTime
+
+
+# ---------------------------------------------------------------------- arrays by their addresses
+# The program's arrays by their host addresses, for a device that follows pointers into host memory.
+class HostArrayLike(Protocol):
+    """A named piece of host memory; ``bytes`` is None for a phantom."""
+
+    name: str
+    address: int
+    nbytes: int
+
+    @property
+    def bytes(self) -> npt.NDArray[np.uint8] | None: ...
+
+
+class HostContents:
+    """Arrays by address, from when they are made until the program frees them.
+
+    As in C, an array whose variable goes out of scope is not freed: pointers to it remain valid.  So what a kernel
+    finds does not depend on when Python's garbage collector removes an object.
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self) -> None:
+        self._arrays: AddressMap[HostArrayLike] = AddressMap()
+
+    def add(self, array: HostArrayLike) -> None:
+        """Record that an array lies at its address from now on; an array of no bytes lies nowhere."""
+        if array.nbytes:
+            self._arrays[array.address] = array
+
+    def remove(self, address: int) -> None:
+        """Forget the array that begins at ``address``, whose memory the program has freed."""
+        self._arrays.pop(address)
+
+    def find(self, address: int) -> HostArrayLike | None:
+        """Return the array that holds ``address``, or None."""
+        nearest = self._arrays.before(address)
+        if nearest is None:
+            return None
+        begin, array = nearest
+        return array if address < begin + array.nbytes else None
+
+    def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes [address, address + nbytes), writable.
+
+        Raises InvalidDeviceAddress unless they lie in one array that is no phantom.
+        """
+        array = self.find(address)
+        if array is None:
+            raise InvalidDeviceAddress(f"{address:#x} lies in no array of the host")
+        offset = address - array.address
+        if offset + nbytes > array.nbytes:
+            reach = f"{nbytes} bytes at <{array.name}+{offset}> reach beyond the array of {array.nbytes} bytes"
+            raise InvalidDeviceAddress(reach)
+        if array.bytes is None:
+            raise InvalidDeviceAddress(f"array {array.name!r} is a phantom: it has a size but no values")
+        return array.bytes[offset : offset + nbytes]
+
 
 Region = Literal["heap", "stack", "global", "managed"]
 
@@ -216,3 +278,99 @@ class HostMemory:
         busy_s = self._copying.some_s
         idle_s = self._sim.now - self._born - busy_s
         return HostMemoryStatistics(busy_s, idle_s, self._copied.wait_s, self._copied.copies, self._copied.bytes)
+
+
+# ---------------------------------------------------------------------- worker threads
+# Algorithms that run in parallel on the host: worker threads that share its cores and its memory.
+#
+# An algorithm alone takes its roofline time on the workers that it can keep busy: the longer of its arithmetic and
+# its memory traffic. Algorithms of several threads divide whichever of the two they wait for (``share.py``); copies
+# within the host share the memory's bandwidth with them.
+@attrs.frozen
+class HostWorkersSpec:
+    """What the host's cores can do in an algorithm.  Rates in flop/s and bytes/s, times in seconds."""
+
+    cores: Annotated[int, "cpu.cores"]
+    flops: Annotated[float, "cpu.fp64_core"]
+    """Arithmetic of one core."""
+    bandwidth_1t: Annotated[float, "cpu.stream_1t"]
+    """What one core draws of the memory at most."""
+    bandwidth_all: Annotated[float, "cpu.stream_max"]
+    """What all cores together draw at most."""
+    fork_join: Annotated[float, "cpu.fork_join"]
+    """Time to start the workers of an algorithm and to wait for the last."""
+    uncontended: Annotated[bool, "host_workers.uncontended"]
+    """Whether algorithms share no cores (an ablation)."""
+
+    def width(self, launch: Launch, parallel: bool) -> float:
+        """Return how many cores an algorithm can keep busy: at most one for each iteration."""
+        return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
+
+
+@attrs.frozen
+class HostWorkersStatistics:
+    """What algorithms on the host did; virtual seconds.  busy_s + idle_s is the time elapsed."""
+
+    busy_s: float
+    """Time with an algorithm in progress, up to now."""
+    idle_s: float
+    """Time without one."""
+    wait_s: float
+    """Time that the algorithms which have ended took longer than they would have alone, summed over them."""
+    algorithms: int
+    """Algorithms that have ended."""
+
+
+class HostWorkers:
+    """The host's worker threads, which execute algorithms.
+
+    They do not compete with the computing of the program's host threads (``Cores``): an algorithm's caller waits for
+    its end, so only other host threads could lose a core.  A program with as many busy host threads as cores is
+    predicted too fast by up to the time of its algorithms.
+    """
+
+    __slots__ = ("_algorithms", "_born", "_cores", "_host_time", "_memory", "_running", "_sim", "_wait_s", "spec")
+
+    def __init__(self, sim: Simulation, spec: HostWorkersSpec, memory: HostMemory, host_time: HostTime) -> None:
+        self.spec = spec
+        self._sim = sim
+        self._memory = memory
+        self._host_time = host_time
+        self._cores = SharedPool(sim, float(spec.cores), "host workers", uncontended=spec.uncontended)
+        self._running = LevelOverTime(sim)
+        self._born = sim.now
+        self._algorithms = 0
+        self._wait_s = 0.0
+
+    async def execute(self, launch: Launch, parallel: bool = True) -> None:
+        """Execute an algorithm in the calling thread, alone or with all workers, and wait for its end."""
+        spec, sim = self.spec, self._sim
+        width = spec.width(launch, parallel)
+        bandwidth = min(width * spec.bandwidth_1t, spec.bandwidth_all)
+        flops = launch.flops + launch.single_flops
+        computing, streaming = flops / (spec.flops * width), launch.bytes / bandwidth
+        begin = sim.now
+        self._running.rise()
+        try:
+            if parallel:
+                await sim.sleep(spec.fork_join)
+            # An algorithm waits for the longer of its two parts and divides only that one with others. What it uses of
+            # the other is left out, so two algorithms of which one computes and one streams do not slow each other
+            # down.
+            if streaming > computing:
+                part = bandwidth / spec.bandwidth_all
+                await self._memory.stream(launch.bytes / spec.bandwidth_all, part)
+            elif computing:
+                await self._cores.serve(flops / spec.flops, width)
+        finally:
+            self._running.fall()
+            self._host_time.add("compute", sim.now - begin)
+        alone = max(computing, streaming) + (spec.fork_join if parallel else 0.0)
+        self._algorithms += 1
+        self._wait_s += max(sim.now - begin - alone, 0.0)
+
+    def statistics(self) -> HostWorkersStatistics:
+        """Return what the workers did so far."""
+        busy_s = self._running.some_s
+        idle_s = self._sim.now - self._born - busy_s
+        return HostWorkersStatistics(busy_s, idle_s, self._wait_s, self._algorithms)

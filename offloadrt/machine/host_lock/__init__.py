@@ -15,11 +15,13 @@ from offloadrt.machine.host_lock.barging import BargingPolicy
 from offloadrt.machine.host_lock.fifo import FifoPolicy
 from offloadrt.machine.host_lock.lock import HostLock
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
-from offloadrt.machine.offered import as_object, names_of, offered
+from offloadrt.registry import Registry
 
 __all__ = ["LOCK_POLICIES", "BargingPolicy", "FifoPolicy", "HostLock", "LockPolicy", "LockRequest", "lock_policy"]
 
-LOCK_POLICIES: Final[dict[str, type[LockPolicy]]] = {"fifo": FifoPolicy, "barging": BargingPolicy}
+LOCK_POLICIES: Final = Registry[LockPolicy](
+    "lock policy", "offloadrt.lock_policies", (*LockPolicy.__annotations__, "admit")
+)
 
 
 def lock_policy(name: str | LockPolicy) -> LockPolicy:
@@ -31,16 +33,4 @@ def lock_policy(name: str | LockPolicy) -> LockPolicy:
     >>> lock_policy("fifo").name
     'fifo'
     """
-    if not isinstance(name, str):
-        lacking = [part for part in (*LockPolicy.__annotations__, "admit") if not hasattr(name, part)]
-        if lacking or isinstance(name, type):
-            what = "is a class: give an object of it" if isinstance(name, type) else f"lacks {', '.join(lacking)}"
-            called = getattr(name, "__name__", type(name).__name__)
-            raise ValueError(f"{called} is no lock policy: it {what}")
-        return name
-    if name in LOCK_POLICIES:
-        return LOCK_POLICIES[name]()
-    if (found := offered(name, "offloadrt.lock_policies")) is not None:
-        return lock_policy(as_object(found))
-    known = ", ".join(sorted([*LOCK_POLICIES, *names_of("offloadrt.lock_policies")]))
-    raise ValueError(f"no lock policy {name!r}; there are: {known}")
+    return LOCK_POLICIES.find(name)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Generator, Iterable, Sequence
 from typing import Any
 
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
 from offloadrt.machine.machine import Machine
-from offloadrt.sim import PASSED, Actor, LockStatistics, Mailbox
-from offloadrt.sim.actor import uninterrupted
+from offloadrt.sim import PASSED, Actor, LockStatistics
+from offloadrt.sim.scheduler import uninterrupted
 
 
 class HostLock:
@@ -20,9 +20,10 @@ class HostLock:
     gives the lock up begins the successor's work on a core, and the successor is resumed when that is over. A thread
     that had to wait pays `handover`, which is part of its first work under ``fifo``.
 
-    category, wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. mailbox: of the
-    actor that decides on the lock; requests wait there, and the actor is woken, to call `admit`, when one arrives that
-    might enter at once. Without it the lock has a queue of its own, and the arriving thread decides. uncontended: an
+    The policy is asked by the thread that changes what it would answer: by the one that gives the lock up, and, where
+    somebody might enter beside the holders, by the one that arrives.
+
+    category, wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. uncontended: an
     ablation; the lock excludes nobody.
     """
 
@@ -36,12 +37,11 @@ class HostLock:
         category: str,
         wait_category: str,
         uncontended: bool = False,
-        mailbox: Mailbox | None = None,
     ) -> None:
         self.sim = machine.sim
         self.name = name
         self.policy = policy
-        self.waiting: deque[LockRequest] = deque() if mailbox is None else mailbox.items
+        self.waiting: deque[LockRequest] = deque()
         """The waiters in order of arrival, with those that were woken and have not tried again yet."""
         self._holds: dict[Actor, tuple[float, int, int, bool]] = {}
         """What the holders asked for, in order of the grants; their requests, should the policy have to know them."""
@@ -49,8 +49,6 @@ class HostLock:
         """The waiter that is on its way to try again; None under a policy that hands the lock over."""
         self._failed = False
         """Whether the policy has been asked and has not answered: it raised an exception, and is not asked again."""
-        self._ask: Callable[[LockRequest], None] = self.waiting.append if mailbox is None else mailbox.leave
-        self._decide = self.admit if mailbox is None else mailbox.wake
         self._handover = handover
         self._uncontended = uncontended
         self._cores = machine.cores
@@ -209,9 +207,10 @@ class HostLock:
         me.story.append((since, self.name))
         me.waits_for = request
         me.waits_since = since
-        self._ask(request)
+        self.waiting.append(request)
+        sim.running = None  # it waits in virtual time, as in `sleep`, also when it is admitted at once
         if not self._holds or self.policy.shares:  # otherwise nobody can enter before a holder leaves
-            self._decide()
+            self.admit()
         while True:
             sim.running = None  # it waits in virtual time, as in `sleep`
             yield me.trap

@@ -11,7 +11,7 @@ from offloadrt.sim import Actor
 
 
 class LockRequest(msgspec.Struct, frozen=True, eq=False):
-    """A thread asks for a lock, to work under it. Sent as a message where an actor decides on the lock.
+    """A thread asks for a lock, to work under it; the lock's policy is shown the requests of all.
 
     It is also what the thread waits for until it is granted, so that a report of a deadlock names the lock's holders.
     """

@@ -11,5 +11,5 @@ actor                  receives                                 waits for
 
 Each is an actor because transfers queue for it; that they take longer when several share a link follows from
 ``machine/share.py``.  A ``Link`` is one direction of a link that several use, ``PcieTree`` holds those above the
-devices, and ``Peers`` says which way a copy between two devices takes.  Open ``copy_engine.py`` first.
+devices, and ``Peers`` says which way a copy between two devices takes.  Open ``engines.py`` first.
 """

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import attrs
 
-from offloadrt.machine.level import LevelOverTime
+from offloadrt.machine.servers import LevelOverTime
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import Signal, Simulation
 

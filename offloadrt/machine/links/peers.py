@@ -1,18 +1,78 @@
-"""The links between the devices of a machine, and the way that a copy between two of them takes."""
+"""How the devices of a machine reach one another and the host's memory: peer links, the tree of PCIe, sockets.
+
+`Peers` says which way a copy between two devices takes; the entries of the profile are checked together by
+`node_topology`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import attrs
 
-from offloadrt.machine.device import Device
-from offloadrt.machine.links.link import Link, LinkStatistics, Shared
-from offloadrt.machine.links.pcie import PcieTree
-from offloadrt.machine.links.peer_relay import PeerRelay, RelaySpec
-from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
-from offloadrt.machine.profile.node import node_topology
+from offloadrt.machine.device import DiscreteGpu
+from offloadrt.machine.links.engines import PeerRelay, RelaySpec
+from offloadrt.machine.links.link import Link, LinkStatistics, Shared, Way
+from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.profile.machine_spec import MachineSpec, NodeTopology, ProfileError, node_topology
 from offloadrt.sim import Simulation
+
+_UP, _DOWN = "d2h", "h2d"
+"""Directions of a device's and of a switch's link, as copy engines name them: to the host, and from it."""
+
+
+# ---------------------------------------------------------------------- the tree of PCIe
+# The tree of PCIe: links of switches to the host, and the link between the sockets, which devices share.
+#
+# A copy between a device below a switch and the host passes the device's own link and the switch's. A copy between
+# two devices that reach one another over PCIe passes the links of both, those of their switches if these are two, and
+# the link between the sockets if they are at two. A switch's link to the host is as wide as that of a device.
+class PcieTree:
+    """The shared links above the devices of one run."""
+
+    def __init__(self, sim: Simulation, spec: MachineSpec, node: NodeTopology, devices: Sequence[DiscreteGpu]) -> None:
+        uncontended = spec.flag("pcie_switch.uncontended")
+        self._node = node
+        self._devices = devices
+        self._switches: dict[tuple[int, str], Link] = {}
+        for number in range(len(node.switches)):
+            for direction in (_UP, _DOWN):
+                name, bandwidth = f"pcie switch {number} {direction}", spec.value(f"link.{direction}_pinned")
+                self._switches[number, direction] = Link(sim, name, bandwidth, uncontended=uncontended)
+        self._sockets = {
+            (source, destination): Link(
+                sim, f"socket link {source}-{destination}", spec.value("pcie.socket_bw"), uncontended=uncontended
+            )
+            for source in range(len(node.sockets))
+            for destination in range(len(node.sockets))
+            if source != destination
+        }
+        for device in devices:
+            if (switch := node.switch_of(device.index)) is not None:
+                for direction in (_UP, _DOWN):
+                    device.engines[direction].pass_also(self._switches[switch, direction])
+
+    @property
+    def links(self) -> list[Link]:
+        """Return the shared links, each direction by itself."""
+        return [*self._switches.values(), *self._sockets.values()]
+
+    def way(self, source: int, destination: int) -> list[Shared]:
+        """Return what a copy between two devices over PCIe passes, beginning with the source's own link."""
+        lanes = (
+            self._devices[source].engines[_UP].share_lanes(),
+            self._devices[destination].engines[_DOWN].share_lanes(),
+        )
+        way: list[Shared] = [*lanes]
+        switches = self._node.switch_of(source), self._node.switch_of(destination)
+        if switches[0] != switches[1]:
+            above = zip(switches, (_UP, _DOWN), strict=True)
+            way += [self._switches[switch, direction] for switch, direction in above if switch is not None]
+        sockets = self._node.socket_of(source), self._node.socket_of(destination)
+        if sockets[0] is not None and sockets[1] is not None and sockets[0] != sockets[1]:
+            way.append(self._sockets[sockets[0], sockets[1]])
+        return way
 
 
 @attrs.frozen
@@ -35,7 +95,7 @@ class Peers:
     """
 
     def __init__(
-        self, sim: Simulation, spec: MachineSpec, devices: Sequence[Device], next_number: Callable[[], int]
+        self, sim: Simulation, spec: MachineSpec, devices: Sequence[DiscreteGpu], next_number: Callable[[], int]
     ) -> None:
         self.node = spec.derived(node_topology)
         self.topology = self.node.links
@@ -95,3 +155,63 @@ class Peers:
         """Return by name what the links did that something has been transferred over."""
         links = [*self.links.values(), *self._ports.values(), *self._pcie.links]
         return {link.name: link.statistics() for link in links if link.used}
+
+
+# ---------------------------------------------------------------------- sockets
+# Memory of the host at several sockets: where a range lies, and the links between the sockets.
+#
+# Memory lies at each device's own socket unless a program says otherwise (``mbind``). What a device transfers from or
+# to memory of another socket passes the link between the two as well, and so does what a thread stages for it:
+# staging memory is at the device's socket. All who use a direction of that link share its bandwidth.
+class SocketMemory:
+    """The memory of all sockets, which all processes share."""
+
+    def __init__(self, sim: Simulation, spec: MachineSpec) -> None:
+        self._sim = sim
+        self._spec = spec
+        self._bound: AddressMap[tuple[int, int]] = AddressMap()
+        """(end, socket) of the ranges that a program has bound, by begin."""
+        self._links: dict[tuple[int, int], Link] = {}
+
+    @cached_property
+    def _node(self) -> NodeTopology:
+        return node_topology(self._spec)
+
+    @property
+    def links(self) -> list[Link]:
+        """Return the links that anything has passed."""
+        return [*self._links.values()]
+
+    def bind(self, begin: int, nbytes: int, socket: int) -> None:
+        """Let a range lie at a socket, which it replaces if it was bound before.
+
+        Raises ProfileError when the machine's sockets are not described, and ValueError for one that there is not.
+        """
+        sockets = len(self._node.sockets)
+        if not sockets:
+            reason = 'is none, so that nothing is known of sockets: set it, as in "0" or "0,1 2,3"'
+            raise ProfileError(self._spec.path, "pcie.sockets", reason)
+        if not 0 <= socket < sockets:
+            raise ValueError(f"socket {socket!r} does not exist: pcie.sockets has {sockets}")
+        self._bound.pop(begin)
+        self._bound[begin] = begin + nbytes, socket
+
+    def link(self, address: int, device: int, *, to_device: bool) -> Link | None:
+        """Return the link that a transfer between memory and a device passes; None if the memory is near it."""
+        if not len(self._bound) or (entry := self._bound.before(address)) is None:
+            return None
+        (end, socket), near = entry[1], self._node.socket_of(device)
+        if address >= end or near is None or near == socket:
+            return None
+        way = (socket, near) if to_device else (near, socket)
+        if (link := self._links.get(way)) is None:
+            bandwidth = self._spec.value("numa.socket_bw")
+            uncontended = self._spec.flag("numa.socket.uncontended")
+            name = f"memory link of sockets {way[0]}-{way[1]}"
+            link = self._links[way] = Link(self._sim, name, bandwidth, uncontended=uncontended)
+        return link
+
+
+def passing(sim: Simulation, near: Shared, link: Link) -> Shared:
+    """Return the way of a transfer that passes a device's own link and one between sockets."""
+    return Way(sim, link.name, (near, link))

@@ -1,37 +1,94 @@
-"""One block of managed memory, and sets of pages over many: those that are watched, those that a sweep picks."""
+"""One block of managed memory as one device sees it: a small state machine that owns what is known of its pages.
+
+A page of a device is in one of four states.  Nobody has touched it; the host has its bytes; the GPU has them
+(``resident``); or another GPU has them (``elsewhere``).  The GPU can translate what is resident, and what is
+``remote``: pages of the host and of other GPUs that it reaches over a link.  Everything else that the driver remembers
+of a page (advice, copies, mappings of the host) is a further set.  Sets of pages are whole numbers: bit k is page k.
+
+The methods of ``ManagedBlock`` are the transitions between these states.  Nobody else changes the sets, so that each
+transition keeps the invariants that ``ManagedBlock.broken`` lists.  What the real driver keeps in ``uvm_va_block_t``
+is the model: ``resident``, ``pages`` of the page tables, ``mapped``, and the policies of a range.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal
+
 import attrs
 
-from offloadrt.machine.managed.usage import ManagedUsage
+from offloadrt.machine.managed.page_sets import runs
+
+
+class IllegalTransition(RuntimeError):
+    """A change that the state of a block's pages does not allow; it is a mistake in the driver that asks for it."""
+
+
+@attrs.define(eq=False)
+class ManagedUsage:
+    """What became of the managed memory of all objects with one name.
+
+    A page that several objects share counts for the first one of them.
+    """
+
+    faults: int = 0
+    """Faults of the GPU that were served."""
+    host_faults: int = 0
+    """Faults of the CPU."""
+    bytes_htod: int = 0
+    """Migrated to the device."""
+    bytes_dtoh: int = 0
+    """Migrated to the host, evictions included."""
+    remote_bytes: float = 0.0
+    """Bytes that kernels read and wrote over the link."""
+    bytes_dtod: int = 0
+    """Migrated, or copied, to the device from another one."""
+
+    def plus(self, other: ManagedUsage) -> ManagedUsage:
+        """Return the sums of both."""
+        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return ManagedUsage(*(one + more for one, more in pairs))
+
+    def moved(self, direction: str, nbytes: int) -> None:
+        """Count bytes that migrate, ``h2d``, ``d2h`` or ``p2p``."""
+        if direction == "h2d":
+            self.bytes_htod += nbytes
+        elif direction == "d2h":
+            self.bytes_dtoh += nbytes
+        else:
+            self.bytes_dtod += nbytes
+
+
+def _no_story() -> str:
+    return "a block of no device"
 
 
 @attrs.define(eq=False)
 class ManagedBlock:
-    """One block; sets of pages are whole numbers.
-
-    Wide because each fact about its pages is a set of its own.
-    """
+    """The record that one device keeps of one block; sets of pages are whole numbers."""
 
     index: int
     """Its address divided by its size."""
     table: bytearray
-    """The stretch of the GPU's page table that it lies in."""
+    """The stretch of the GPU's page table that it lies in; ``ManagedPages`` writes it."""
     offset: int
     """Where its first page is in that stretch."""
     counts: list[int]
     """How many pages of that stretch are in each state; empty until somebody asks."""
+    story: Callable[[], str] = _no_story
+    """Says whose record this is, when it is asked and by which actor, for errors."""
     valid: int = 0
     """Pages that belong to an allocation."""
     populated: int = 0
     """Pages that somebody has touched."""
     resident: int = 0
-    """Pages in the GPU's memory; all are populated."""
+    """Pages in the GPU's memory."""
     remote: int = 0
     """Pages of the host's, and of other GPUs', that the GPU can translate."""
     at_peers: dict[int, int] = attrs.field(factory=dict)
-    """Those of them that lie in the memory of other devices, by the device."""
+    """Those of the remote pages that lie in the memory of other devices, by the index of the device."""
     elsewhere: int = 0
     """Pages that lie in the memory of other devices, whether this GPU can translate them or not."""
     host_copy: int = 0
@@ -56,11 +113,269 @@ class ManagedBlock:
     """Pages of which the host has translations, which a migration has to take away."""
     dma_mapped: int = 0
     """Pages for which the host has memory that the copy engines can reach; it keeps it while they are on the GPU."""
+    _last: tuple[str, int] | None = attrs.field(default=None, init=False)
+    """The last change of what the GPU can translate, for errors."""
+    _before: tuple[str, int] | None = attrs.field(default=None, init=False)
+    """The change before the last one."""
 
     @property
     def on_host(self) -> int:
         """Return the pages of which the host has the bytes."""
         return self.populated & ~(self.resident | self.elsewhere) | self.host_copy
+
+    # allocations
+
+    def enter(self, address: int, pages: int, usage: ManagedUsage) -> None:
+        """Let pages belong to the allocation that begins at an address."""
+        self.users[address] = pages, usage
+        self.sole = self.users[address] if len(self.users) == 1 else (0, None)
+        self.valid |= pages
+
+    def leave(self, address: int, pages: int) -> int:
+        """End an allocation's part of the block; return those of its pages that belong to no other allocation.
+
+        These stay as they are until the driver has unmapped them and calls ``release``.
+
+        Raises IllegalTransition when no allocation begins at the address.
+        """
+        if address not in self.users:
+            raise self._illegal(f"cannot leave the allocation at {address:#x}, which it does not hold", pages)
+        del self.users[address]
+        self.sole = next(iter(self.users.values())) if len(self.users) == 1 else (0, None)
+        for others, _ in self.users.values():
+            pages &= ~others
+        return pages
+
+    def release(self, pages: int) -> None:
+        """Forget all of pages that belong to no allocation any more.
+
+        Raises IllegalTransition while the GPU can translate one of them, or an allocation holds one.
+        """
+        if translated := (self.resident | self.remote) & pages:
+            raise self._illegal("cannot be released: the GPU can still translate them", translated)
+        for held, _ in self.users.values():
+            if held & pages:
+                raise self._illegal("cannot be released: an allocation still holds them", held & pages)
+        kept = ~pages
+        self.valid &= kept
+        self.populated &= kept
+        self.host_mapped &= kept
+        self.dma_mapped &= kept
+        self.host_copy &= kept
+        self.elsewhere &= kept
+        self.system &= kept
+        self.prefers_host &= kept
+        self.prefers_here &= kept
+        self.accessed_by &= kept
+        self.read_mostly &= kept
+
+    def admit(self, pages: int) -> None:
+        """Count pages as the program's on which a kernel has faulted: it may use what was freed while it ran."""
+        self.valid |= pages
+
+    # what the GPU can translate
+
+    def map_local(self, pages: int) -> None:
+        """Let the GPU have pages in its memory, and translate them.
+
+        Raises IllegalTransition when it has one of them already: its bytes would count twice.
+        """
+        if pages & self.resident:
+            raise self._illegal("cannot arrive on the GPU: it has them already", pages & self.resident)
+        if self.remote & pages:
+            self._leave_link(pages)
+        self.populated |= pages
+        self.resident |= pages
+        self._before, self._last = self._last, ("map_local", pages)
+
+    def map_remote(self, pages: int) -> None:
+        """Let the GPU translate pages of the host's memory over the link.
+
+        Raises IllegalTransition when one of them is in the GPU's memory: it has to be unmapped there first, so that
+        other devices learn that it has left.
+        """
+        if pages & self.resident:
+            raise self._illegal("cannot be mapped over the link: the GPU has them", pages & self.resident)
+        if self.remote & pages:
+            self._leave_link(pages)
+        self.populated |= pages
+        self.remote |= pages
+        self._before, self._last = self._last, ("map_remote", pages)
+
+    def map_at_peer(self, pages: int, device: int) -> None:
+        """Say of remote pages that they lie in the memory of another device.
+
+        Raises IllegalTransition for a page that is not mapped over a link.
+        """
+        if pages & ~self.remote:
+            raise self._illegal(f"cannot lie on device {device}: they are not mapped over a link", pages & ~self.remote)
+        self.at_peers[device] = self.at_peers.get(device, 0) | pages
+
+    def unmap(self, pages: int) -> None:
+        """Take the GPU's translations of pages away; what was in its memory leaves it.  Others stay as they are."""
+        self.resident &= ~pages
+        self.read_only &= ~pages
+        if self.remote & pages:
+            self._leave_link(pages)
+        self._before, self._last = self._last, ("unmap", pages)
+
+    def _leave_link(self, pages: int) -> None:
+        self.remote &= ~pages
+        for device, there in self.at_peers.items():
+            self.at_peers[device] = there & ~pages
+
+    def count_at_peers(self, pages: int) -> int:
+        """Count those of some pages that the GPU translates in the memory of other devices."""
+        return sum([(there & pages).bit_count() for there in self.at_peers.values()])
+
+    # copies of pages in several places
+
+    def protect(self, pages: int) -> None:
+        """Make resident pages read-only, because they have copies in other places.
+
+        Raises IllegalTransition for a page that the GPU does not have.
+        """
+        if pages & ~self.resident:
+            raise self._illegal("cannot become read-only: the GPU does not have them", pages & ~self.resident)
+        self.read_only |= pages
+
+    def allow_stores(self, pages: int) -> None:
+        """Let stores to pages pass again: there are no other copies."""
+        self.read_only &= ~pages
+
+    def set_host_copy(self, pages: int, *, valid: bool) -> None:
+        """Say whether the host has valid copies of pages that GPUs have; pages of no allocation have none."""
+        self.host_copy = self.host_copy | pages & self.valid if valid else self.host_copy & ~pages
+
+    def arrived_elsewhere(self, pages: int) -> None:
+        """Note that another device has pages in its memory."""
+        self.populated |= pages
+        self.elsewhere |= pages
+
+    def left_elsewhere(self, remaining: int) -> None:
+        """Note that other devices have only ``remaining`` pages now."""
+        self.elsewhere = remaining & self.populated
+
+    # the host
+
+    def touched_by_host(self, pages: int) -> None:
+        """Note that the host has touched pages, and has translations of them."""
+        self.populated |= pages
+        self.host_mapped |= pages
+
+    def map_on_host(self, pages: int) -> None:
+        """Note that the host has translations of pages that have come back to it."""
+        self.host_mapped |= pages
+
+    def unmap_on_host(self, pages: int) -> None:
+        """Take the host's translations of pages away, because they migrate."""
+        self.host_mapped &= ~pages
+
+    def map_for_copies(self, pages: int) -> int:
+        """Let copy engines reach the host's memory for pages; return those that they could not reach before."""
+        fresh = pages & ~self.dma_mapped
+        self.dma_mapped |= fresh
+        return fresh
+
+    def use_in_place(self, pages: int) -> None:
+        """Take pages for memory of the host's allocators, which the GPU reaches by the host's page table."""
+        self.system |= pages
+
+    # advice (cuMemAdvise)
+
+    def prefer(self, where: Literal["host", "here", "elsewhere", "nowhere"], pages: int) -> None:
+        """Set where pages are to stay: on the host, on this GPU, on another one, or wherever they are used."""
+        self.prefers_host = self.prefers_host | pages if where == "host" else self.prefers_host & ~pages
+        self.prefers_here = self.prefers_here | pages if where == "here" else self.prefers_here & ~pages
+
+    def set_accessed_by(self, pages: int, advised: bool) -> None:
+        """Set whether the GPU is to be able to translate pages always."""
+        self.accessed_by = self.accessed_by | pages if advised else self.accessed_by & ~pages
+
+    def set_read_mostly(self, pages: int, advised: bool) -> None:
+        """Set whether reads of pages make copies."""
+        self.read_mostly = self.read_mostly | pages if advised else self.read_mostly & ~pages
+
+    # errors
+
+    def broken(self) -> list[str]:
+        """Return the invariants that do not hold; none after any sequence of transitions."""
+        at_peers = list(self.at_peers.values())
+        united = 0
+        for there in at_peers:
+            united |= there
+        held = 0
+        for pages, _ in self.users.values():
+            held |= pages
+        rules = {
+            "a page is translated to one place": not self.resident & self.remote,
+            "the GPU translates only pages that somebody has touched": not (self.resident | self.remote)
+            & ~self.populated,
+            "only pages in the GPU's memory are read-only": not self.read_only & ~self.resident,
+            "only pages that are mapped over a link lie at peers": not united & ~self.remote,
+            "a page lies at one peer": sum(there.bit_count() for there in at_peers) == united.bit_count(),
+            "pages of other devices were touched": not self.elsewhere & ~self.populated,
+            "the host has copies of pages of allocations only": not self.host_copy & ~self.valid,
+            "a page prefers one place": not self.prefers_host & self.prefers_here,
+            "pages of allocations are valid": not held & ~self.valid,
+        }
+        return [rule for rule, holds in rules.items() if not holds]
+
+    def _illegal(self, what: str, pages: int) -> IllegalTransition:
+        """Return the error for a transition that the state of pages does not allow, with the block's story."""
+        sets = ("valid", "populated", "resident", "remote", "elsewhere", "read_only", "host_copy")
+        state = "; ".join(f"{name} {_shown(getattr(self, name))}" for name in sets)
+        before = ", then ".join(
+            f"{name} of {_shown(those)}" for name, those in filter(None, (self._before, self._last))
+        )
+        return IllegalTransition(
+            f"{self.story()}: block {self.index:#x}: pages {_shown(pages)} {what}.\n"
+            f"State: {state}.\nBefore that: {before or 'nothing was mapped'}."
+        )
+
+
+def _shown(pages: int) -> str:
+    """Return a set of pages as ranges, such as ``0-3, 7``."""
+    return ", ".join(str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in runs(pages)) or "none"
+
+
+class RootChunks:
+    """The blocks that have device memory, a root chunk of 2 MiB each (``uvm_gpu_root_chunk_t``), in two orders.
+
+    The driver keeps the order of the last faults (the list ``va_block_used`` of ``uvm_pmm_gpu.c``).  The order in which
+    blocks got their memory is there for eviction policies that ask for it.
+    """
+
+    def __init__(self) -> None:
+        self._by_fault: OrderedDict[int, ManagedBlock] = OrderedDict()
+        self._by_arrival: dict[int, ManagedBlock] = {}
+        self.by_last_fault: Mapping[int, ManagedBlock] = MappingProxyType(self._by_fault)
+        """By index, the block whose last fault is the longest ago first."""
+        self.by_arrival: Mapping[int, ManagedBlock] = MappingProxyType(self._by_arrival)
+        """By index, the block that has had its memory for the longest time first."""
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._by_arrival
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._by_fault)
+
+    def __len__(self) -> int:
+        return len(self._by_arrival)
+
+    def add(self, block: ManagedBlock) -> None:
+        """Note that a block has got memory; it counts as the one with the latest fault."""
+        self._by_fault[block.index] = self._by_arrival[block.index] = block
+
+    def remove(self, block: ManagedBlock) -> bool:
+        """Note that a block has no memory now; return whether it had some."""
+        self._by_fault.pop(block.index, None)
+        return self._by_arrival.pop(block.index, None) is not None
+
+    def faulted(self, index: int) -> None:
+        """Make a block the one with the latest fault, if it has memory (``uvm_pmm_gpu_mark_root_chunk_used``)."""
+        if index in self._by_fault:
+            self._by_fault.move_to_end(index)
 
 
 @attrs.define(eq=False)

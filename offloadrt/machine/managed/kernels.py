@@ -16,19 +16,130 @@ from typing import Annotated
 import attrs
 
 from offloadrt.kernels import Launch
-from offloadrt.machine.compute.resident_kernel import ResidentKernel
-from offloadrt.machine.compute.resident_kernels import ResidentKernels
-from offloadrt.machine.links.remote_port import RemotePort
+from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
+from offloadrt.machine.injection import Injector
+from offloadrt.machine.links.engines import RemotePort
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
-from offloadrt.machine.managed.access_counters import AccessCounters
-from offloadrt.machine.managed.fault_buffer import FaultBuffer
 from offloadrt.machine.managed.page_sets import PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.sweep import HOST, ManagedSweep
-from offloadrt.machine.managed.window_order import Residence, order_of
-from offloadrt.machine.messages import ManagedFault, RemoteAccess, RemoteDone, ReplayFaults, Unmapped
+from offloadrt.machine.managed.sweep import HOST, ManagedSweep, Residence, order_of
+from offloadrt.machine.messages import (
+    AccessNotification,
+    ManagedFault,
+    RemoteAccess,
+    RemoteDone,
+    ReplayFaults,
+    Unmapped,
+)
 from offloadrt.machine.share import Ticket
+from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import events
+
+
+class FaultBuffer:
+    """Holds at most ``size`` entries; ``mailbox`` is that of the page-fault handler, which gets the first from it."""
+
+    def __init__(self, sim: Simulation, name: str, size: int) -> None:
+        self.mailbox = Mailbox(sim, name)
+        self._size = size
+        self._entries = 0
+        self.injector: Injector | None = None
+
+    def put(self, fault: ManagedFault) -> None:
+        """Leave a kernel's entries, as many as there is room for; the next replay makes it report the rest again."""
+        room = self._size - self._entries
+        if fault.entries > room:
+            fault = fault.head(room)
+        if fault.entries:
+            self._entries += fault.entries
+            name = self.mailbox.name
+            if self.injector is not None and self.injector.strike("interrupt", name, f"an interrupt of {name} is lost"):
+                self.mailbox.leave(fault)
+            else:
+                self.mailbox.put(fault)
+
+    def took(self, message: object) -> ManagedFault:
+        """Note that the handler has got a message.  Raises TypeError for one that is not of faults."""
+        if not isinstance(message, ManagedFault):
+            raise TypeError(f"the page-fault handler does not understand {message!r}")
+        self._entries -= message.entries
+        return message
+
+    def take_all(self) -> list[ManagedFault]:
+        """Take what is in the buffer at this moment, in the order in which it came."""
+        items = self.mailbox.items
+        return [self.took(items.popleft()) for _ in range(len(items))] if items else []
+
+
+@attrs.frozen
+class CounterSpec:
+    """What the GPU counts; sizes in bytes."""
+
+    threshold: Annotated[int, "access_counter.threshold"]
+    """Accesses to a region after which the GPU notifies the driver."""
+    access: Annotated[float, "access_counter.access"]
+    """Bytes of what counts as one access."""
+    sub_region: Annotated[int, "access_counter.sub_region"]
+    """Parts of a region that a notification tells apart."""
+
+
+@attrs.define(eq=False)
+class _Region:
+    """The counter of one region; ``pages`` are those of the sub-regions that were reached."""
+
+    accesses: float = 0.0
+    pages: int = 0
+    notified: bool = False
+
+
+class AccessCounters:
+    """The counters of one device; the compute units' actor counts, the driver's worker clears."""
+
+    def __init__(self, sim: Simulation, name: str, spec: CounterSpec, pages: ManagedPages) -> None:
+        self.mailbox = Mailbox(sim, name)
+        self._sim = sim
+        self._spec = spec
+        self._pages_a_part = max(1, spec.sub_region // pages.page_size)
+        self._regions: dict[int, _Region] = {}
+        self._under_way: dict[int, list[tuple[PageSets, float]]] = {}
+        """What the present step of each kernel reaches, by the number of the kernel."""
+
+    def begin(self, kernel: int, reached: PageSets, nbytes: float) -> None:
+        """Note that a kernel's step moves so many bytes of some pages over the link, evenly."""
+        if reached:
+            self._under_way.setdefault(kernel, []).append((reached, nbytes))
+
+    def end(self, kernel: int, cause: int) -> None:
+        """Count what a kernel's step has reached: its transfers have ended."""
+        for reached, nbytes in self._under_way.pop(kernel, ()):
+            accesses_a_page = nbytes / self._spec.access / how_many(reached)
+            for index, pages in reached:
+                self._count(index, pages, accesses_a_page * pages.bit_count(), cause)
+
+    def clear(self, index: int) -> None:
+        """Let the counter of a region begin anew."""
+        self._regions.pop(index, None)
+
+    def _count(self, index: int, pages: int, accesses: float, cause: int) -> None:
+        region = self._regions.setdefault(index, _Region())
+        if region.notified:
+            return
+        region.accesses += accesses
+        region.pages |= pages
+        if region.accesses >= self._spec.threshold:
+            region.notified = True
+            self.mailbox.put(AccessNotification(index, self._whole_parts(region.pages), cause, self._sim.now))
+
+    def _whole_parts(self, pages: int) -> int:
+        """Return all pages of the sub-regions that hold some pages."""
+        width, whole = self._pages_a_part, 0
+        part = (1 << width) - 1
+        while pages:
+            first = (pages & -pages).bit_length() - 1
+            mask = part << first // width * width
+            whole |= mask
+            pages &= ~mask
+        return whole
 
 
 @attrs.frozen

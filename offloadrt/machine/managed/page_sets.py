@@ -5,6 +5,7 @@ An order of pages is kept as far as such pairs can: those of one pair ascend.  A
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 PageSets = Sequence[tuple[int, int]]
@@ -126,3 +127,23 @@ def _lowest(pages: int, count: int) -> int:
     while lacking := count - (pages & (1 << places) - 1).bit_count():
         places += lacking
     return pages & (1 << places) - 1
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def runs(pages: int) -> tuple[tuple[int, int], ...]:
+    """Return a set of pages as ranges [low, high), ascending.
+
+    >>> runs(0b110111)
+    ((0, 3), (4, 6))
+    """
+    ranges: list[tuple[int, int]] = []
+    low = 0
+    while pages:
+        empty = (pages & -pages).bit_length() - 1
+        pages >>= empty
+        low += empty
+        full = (~pages & (pages + 1)).bit_length() - 1
+        pages >>= full
+        ranges.append((low, low + full))
+        low += full
+    return tuple(ranges)

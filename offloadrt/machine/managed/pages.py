@@ -1,34 +1,238 @@
-"""Managed memory as one device sees it: who owns each page, and what the GPU can translate.
+"""Managed memory as one device sees it: its blocks, and the page table that says what the GPU can translate.
 
-Memory is dealt with in *blocks* (2 MiB of addresses; what device memory is given and taken back in) of *pages* (those
-of the host: 4 KiB, 64 KiB on POWER).  Arrays that lie in one block share it, as small managed allocations do.  A page
-has one owner: the GPU when it is ``resident``, otherwise the CPU, otherwise nobody (not ``populated``: nobody has
-touched it).
+Memory is dealt with in *blocks* of *pages*.  A block is 2 MiB of addresses; device memory is given and taken back in
+blocks.  A page is one of the host's: 4 KiB, or 64 KiB on POWER.  Arrays that lie in one block share it, as small
+managed allocations do.
 
-A block is some whole numbers, one bit a page.  What the GPU can translate is kept a second time as a byte a page
-(``translations.py``), and both change in ``set_state`` alone.
+``ManagedBlock`` (``block.py``) keeps what is known of a block as whole numbers, one bit a page.  ``Translations`` keeps
+what the GPU can translate a second time, as a byte a page, so that C finds the next missing page.  ``set_state`` is the
+only place that changes both.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
-from offloadrt.machine.managed.block import ManagedBlock, Picks
-from offloadrt.machine.managed.page_sets import PageSets
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, UNMAPPED, Translations
-from offloadrt.machine.managed.tree_prefetch import runs
-from offloadrt.machine.managed.usage import ManagedUsage
+import numpy as np
+
+from offloadrt.machine.managed.block import ManagedBlock, ManagedUsage, Picks, RootChunks, WatchedPages
+from offloadrt.machine.managed.page_sets import PageSets, by_block, runs
 from offloadrt.machine.memory.address_map import AddressMap
+
+_ARRAY: Final = 8
+"""The most numbers that are drawn one by one; of more, numpy draws an array faster."""
+
+
+def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
+    """Divide some draws among several parts: ``multinomial`` of the generator, for a third of its time.
+
+    >>> divided([3, 0, 1], 8, np.random.default_rng(1))
+    [6, 0, 2]
+    """
+    shares: list[int] = []
+    total, rest = sum(counts), 1.0
+    for count in counts[:-1]:
+        part = count / total
+        shares.append(int(rng.binomial(draws, min(part / rest, 1.0))) if draws else 0)
+        draws -= shares[-1]
+        rest -= part
+    return [*shares, draws]
+
+
+def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
+    """Draw numbers of [low, high), fewer than 2**32: ``integers`` of the generator, a few for less of its time.
+
+    A few are made of the bit generator's numbers as numpy makes them (Lemire, "Fast random integer generation in an
+    interval", ACM TOMACS 29(1), 2019).
+    """
+    width = high - low
+    if draws > _ARRAY or width == 1:
+        drawn: list[int] = rng.integers(low, high, draws).tolist()
+        return drawn
+    numbers: list[int] = []
+    bits, state = _bits(rng)
+    biased = (1 << 32) % width
+    for _ in range(draws):
+        product = bits(state) * width
+        while product & 0xFFFFFFFF < biased:
+            product = bits(state) * width
+        numbers.append(low + (product >> 32))
+    return numbers
+
+
+@functools.lru_cache(maxsize=1)
+def _bits(rng: np.random.Generator) -> tuple[Callable[[int], int], int]:
+    """Return what gives the next 32 random bits of a generator, and what to call it with."""
+    interface = rng.bit_generator.ctypes
+    return interface.next_uint32, interface.state_address
+
+
+UNMAPPED: Final = 0
+"""The GPU has no translation: it faults."""
+LOCAL: Final = 1
+"""The page lies in the GPU's memory."""
+REMOTE: Final = 2
+"""The page lies in the host's memory, which the GPU reaches over the link."""
+
+_BLOCKS_PER_SPAN: Final = 512
+_SPARSE: Final = 16
+"""One page in so many must be missing for draws from all pages to be cheaper than a list of those that are."""
+
+
+class Translations:
+    """The translations of one device, ``per_block`` pages for each block.  Pages are numbered by their addresses."""
+
+    def __init__(self, per_block: int) -> None:
+        self._per_block = per_block
+        self._span = _BLOCKS_PER_SPAN * per_block
+        self._table: dict[int, bytearray] = {}
+        self._counts: dict[int, list[int]] = {}
+        """How many pages of each span of the table are in each state; empty when the span has changed since."""
+        self._watches: dict[int, list[WatchedPages]] = {}
+        """Ranges of which is always known how many pages the GPU cannot translate, in each span that they reach."""
+
+    def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
+        """Return the span of a block, where in it the block's first page is, and the counts of the span."""
+        span, offset = divmod(index * self._per_block, self._span)
+        if span not in self._table:
+            self._table[span] = bytearray(self._span)
+            self._counts[span] = []
+        return self._table[span], offset, self._counts[span]
+
+    def follow(self, block: ManagedBlock, per_block: int) -> None:
+        """Take over a block's translations from the table that it lies in, but for its pages that are read-only."""
+        table, offset, counts = self.place_of(block.index)
+        new = bytearray(block.table[block.offset : block.offset + per_block])
+        for low, high in runs(block.read_only):
+            new[low:high] = bytes((UNMAPPED,)) * (high - low)
+        old = table[offset : offset + per_block]
+        table[offset : offset + per_block] = new
+        counts.clear()
+        self.note(block.index, new.count(UNMAPPED) - old.count(UNMAPPED))
+
+    # ranges that are watched
+
+    def watch(self, low: int, high: int) -> WatchedPages:
+        """Keep count of the pages of [low, high) without translation, until ``unwatch``."""
+        stretches = list(self._stretches(low, high))
+        counts = [self._how_many(UNMAPPED, *stretch) for stretch in stretches]
+        watch = WatchedPages(low, high, stretches, counts, sum(counts))
+        for span, _, _ in stretches:
+            self._watches.setdefault(span, []).append(watch)
+        return watch
+
+    def unwatch(self, watch: WatchedPages) -> None:
+        """Keep count of a range no more."""
+        for span, _, _ in watch.stretches:
+            self._watches[span].remove(watch)
+
+    def note(self, index: int, more: int) -> None:
+        """Note that so many more pages of a block have no translation now."""
+        span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
+        high = low + self._per_block
+        for watch in self._watches.get(span, ()):
+            if low < watch.high and watch.low < high:
+                place, own = span - watch.stretches[0][0], more
+                if low < watch.low or watch.high < high:  # it has only a part of the block's pages
+                    own = self._how_many(UNMAPPED, *watch.stretches[place]) - watch.counts[place]
+                watch.counts[place] += own
+                watch.missing += own
+
+    # questions
+
+    def next_unmapped(self, low: int, high: int) -> int:
+        """Find the first page of [low, high) without translation; -1: there is none."""
+        size = self._span
+        while low < high:
+            span, offset = divmod(low, size)
+            table = self._table.get(span)
+            if table is None:
+                return low
+            place = table.find(UNMAPPED, offset, min(high - span * size, size))
+            if place >= 0:
+                return span * size + place
+            low = (span + 1) * size
+        return -1
+
+    def how_many(self, state: int, low: int, high: int) -> int:
+        """Count the pages of [low, high) that have this translation."""
+        total = 0
+        for span, first, last in self._stretches(low, high):
+            total += self._how_many(state, span, first, last)
+        return total
+
+    def _stretches(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """Yield pages [low, high) as (span, first, last) within the spans of the table."""
+        size = self._span
+        for span in range(low // size, -(-high // size)):
+            yield span, max(low - span * size, 0), min(high - span * size, size)
+
+    def _how_many(self, state: int, span: int, first: int, last: int) -> int:
+        table = self._table.get(span)
+        if table is None:
+            return last - first if state == UNMAPPED else 0
+        if last - first < self._span:
+            return int(np.count_nonzero(np.frombuffer(table, np.uint8)[first:last] == state))
+        counts = self._counts[span]
+        if not counts:
+            states = np.frombuffer(table, np.uint8)
+            counts += [int(np.count_nonzero(states == each)) for each in (UNMAPPED, LOCAL, REMOTE)]
+        return counts[state]
+
+    def unmapped_numbers(self, low: int, high: int) -> list[int]:
+        """Return the pages of [low, high) without translation, by number; for a range in which few are missing."""
+        numbers: list[int] = []
+        for span, first, last in self._stretches(low, high):
+            base = span * self._span
+            table = self._table.get(span)
+            if table is None:
+                numbers.extend(range(base + first, base + last))
+            else:
+                place = table.find(UNMAPPED, first, last)
+                while place >= 0:
+                    numbers.append(base + place)
+                    place = table.find(UNMAPPED, place + 1, last)
+        return numbers
+
+    def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Draw up to ``draws`` different watched pages without translation, each as likely as any other."""
+        if not watch.missing:
+            return []
+        numbers: set[int] = set()
+        shares = divided(watch.counts, draws, rng)
+        for stretch, missing, share in zip(watch.stretches, watch.counts, shares, strict=True):
+            if share:
+                numbers.update(self._draw_in(*stretch, missing, share, rng))
+        return by_block(sorted(numbers), self._per_block)
+
+    def _draw_in(
+        self, span: int, first: int, last: int, missing: int, draws: int, rng: np.random.Generator
+    ) -> list[int]:
+        """Draw pages within one span, of which ``missing`` have no translation; a page may come twice."""
+        table, base = self._table.get(span), span * self._span
+        if table is not None and missing * _SPARSE < last - first:
+            (places,) = (np.frombuffer(table, np.uint8)[first:last] == UNMAPPED).nonzero()
+            return [base + first + int(places[place]) for place in draw(0, places.size, draws, rng)]
+        numbers: list[int] = []
+        while len(numbers) < draws:  # those that have a translation are drawn again
+            tried = draw(first, last, draws, rng)
+            numbers += [base + place for place in tried if table is None or table[place] == UNMAPPED]
+        return numbers[:draws]
 
 
 class ManagedPages:
-    """The blocks of one device's managed memory.  Raises ValueError unless a block has a power of two of pages.
+    """The blocks of one device's managed memory, and the page table that their states are written to.
 
-    Wide because who owns a page, whose allocation it is and what the GPU can translate change together.
+    ``story`` says whose memory this is, when it is asked and by which actor, for errors.
+
+    Raises ValueError unless a block has a power of two of pages.
     """
 
-    def __init__(self, block_size: int, page_size: int, reported: int = 4 << 10) -> None:
+    def __init__(
+        self, block_size: int, page_size: int, reported: int = 4 << 10, story: Callable[[], str] = lambda: "no device"
+    ) -> None:
         if page_size < 1 or block_size % page_size or (block_size // page_size).bit_count() != 1:
             raise ValueError(f"blocks of {block_size} bytes with pages of {page_size} bytes")
         self.block_size = block_size
@@ -39,14 +243,15 @@ class ManagedPages:
         self.blocks: dict[int, ManagedBlock] = {}
         self._untouched: AddressMap[tuple[range, int, ManagedUsage]] = AddressMap()
         """Blocks that are made when they are asked for, by the first of them: which, and whose they are then."""
-        self.lru: OrderedDict[int, ManagedBlock] = OrderedDict()
-        """Blocks with device memory, the one whose last fault is the longest ago first."""
+        self.chunks = RootChunks()
+        """Blocks with device memory."""
+        self._story = story
         self.remote_pages = 0
         """How many pages the GPU reaches over a link."""
         self.peer_pages = 0
         """How many of these lie in the memory of other devices."""
         self.for_stores: Translations | None = None
-        """What stores find, where that differs: pages with copies in other places; None until ``duplicate``."""
+        """What stores find, where that differs: pages with copies in other places; None until ``tell_stores_apart``."""
         self.translations = Translations(self.per_block)
         """The GPU's page table; `set_state` changes it."""
         self.usage: dict[str, ManagedUsage] = {}
@@ -61,10 +266,10 @@ class ManagedPages:
         """Return a block; it is made when it is first asked for."""
         block = self.blocks.get(index)
         if block is None:
-            block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index))
+            block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index), self._story)
             if (nearest := self._untouched.before(index)) is not None and index in nearest[1][0]:
                 _, begin, usage = nearest[1]
-                self._enter(block, self._all, begin, usage)
+                block.enter(begin, self._all, usage)
         return block
 
     def parts(self, begin: int, nbytes: int, untouched: range = range(0)) -> Iterator[tuple[ManagedBlock, int]]:
@@ -95,38 +300,23 @@ class ManagedPages:
         else:
             self._untouched[own.start] = own, begin, usage
         for block, pages in self.parts(begin, nbytes, own):
-            self._enter(block, pages, begin, usage)
+            block.enter(begin, pages, usage)
             if populated:
-                block.populated |= pages & ~block.resident
-                block.host_mapped |= pages & ~block.resident
+                block.touched_by_host(pages & ~block.resident)
 
     def _blocks_within(self, begin: int, nbytes: int) -> range:
         return range(-(-begin // self.block_size), (begin + nbytes) // self.block_size)
 
-    def _enter(self, block: ManagedBlock, pages: int, begin: int, usage: ManagedUsage) -> None:
-        """Let pages of a block belong to the allocation that begins there."""
-        block.users[begin] = pages, usage
-        block.sole = block.users[begin] if len(block.users) == 1 else (0, None)
-        block.valid |= pages
-
     def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """Remove an allocation: yield (block, pages that are no other's), ascending, where there is a block."""
+        """Remove an allocation: yield (block, pages that are no other's), ascending, where there is a block.
+
+        The driver unmaps these pages and releases them (``ManagedBlock.release``).
+        """
         own = self._blocks_within(begin, nbytes)
         if not own or self._untouched.pop(own.start) is None:
             own = range(0)
         for block, pages in self.parts(begin, nbytes, own):
-            del block.users[begin]
-            block.sole = next(iter(block.users.values())) if len(block.users) == 1 else (0, None)
-            for others, _ in block.users.values():
-                pages &= ~others
-            block.valid &= ~pages
-            block.populated &= ~pages
-            block.host_mapped &= ~pages
-            block.dma_mapped &= ~pages
-            block.host_copy &= ~pages
-            block.elsewhere &= ~pages
-            block.system &= ~pages
-            yield block, pages
+            yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: int) -> list[tuple[int, ManagedUsage]]:
         """Return (how many, whose) of some pages of a block; one that several share is the first one's."""
@@ -158,10 +348,7 @@ class ManagedPages:
 
     def resident_pages(self) -> int:
         """Count the pages that lie in the GPU's memory."""
-        count = 0
-        for block in self.lru.values():
-            count += block.resident.bit_count()
-        return count
+        return sum([block.resident.bit_count() for block in self.chunks.by_arrival.values()])
 
     # what the GPU can translate
 
@@ -169,25 +356,28 @@ class ManagedPages:
         """Set the GPU's translation of some pages of a block to ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
 
         ``LOCAL`` makes the GPU their owner, the others the CPU if anybody has touched them.
+
+        Raises IllegalTransition when pages become ``LOCAL`` that the GPU has already.
         """
-        resident, remote = block.resident, block.remote
-        more = ((resident | remote) & pages).bit_count()
+        remote = block.remote
+        more = ((block.resident | remote) & pages).bit_count()
         if remote and (over := remote & pages):
             self.remote_pages -= over.bit_count()
-            block.remote = remote = remote & ~pages
             if block.at_peers:
-                self._leave_peers(block, pages)
+                self.peer_pages -= block.count_at_peers(pages)
         if state == UNMAPPED:
-            block.resident = resident = resident & ~pages
-            alike = self._all & ~(resident | remote)
+            block.unmap(pages)
+            alike = self._all & ~(block.resident | block.remote)
         else:
             more -= pages.bit_count()
-            block.populated |= pages
             if state == LOCAL:
-                block.resident = alike = resident | pages
+                block.map_local(pages)
+                alike = block.resident
             else:
-                block.resident = resident & ~pages
-                block.remote = alike = remote | pages
+                if here := block.resident & pages:
+                    block.unmap(here)
+                block.map_remote(pages)
+                alike = block.remote
                 self.remote_pages += pages.bit_count()
         block.counts.clear()
         table, offset, fill = block.table, block.offset, self._fills[state]
@@ -199,7 +389,6 @@ class ManagedPages:
                 table[offset + low : offset + high] = fill[low:high]
         self.translations.note(block.index, more)
         if self.for_stores is not None:
-            block.read_only &= block.resident
             self.for_stores.follow(block, self.per_block)
 
     # pages that lie in the memory of other devices, or have copies there
@@ -207,13 +396,8 @@ class ManagedPages:
     def set_at_peer(self, block: ManagedBlock, pages: int, device: int) -> None:
         """Let the GPU translate pages of a block that lie in the memory of another device."""
         self.set_state(block, pages, REMOTE)
-        block.at_peers[device] = block.at_peers.get(device, 0) | pages
+        block.map_at_peer(pages, device)
         self.peer_pages += pages.bit_count()
-
-    def _leave_peers(self, block: ManagedBlock, pages: int) -> None:
-        for device, there in [*block.at_peers.items()]:
-            self.peer_pages -= (there & pages).bit_count()
-            block.at_peers[device] = there & ~pages
 
     def at_peers(self, low: int, high: int, picks: Picks | None = None) -> dict[int, int]:
         """Count the pages of [low, high), or of some of them, that lie in the memory of each other device."""
@@ -238,7 +422,10 @@ class ManagedPages:
 
     def protect(self, block: ManagedBlock, pages: int, *, read_only: bool) -> None:
         """Let stores to resident pages of a block fault, or let them pass again."""
-        block.read_only = block.read_only | pages & block.resident if read_only else block.read_only & ~pages
+        if read_only:
+            block.protect(pages)
+        else:
+            block.allow_stores(pages)
         if self.for_stores is not None:
             self.for_stores.follow(block, self.per_block)
 

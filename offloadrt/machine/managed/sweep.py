@@ -15,18 +15,237 @@ does not hold its thread back, which goes on to the loads of its next iteration;
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
+from offloadrt.kernels import Launch
 from offloadrt.machine.managed.access import Accesses, ManagedAccess
-from offloadrt.machine.managed.block import Picks
-from offloadrt.machine.managed.page_sets import PageSets, how_many, in_turns, joined, merged
-from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.random_hits import RandomHits
-from offloadrt.machine.managed.translations import LOCAL, REMOTE, Translations
-from offloadrt.machine.managed.window_order import WindowOrder
+from offloadrt.machine.managed.block import Picks, WatchedPages
+from offloadrt.machine.managed.page_sets import PageSets, by_block, how_many, in_turns, joined, merged
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, ManagedPages, Translations
+
+
+@attrs.frozen
+class GridStride:
+    """Threads that take one iteration of each stretch that the grid covers: blocks stay resident for all ``rounds``.
+
+    The window of a group of resident blocks is divided into ``lots`` where they come to more pages than their SMs can
+    wait for: each SM gets what its oldest blocks ask for first.
+    """
+
+    blocks: int
+    threads: int
+    groups: int
+    """How many groups of blocks are resident, one after the other."""
+    rounds: int
+    """Iterations of a thread."""
+    total: int
+    """Cells."""
+    at_a_time: int
+    """Blocks of a lot."""
+    sms: int | None = None
+    """SMs that report their blocks' pages side by side; None where the blocks lie side by side in a page."""
+
+    @property
+    def lots(self) -> int:
+        """Return into how many lots of blocks a group is divided."""
+        return -(-self.blocks // (self.groups * self.at_a_time))
+
+    @property
+    def windows(self) -> int:
+        """Return how many windows there are: each lot has one in each round."""
+        return self.groups * self.rounds * self.lots
+
+    def cells(self, window: int) -> list[tuple[int, int]]:
+        """Return the cells of a window; those of each block are a range of their own where SMs report side by side."""
+        blocks = self._blocks_of(window)
+        edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
+        places = [min(edge * self.threads, self.total) for edge in edges]
+        return [(low, high) for low, high in itertools.pairwise(places) if low < high]
+
+    def span(self, window: int) -> tuple[int, int]:
+        """Return the first cell of a window, and the one after the last."""
+        blocks = self._blocks_of(window)
+        return min(blocks.start * self.threads, self.total), min(blocks.stop * self.threads, self.total)
+
+    def _blocks_of(self, window: int) -> range:
+        """Return the blocks of a window, counted on through the rounds."""
+        rest, lot = divmod(window, self.lots)
+        group, turn = divmod(rest, self.rounds)
+        first, last = (self.blocks * one // self.groups for one in (group, group + 1))
+        first += lot * self.at_a_time
+        return range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
+
+    def before(self, window: int) -> int | None:
+        """Return the window that the threads of a window have had one iteration before; None where they begin."""
+        return window - self.lots if self._turn(window) else None
+
+    def ends(self, window: int) -> bool:
+        """Tell whether the threads of a window end."""
+        return self._turn(window) == self.rounds - 1
+
+    def _turn(self, window: int) -> int:
+        return window // self.lots % self.rounds
+
+
+@attrs.frozen
+class Tiled:
+    """Blocks of ``height`` rows and ``width`` columns of threads, ``columns`` blocks in a row of the grid."""
+
+    blocks: int
+    width: int
+    height: int
+    columns: int
+    windows: int
+    sms: ClassVar[None] = None
+    """Its blocks lie side by side in a page."""
+
+    @property
+    def total(self) -> int:
+        """Return the number of cells: threads of the grid, row by row."""
+        return self.blocks * self.width * self.height
+
+    def cells(self, window: int) -> list[tuple[int, int]]:
+        """Return the cells of a window: a piece of each row of threads that its blocks lie in."""
+        first, last = (self.blocks * one // self.windows for one in (window, window + 1))
+        pitch, found = self.columns * self.width, list[tuple[int, int]]()
+        for line in range(first // self.columns, -(-last // self.columns)):
+            low = max(first - line * self.columns, 0) * self.width
+            high = min(last - line * self.columns, self.columns) * self.width
+            top = line * self.height * pitch
+            if high - low == pitch:
+                found.append((top, top + self.height * pitch))
+            else:
+                found += [(top + row * pitch + low, top + row * pitch + high) for row in range(self.height)]
+        return found
+
+    def span(self, window: int) -> tuple[int, int]:
+        """Return the first cell of a window, and the one after the last."""
+        cells = self.cells(window)
+        return (cells[0][0], cells[-1][1]) if cells else (0, 0)
+
+    def before(self, window: int) -> None:
+        """Return no window: each thread has one iteration."""
+
+    def ends(self, window: int) -> bool:
+        """Tell that the threads of every window end there."""
+        return True
+
+
+WindowOrder = GridStride | Tiled
+
+
+@attrs.frozen
+class Residence:
+    """What the SMs of a device hold of a launch at a time."""
+
+    sms: int
+    blocks: int
+    """Blocks that are resident on an SM."""
+    held_back: int
+    """Bytes of the pages that all SMs together can wait for."""
+    page: int
+    """Bytes that the GPU reports at a time."""
+
+
+def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
+    """Return the order in which a launch comes to its cells; None for that of the iterations.
+
+    swept: bytes of the pages that it comes to of each array that it sweeps
+    """
+    groups = -(-launch.teams // (on.sms * on.blocks))
+    rounds = -(-launch.iterations // (launch.teams * launch.threads))
+    shape = launch.teams, launch.threads, groups, rounds, launch.iterations
+    total, most, pages = sum(swept), max(swept, default=0), on.page * launch.iterations
+    order: WindowOrder | None = None
+    if (tile := launch.tile) is not None:
+        order = Tiled(launch.teams, tile.width, tile.height, tile.columns, groups)
+    elif rounds > 1 and not launch.strided:
+        return None
+    elif launch.teams > 1 and most <= pages < most * launch.threads:
+        # A thread comes to a page of an array at most, its block to several: the blocks that run at one time wait for
+        # pages far apart.
+        per_sm = on.held_back * launch.iterations // (on.sms * total * launch.threads)
+        return GridStride(*shape, min(max(per_sm, 1), on.blocks) * on.sms, on.sms)
+    elif rounds > 1:
+        order = GridStride(*shape, -(-launch.teams // groups))
+    if order is not None and order.windows * on.held_back < total:
+        return None  # fewer blocks than are resident have pages to wait for: as if in the order of the iterations
+    return order
+
+
+_FEW = 4
+"""The most missing pages for each draw for which it is cheaper to ask each of them whether it is met."""
+
+
+@attrs.define(eq=False)
+class RandomHits:
+    """The accesses at random to one range: equally many in each window of a kernel, independent of one another."""
+
+    per_window: float
+    """Accesses of one window."""
+    windows: int
+    """Windows of the kernel."""
+    watch: WatchedPages
+    """How many pages of the range are missing."""
+    table: Translations
+    """What its accesses find: loads, or stores."""
+    _next: int = attrs.field(default=-1, init=False)
+    """The window in which one next meets a missing page; -1: it has to be drawn."""
+    _drawn: int = attrs.field(default=0, init=False)
+    """How many pages were missing when that was drawn."""
+
+    def forget(self) -> None:
+        """Draw the next hit anew: pages that were there when it was drawn are missing now."""
+        self._next = -1
+
+    def next_window(self, window: int, rng: np.random.Generator) -> int:
+        """Return the first window from ``window`` on in which an access meets a missing page, drawn if it is not known.
+
+        It is drawn again when pages went. When pages came it stays, so that it may be a little too early.
+        """
+        if self._next < window or self.watch.missing > self._drawn:
+            self._drawn = self.watch.missing
+            # Accesses at random are independent, so the windows up to the first hit are distributed geometrically.
+            # Drawing the number of windows at once spares a draw for each window, and has the same distribution.
+            chance = -math.expm1(-self._mean())
+            self._next = window + int(rng.geometric(chance)) - 1 if chance > 0.0 else self.windows
+        return self._next
+
+    def met(self, window: int, end: int, pages: ManagedPages, rng: np.random.Generator) -> PageSets:
+        """Draw the missing pages that accesses meet in the windows [window, end)."""
+        hit = self.next_window(window, rng)
+        if hit >= end:
+            return ()
+        self._next = -1
+        mean = self._mean()
+        if mean <= 0.0:
+            return ()
+        # The window of the hit has at least one such access, whose moment is drawn by inversion; behind it they come as
+        # a Poisson process again.
+        first = -math.log1p(rng.random() * math.expm1(-mean)) / mean
+        draws = 1 + int(rng.poisson(mean * (end - hit - min(first, 1.0))))
+        watch, translations = self.watch, self.table
+        # Many missing pages: draw some of them. Few: ask each whether it is met. Its chance is the same either way.
+        if watch.missing > _FEW * draws:
+            return translations.draw_unmapped(watch, draws, rng)
+        missing = translations.unmapped_numbers(watch.low, watch.high)
+        if len(missing) > 1:
+            part = -math.expm1(draws * math.log1p(-1.0 / len(missing)))
+            drawn = zip(missing, rng.random(len(missing)).tolist(), strict=True)
+            missing = [page for page, at in drawn if at < part] or [missing[int(rng.integers(len(missing)))]]
+        return by_block(missing, pages.per_block)
+
+    def _mean(self) -> float:
+        """Return how many accesses of a window meet a missing page on average; they are Poisson-distributed."""
+        watch = self.watch
+        return self.per_window * watch.missing / (watch.high - watch.low)
+
 
 HOST = -1
 """What stands for the host where devices are numbered."""
@@ -36,10 +255,7 @@ _ALL = 1.0 - 1e-6
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step.
-
-    Wide because where a kernel is, what it comes to next and what it misses follow from one another.
-    """
+    """The progress of one kernel.  Windows are counted from 0 to ``windows``; ``step_windows`` is the longest step."""
 
     accesses: Accesses
     windows: int
@@ -53,13 +269,17 @@ class ManagedSweep:
     reports: list[float]
     """For each access how often the GPU reports each place that it misses."""
     ahead: int = 1
-    """How many windows have as many teams that go beyond their first accesses as are resident."""
+    """Windows whose later accesses run at one time.
+
+    Many teams end after their first accesses.  So many windows together have as many teams that go on as the device
+    holds at a time.
+    """
     at: int = 0
     """The window that it is in, or comes to next."""
     end: int = 1
     """The first window whose teams find no room meanwhile."""
     level: int = 0
-    """How many levels of that window have what they need, or had it when they asked."""
+    """The level of the window that is looked at next; the levels before it had all their pages when they were."""
     until: int = 0
     """Where the present step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)

@@ -11,14 +11,148 @@ from __future__ import annotations
 
 import copy
 import math
+import mmap
+from bisect import bisect_left, bisect_right, insort
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from offloadrt.machine.memory.address_map import AddressMap
-from offloadrt.machine.memory.backing import Backing
-from offloadrt.machine.memory.holes import Holes
+
+# ---------------------------------------------------------------------- bytes
+# Real bytes behind modelled addresses.
+#
+# NumPy arrays are made when somebody first looks at a range, so memory that only has a size costs nothing. They are
+# kept when a block is freed: as on a real machine, a new block holds the bytes that were left where it lies.
+Bytes = npt.NDArray[np.uint8]
+
+
+class Backing:
+    """Arrays of bytes by base address, which do not overlap.
+
+    Memory that nobody has written holds ``fill`` (0 by default): another value shows programs that read what they have
+    not written.
+    """
+
+    __slots__ = ("_arrays", "_bases", "_fill")
+
+    def __init__(self, fill: int | None = None) -> None:
+        self._arrays: dict[int, Bytes] = {}
+        self._bases: list[int] = []
+        """Their keys, in order: a sorted dictionary took longer to make than a short run's memory needs it."""
+        self._fill = 0 if fill is None else fill
+
+    def view(self, address: int, nbytes: int, base: int, size: int) -> Bytes:
+        """Return the bytes [address, address + nbytes) of the region [base, base + size).
+
+        The region becomes one array, so that views of its parts share memory.
+        """
+        array = self._arrays.get(base)
+        if array is None or array.size < size:
+            array = self._gather(base, size)
+        return array[address - base : address - base + nbytes]
+
+    def _gather(self, base: int, size: int) -> Bytes:
+        """Make one array for a region and move there what older arrays hold of it.
+
+        What an older array holds before or behind the region stays where it is, as an array of its own.
+        """
+        array = np.full(size, self._fill, dtype=np.uint8) if self._fill else _zeros(size)
+        first = max(bisect_right(self._bases, base) - 1, 0)
+        for start in self._bases[first : bisect_left(self._bases, base + size)]:
+            piece = self._arrays[start]
+            end = start + piece.size
+            if end <= base:
+                continue
+            low, high = max(start, base), min(end, base + size)
+            array[low - base : high - base] = piece[low - start : high - start]
+            if start < base:
+                self._arrays[start] = piece[: base - start]
+            else:
+                del self._arrays[start]
+                del self._bases[bisect_left(self._bases, start)]
+            if end > base + size:
+                self._add(base + size, piece[base + size - start :])
+        self._add(base, array)
+        return array
+
+    def _add(self, base: int, array: Bytes) -> None:
+        self._arrays[base] = array
+        insort(self._bases, base)
+
+
+_PAGED = 1 << 18
+"""From so many bytes on, zeros are asked of the operating system, which gives a page when it is first touched.
+
+NumPy asks the C library, which clears memory that it already has: all 2 MiB of a segment of which a kernel uses a line.
+"""
+
+
+def _zeros(size: int) -> Bytes:
+    return np.zeros(size, dtype=np.uint8) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8)
+
+
+# ---------------------------------------------------------------------- free ranges
+# Free ranges of an address space, for a best-fit allocator.
+#
+# Best fit, with the lowest address among equal ranges and with neighbours merged, is a choice: CUDA's driver does not
+# publish its policy. It decides which addresses blocks get and when a segment becomes empty, but no duration.
+class Holes:
+    """A set of free ranges, called holes: ``take`` uses the smallest that fits, ``give`` merges with neighbours."""
+
+    __slots__ = ("_by_address", "_by_size")
+
+    def __init__(self) -> None:
+        self._by_address: AddressMap[int] = AddressMap()
+        self._by_size: list[tuple[int, int]] = []
+
+    def take(self, size: int) -> int | None:
+        """Take ``size`` bytes from the smallest hole that holds them; return their address, or None if none does.
+
+        Of holes of one size the lowest is taken.
+        """
+        place = bisect_left(self._by_size, (size, -1))
+        if place == len(self._by_size):
+            return None
+        extent, address = self._by_size.pop(place)
+        self._by_address.pop(address)
+        if extent > size:
+            self._add(address + size, extent - size)
+        return address
+
+    def fits(self, size: int) -> bool:
+        """Return whether a hole holds ``size`` bytes."""
+        return bool(self._by_size) and self._by_size[-1][0] >= size
+
+    def give(self, address: int, size: int, low: int, high: int) -> tuple[int, int]:
+        """Put a range back, merged with its neighbours within [low, high); return the hole as (address, size)."""
+        end = address + size
+        if end < high and (after := self._by_address.get(end)) is not None:
+            self.remove(end, after)
+            size += after
+        if (neighbour := self._by_address.before(address)) is not None:
+            before, extent = neighbour
+            if before >= low and before + extent == address:
+                self.remove(before, extent)
+                address, size = before, size + extent
+        self._add(address, size)
+        return address, size
+
+    def of_size(self, size: int) -> list[int]:
+        """Return the addresses of all holes of exactly this size, ascending."""
+        begin, end = bisect_left(self._by_size, (size, -1)), bisect_left(self._by_size, (size + 1, -1))
+        return [address for _, address in self._by_size[begin:end]]
+
+    def remove(self, address: int, size: int) -> None:
+        """Remove exactly this hole."""
+        self._by_address.pop(address)
+        del self._by_size[bisect_left(self._by_size, (size, address))]
+
+    def _add(self, address: int, size: int) -> None:
+        self._by_address[address] = size
+        insort(self._by_size, (size, address))
+
 
 BASE_ADDRESS = 0x7F00_0000_0000
 DEVICE_STRIDE = 1 << 40
@@ -82,8 +216,7 @@ class DeviceMemory:
 
     ``returns_empty``: a shared segment goes back with its last block.  ``fill`` is the value of each byte that nobody
     has written; default 0.  Each process has blocks of its own
-    (``of_process``), the capacity is that of all.  Wide because it has one method for each
-    question that the driver libraries and the unified-memory driver ask.
+    (``of_process``), the capacity is that of all.
     """
 
     __slots__ = (

@@ -1,19 +1,139 @@
 """One entry of a machine profile: a value or a range, its unit, and its source.
 
 ``parse`` checks an entry as it stands in a TOML file; ``ProfileEntry.overriding`` checks what a user sets instead.
-``machine_spec.py`` adds the names of file and key to what they complain about.
+``machine_spec.py`` adds the names of file and key to what they complain about.  Entries that say how devices hang
+together are texts with a format of their own (``Topology``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 import attrs
 import msgspec
 
-from offloadrt.machine.profile import topology, units
+from offloadrt.machine.profile import units
+from offloadrt.machine.profile.charged_in import charged_in
+from offloadrt.registry import Registry
+
+# ---------------------------------------------------------------------- topologies
+# How the devices of a machine hang together: links between them, PCIe switches, sockets.
+#
+# In a profile each is a text. Links: ``"0-1 0-2:2"`` means one link between devices 0 and 1, two between 0 and 2, and
+# none between 1 and 2; ``"switch:18"`` that each device has 18 links to a switch that connects all of them. Groups:
+# ``"0,1 2,3"`` means that devices 0 and 1 are together, and so are 2 and 3. ``"none"`` means that there are none.
+# `node_topology` checks the entries of one machine together.
+NO_LINKS = "none"
+_PAIR = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
+_SWITCH = re.compile(r"switch:(\d+)")
+_GROUP = re.compile(r"\d+(,\d+)*")
+
+WithoutLink = Literal["host", "neighbour"]
+"""Which way a copy between devices without a link takes: through the host, or through a third device linked to both."""
+
+Groups = tuple[tuple[int, ...], ...]
+"""Devices that are together, as below one PCIe switch; a device is in one group at most."""
+
+
+class TopologyError(ValueError):
+    """A text that describes no topology; the message names the part that is wrong and says why."""
+
+
+@attrs.frozen
+class Topology:
+    """The direct links between devices, or those of each device to a switch."""
+
+    pairs: Mapping[tuple[int, int], int]
+    """The number of links of each pair of devices that has any; the lower device of a pair comes first."""
+    to_switch: int = 0
+    """The number of links of every device to a switch that connects all devices; 0 for none."""
+
+    def __bool__(self) -> bool:
+        return bool(self.pairs) or self.to_switch > 0
+
+    def links(self, one: int, other: int) -> int:
+        """Return how many links two devices have."""
+        if self.to_switch:
+            return self.to_switch if one != other else 0
+        return self.pairs.get((min(one, other), max(one, other)), 0)
+
+    @property
+    def highest(self) -> int:
+        """Return the highest number of a device that has a link; -1 if no device has one."""
+        return max((high for _, high in self.pairs), default=-1)
+
+    def neighbour(self, source: int, destination: int, devices: int) -> int | None:
+        """Return the device of 0 to ``devices - 1`` through which a copy can go over two links; None if there is none.
+
+        It is the device whose narrower side has the most links, and the lowest of those.  The rule is ours:
+        CUDA goes through the host, so there is no driver to follow.
+        """
+        best, most = None, 0
+        for device in range(devices):
+            narrower = min(self.links(source, device), self.links(device, destination))
+            if narrower > most:
+                best, most = device, narrower
+        return best
+
+
+def parse_topology(text: str) -> Topology:
+    """Read the topology that a text describes.
+
+    Raises TopologyError.
+    """
+    if (switch := _SWITCH.fullmatch(text.strip())) is not None:
+        if not (links := int(switch[1])):
+            raise TopologyError(f'{text!r} has no link; write "{NO_LINKS}" for devices without links')
+        return Topology({}, links)
+    pairs: dict[tuple[int, int], int] = {}
+    for word in _words(text, "links"):
+        match = _PAIR.fullmatch(word)
+        if match is None:
+            raise TopologyError(
+                f'{word!r} is no pair of devices; write "0-1" for one link, "0-1:2" for two, or "switch:2" alone for '
+                "two of every device to a switch"
+            )
+        one, other, number = int(match[1]), int(match[2]), int(match[3] or 1)
+        if one == other:
+            raise TopologyError(f"{word!r} links device {one} to itself")
+        if number == 0:
+            raise TopologyError(f"{word!r} has no link; leave out pairs without one")
+        pair = (min(one, other), max(one, other))
+        if pair in pairs:
+            raise TopologyError(f"{word!r}: devices {pair[0]} and {pair[1]} come twice")
+        pairs[pair] = number
+    return Topology(pairs)
+
+
+def parse_groups(text: str) -> Groups:
+    """Read the groups of devices that a text describes.
+
+    Raises TopologyError.
+    """
+    groups: list[tuple[int, ...]] = []
+    for word in _words(text, "groups"):
+        if _GROUP.fullmatch(word) is None:
+            raise TopologyError(f'{word!r} is no group of devices; write "0,1 2,3" for two groups of two')
+        group = tuple(map(int, word.split(",")))
+        for place, device in enumerate(group):
+            if device in group[:place] or any(device in other for other in groups):
+                raise TopologyError(f"{word!r}: device {device} comes twice")
+        groups.append(group)
+    return tuple(groups)
+
+
+def _words(text: str, what: str) -> list[str]:
+    """Return the words of a text, none for ``"none"``.
+
+    Raises TopologyError for an empty text.
+    """
+    if not (words := text.split()):
+        raise TopologyError(f'is empty; write "{NO_LINKS}" for devices without {what}')
+    return [] if text.strip() == NO_LINKS else words
+
 
 RangeEnd = Literal["mean", "low", "high"] | float
 """Where in its range an entry is taken: at an end, at the mean, or at a place between 0 (low) and 1 (high)."""
@@ -22,10 +142,22 @@ SourceType = Literal[
 ]
 Value = float | bool | str
 
+
+def _check_policy(kind: str, group: str) -> Callable[[str], object]:
+    """Return what checks the name of a policy: an entry point of the group, or `FILE.py:CLASS`.
+
+    Loading the project's own policies would import the driver, so that only names are looked up here.
+    """
+    registry: Registry[object] = Registry(kind, group)
+    return lambda text: text in registry.points() or registry.load(text)
+
+
 FORMATS: dict[str, Callable[[str], object]] = {
-    "topology": topology.parse,
-    "groups": topology.parse_groups,
+    "topology": parse_topology,
+    "groups": parse_groups,
     "words": str.split,
+    "eviction_policy": _check_policy("eviction policy", "offloadrt.eviction_policies"),
+    "prefetch_policy": _check_policy("prefetch policy", "offloadrt.prefetch_policies"),
 }
 """Formats of texts that are not choices, each with the function that reads it and raises ValueError."""
 
@@ -52,17 +184,14 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     range: tuple[float, float] | None = None
     unit: str | None = None
     choices: tuple[str, ...] = ()
-    format: Literal["topology", "groups", "words"] | None = None
+    format: Literal["topology", "groups", "words", "eviction_policy", "prefetch_policy"] | None = None
     note: str = ""
     reference: bool = False
 
 
 @attrs.frozen
 class ProfileEntry:
-    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts).
-
-    Wide because it has one field for each key of an entry in the file, and what error messages say of it.
-    """
+    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
 
     key: str
     value: Value
@@ -84,6 +213,11 @@ class ProfileEntry:
     """Whether the entry is only there to compare with: no operation costs it."""
     overridden: bool = False
     """Whether a user has set the value."""
+
+    @property
+    def charged_in(self) -> tuple[str, ...]:
+        """Return where in a run it is charged (``charged_in.py``); an entry of the user's own has no place."""
+        return charged_in(self.key) or ()
 
     @property
     def is_range(self) -> bool:

@@ -15,15 +15,15 @@ import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 import attrs
 import msgspec
 
-from offloadrt.machine.profile.entry import EntryError, in_words, parse
+from offloadrt.machine.profile.entry import EntryError, ProfileEntry, in_words, parse
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, RangeEnds, UnknownEntry, near_matches
+from offloadrt.registry import Registry
 
 _PROFILES = importlib.resources.files("offloadrt.machine") / "profiles"
 
@@ -67,9 +67,10 @@ class _Kind:
     def available(self) -> list[str]:
         return list(_texts(self.folder))
 
-    def of_packages(self) -> dict[str, EntryPoint]:
-        """Return the entry points by which other packages add profiles, by name."""
-        return {point.name: point for point in entry_points(group=f"offloadrt.{self.name}s")}
+    @property
+    def of_packages(self) -> Registry[Any]:
+        """Return where other packages' profiles are found: an entry point gives a path, or what makes one."""
+        return Registry(self.name, f"offloadrt.{self.name}s")
 
 
 _MACHINE = _Kind("machine", _PROFILES, _MachineFile)
@@ -90,7 +91,7 @@ def available_runtimes() -> list[str]:
 
 def of_packages() -> list[str]:
     """Return the names of the machines that other packages add."""
-    return list(_MACHINE.of_packages())
+    return list(_MACHINE.of_packages.points())
 
 
 def load(
@@ -259,14 +260,14 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
     if name in (known := _texts(kind.folder)):
         return f"{name}.toml", known[name]
     if not (name.endswith(".toml") or Path(name).exists()):
-        others = kind.of_packages()
-        names = [*known, *others]
+        others = kind.of_packages
+        names = [*known, *others.points()]
         near = difflib.get_close_matches(name, names, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         hint += f"; there are {', '.join(names)}"
-        if name not in others:
+        if name not in others.points():
             raise ProfileError(name, "", f"is neither a {kind.name} that comes with offloadrt nor a file{hint}")
-        given = others[name].load()
+        given = others.load(name)
         name = str(given() if callable(given) else given)
     try:
         return name, Path(name).read_text(encoding="utf-8")
@@ -274,3 +275,32 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
         raise ProfileError(name, "", f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ProfileError(name, "", "cannot be read: it is no text (UTF-8)") from None
+
+
+# ---------------------------------------------------------------------- differences
+# What two machines differ in, entry by entry.
+@attrs.frozen
+class EntryDifference:
+    """An entry that two machines have differently; None for a machine that does not have it."""
+
+    key: str
+    one: ProfileEntry | None
+    other: ProfileEntry | None
+
+
+def differences(one: MachineSpec, other: MachineSpec) -> list[EntryDifference]:
+    """Return the entries whose value or range differs, in the order of the first machine, then of the second.
+
+    Another source for the same number is no difference.  An entry that is only there to compare with is left out where
+    one of the machines does not have it.
+    """
+    keys = [*one.entries, *(key for key in other.entries if key not in one.entries)]
+    pairs = [EntryDifference(key, one.entries.get(key), other.entries.get(key)) for key in keys]
+    return [pair for pair in pairs if _differs(pair.one, pair.other)]
+
+
+def _differs(one: ProfileEntry | None, other: ProfileEntry | None) -> bool:
+    if one is None or other is None:
+        only = one or other
+        return only is not None and not only.reference
+    return (one.value, one.low, one.high) != (other.value, other.low, other.high)

@@ -14,10 +14,9 @@
 
     await run.parallel(main)
 
-A thread's calls have the names of the CUDA runtime API without their prefix. ``memory_routines.py`` has those for
-memory and copies, ``pool_routines.py`` those for stream-ordered memory, ``stream_routines.py`` those for streams and
-events, ``graph_routines.py`` those for graphs; launches are in ``host_thread.py`` and ``launch_routines.py``. What the
-threads of a program share is in ``program.py`` and ``calling_thread.py``. On a machine of AMD's the calls have HIP's
+A thread's calls have the names of the CUDA runtime API without their prefix; ``host_thread.py`` has them all.
+``calling_thread.py`` knows a thread's current device, its streams and what the program has allocated. What the threads
+of a program share is in ``program.py``. On a machine of AMD's the calls have HIP's
 names in reports. Kernels are those of `offloadrt.kernels`.
 """
 
@@ -25,8 +24,7 @@ from offloadrt.driver import BuiltGraph, CapturedGraph, GraphExec, MemPool, Time
 from offloadrt.machine import DeviceArray
 from offloadrt.models.cuda.calling_thread import STREAM_LEGACY, STREAM_PER_THREAD
 from offloadrt.models.cuda.host_thread import HostThread
-from offloadrt.models.cuda.options import CUDAOptions
-from offloadrt.models.cuda.program import CUDA
+from offloadrt.models.cuda.program import CUDA, CUDAOptions
 
 __all__ = [
     "CUDA",

@@ -2,26 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, get_args
 
-from offloadrt.kernels import Kernel
-from offloadrt.machine import Stream
-from offloadrt.models.cuda.calling_thread import DefaultStream
-from offloadrt.models.cuda.graph_routines import GraphRoutines
-from offloadrt.models.cuda.memory_routines import MemoryRoutines
-from offloadrt.models.cuda.pool_routines import PoolRoutines
-from offloadrt.models.cuda.stream_routines import StreamRoutines
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.driver import (
+    Advice,
+    BuiltGraph,
+    CapturedGraph,
+    CaptureMode,
+    GraphExec,
+    MemPool,
+    PoolAttributes,
+    Schedule,
+    TimedEvent,
+    Touching,
+)
+from offloadrt.driver.calls import INVALID
+from offloadrt.kernels import Kernel, Launch, Tile
+from offloadrt.kernels.integers import is_integer
+from offloadrt.machine import DeviceArray, HostBuffer, Stream
+from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext, device_of
+from offloadrt.models.host.section import Section, array_of, extent
+from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
+from offloadrt.runtime.launch.touching import accesses_of
+
+Shape = int | tuple[int, int]
+HostMemory = Literal["pageable", "pinned"]
+CopyPlace = HostArray | Section | DeviceArray
+"""An end of a copy: memory of the host, or of a device."""
 
 
-class HostThread(MemoryRoutines, PoolRoutines, StreamRoutines, GraphRoutines):
-    """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix."""
+@attrs.frozen(eq=False)
+class PreparedLaunch:
+    """A launch whose arguments have been checked."""
+
+    launch: Launch
+    values: Sequence[Any]
+    """What its body gets."""
+    touching: Touching
+    uses: Sequence[tuple[str, Any]]
+    """Its arguments, and what each is to it."""
+
+
+class HostThread(CallingThread):
+    """Given to the body of a host thread as ``t``. Its calls have the names of CUDA's, without their prefix.
+
+    A call without a stream means the default one, as the program's options say. On AMD's GPUs the calls are HIP's
+    (hipMallocAsync, hipGraph and so on).
+
+    A graph that a program builds itself has nodes by number, in order; ``after`` names those that a node waits for.
+    Events that are recorded in a capture become edges. What a capture forbids is refused with CUDA's error and
+    invalidates it, which `stream_end_capture` then says, too. Graphs within graphs, memory nodes, pageable memory and
+    streams of several devices in one graph are not emulated, and are refused.
+    """
 
     async def launch(
         self,
         kernel: Kernel,
         *arguments: Any,
-        grid: int | tuple[int, int],
-        block: int | tuple[int, int],
+        grid: Shape,
+        block: Shape,
         iterations: int | None = None,
         stream: Stream | DefaultStream | None = None,
         library: bool = False,
@@ -41,7 +87,636 @@ class HostThread(MemoryRoutines, PoolRoutines, StreamRoutines, GraphRoutines):
         await context.plugin.find_kernel(prepared.launch.kernel.name)
         if (capture := context.driver.graphs.capture_of(chosen)) is not None:
             capture.uses.extend(prepared.uses)
-        await context.driver.launch_kernel(prepared.launch, prepared.values, chosen, touching=prepared.touching)
+        await context.driver.kernels.launch(prepared.launch, prepared.values, chosen, touching=prepared.touching)
 
     async def leave_team(self) -> None:
         """Do nothing: what the thread left in streams goes on."""
+
+    # memory
+
+    async def malloc_managed(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float32,
+        *,
+        fill: Any = None,
+        written: bool = False,
+    ) -> HostArray:
+        """Allocate managed memory (cudaMallocManaged).
+
+        fill: values, which this thread writes; written: it writes all of it, whatever the values. Without either nobody
+        has touched its pages.
+        """
+        array = self._made(name, shape, dtype, fill)
+        array.managed = True
+        managed = (await self._context()).driver.managed
+        managed.start()
+        array.address = await managed.alloc(array.nbytes, name=name)
+        self._state.allocations.made(array.address)
+        if written or fill is not None:
+            await self.host_access(array)
+        return array
+
+    async def malloc(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> DeviceArray:
+        """Allocate memory of the current device (cudaMalloc). Raises OutOfDeviceMemory."""
+        lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
+        nbytes = DeviceArray(0, lengths, element).nbytes
+        address = await (await self._context()).driver.memory.alloc(nbytes, phantom=self.program.phantom)
+        self._state.allocations.made(address)
+        return DeviceArray(address, lengths, element)
+
+    async def free(self, array: HostArray | DeviceArray) -> None:
+        """Free device memory, or managed memory (cudaFree).
+
+        Where a free halts the device (``driver.halt``), it first waits for everything in its streams. Memory of a pool
+        goes back to the pool.
+        Raises DriverError for memory that is freed already, of another device, or not allocated so.
+        """
+        driver = (await self._context()).driver
+        self._state.allocations.check_free(driver, driver.call("cuMemFree"), array.address)
+        await driver.memory.free(array.address, synchronizes=True)
+        self._state.allocations.freed("cuMemFree", array.address)
+        if isinstance(array, HostArray):
+            array.freed = True
+
+    async def mem_advise(self, array: HostArray, advice: Advice) -> None:
+        """Say how managed memory will be used (cudaMemAdvise)."""
+        await (await self._context()).driver.managed.advise(array.address, array.nbytes, advice)
+
+    async def mem_prefetch(
+        self, array: HostArray, *, to_host: bool = False, stream: Stream | DefaultStream | None = None
+    ) -> None:
+        """Have managed memory migrate in the order of a stream (cudaMemPrefetchAsync)."""
+        context = await self._context()
+        chosen = await self._stream(context, stream, "cuMemPrefetchAsync")
+        await context.driver.managed.prefetch(array.address, array.nbytes, chosen, to_host)
+
+    # pinned memory of the host
+
+    async def host_alloc(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, fill: Any = None
+    ) -> HostArray:
+        """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc).
+
+        Copies from and to it need no staging, on all devices, and kernels use it in place, over the link. Its pages
+        exist from the beginning. Free it by `free_host`.
+        """
+        array = self._made(name, shape, dtype, fill)
+        array.address = await self.malloc_host(array.nbytes)
+        return self.program.arrays.place(array, written=True)
+
+    async def malloc_host(self, nbytes: int) -> int:
+        """Allocate pinned memory of the host (cudaMallocHost), and return its address."""
+        return await (await self._context()).driver.pinning.alloc(nbytes)
+
+    async def free_host(self, memory: int | HostArray) -> None:
+        """Free pinned memory of the host (cudaFreeHost).
+
+        Raises DriverError for memory that is not allocated so, or freed already.
+        """
+        address = memory.address if isinstance(memory, HostArray) else memory
+        await (await self._context()).driver.pinning.free(address)
+        self._state.mapped.end(address)
+        if isinstance(memory, HostArray):
+            self.program.arrays.forget(memory)
+
+    async def host_register(self, array: HostArray) -> None:
+        """Pin an array of the host that exists (cudaHostRegister, hipHostRegister).
+
+        Raises DriverError when a part of it is pinned already, and FreedHostMemory.
+        """
+        self.program.devices[self._device].check_alive(array, "cudaHostRegister")
+        await (await self._context()).driver.pinning.register(array.address, array.nbytes)
+
+    async def host_unregister(self, array: HostArray) -> None:
+        """Unpin an array (cudaHostUnregister). Raises DriverError when it is not pinned."""
+        await (await self._context()).driver.pinning.unregister(array.address)
+        self._state.mapped.end(array.address)
+
+    # copies
+
+    async def memcpy(self, destination: CopyPlace, source: CopyPlace) -> None:
+        """Copy as many bytes as the source has (cudaMemcpy with cudaMemcpyDefault), in the default stream.
+
+        It returns when the real call does: copies from pinned memory and to the host have completed then, pageable
+        memory is staged, and the host does not wait for a copy between or within devices.
+        Raises DriverError for memory that is freed, no device's, or too small, and FreedHostMemory.
+        """
+        context = await self._context()
+        stream = await self._stream(context, None, "cudaMemcpy")
+        driver = context.driver
+        from_host, to_host = (not isinstance(place, DeviceArray) for place in (source, destination))
+        pinned = from_host and driver.pinning.covers(*_range(source, "cudaMemcpy"))
+        if from_host and not to_host and not pinned:
+            await driver.streams.synchronize(stream)
+        await self._copy(context, destination, source, stream, "cudaMemcpy")
+        if pinned or to_host:
+            await driver.streams.synchronize(stream)
+
+    async def memcpy_async(
+        self, destination: CopyPlace, source: CopyPlace, *, stream: Stream | DefaultStream | None = None
+    ) -> None:
+        """Copy as many bytes as the source has in the order of a stream (cudaMemcpyAsync, cudaMemcpyPeerAsync).
+
+        With pinned memory the call returns at once; pageable memory is staged or has arrived when it returns. Raises
+        what `memcpy` does.
+        """
+        context = await self._context()
+        chosen = await self._stream(context, stream, "cudaMemcpyAsync")
+        await self._copy(context, destination, source, chosen, "cudaMemcpyAsync")
+
+    async def memset_async(
+        self, array: DeviceArray, value: int, *, stream: Stream | DefaultStream | None = None
+    ) -> None:
+        """Write a byte to all of an array in the order of a stream (cudaMemsetAsync)."""
+        context = await self._context()
+        chosen = await self._stream(context, stream, "cuMemsetD8Async")
+        driver = context.driver
+        self._state.allocations.check_use(driver, driver.call("cuMemsetD8Async"), "its destination", array)
+        if (capture := driver.graphs.capture_of(chosen)) is not None:
+            capture.uses.append(("the destination of a memset", array))
+        await driver.kernels.memset(array.address, value, array.nbytes, chosen)
+
+    async def device_enable_peer_access(self, peer: int) -> None:
+        """Let copies between the current device and another use their link (cudaDeviceEnablePeerAccess)."""
+        await (await self._context()).driver.peers.enable_access(peer)
+
+    async def memcpy_htod(
+        self,
+        destination: DeviceArray,
+        source: int,
+        nbytes: int,
+        *,
+        memory: HostMemory,
+        stream: Stream | DefaultStream | None = None,
+    ) -> None:
+        """Copy to the device (cudaMemcpy), from host memory at this address.
+
+        The call returns when the host may change its memory: pinned memory when the copy has completed, pageable memory
+        when it is staged, which begins when the stream is empty ("API synchronization behavior" of CUDA's manual).
+        """
+        context = await self._context()
+        driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
+        buffer, pinned = HostBuffer(source, nbytes), memory == "pinned"
+        if not pinned:
+            await driver.streams.synchronize(chosen)
+        await driver.copies.htod(destination.address, buffer, nbytes, chosen, pinned=pinned)
+        if pinned:
+            await driver.streams.synchronize(chosen)
+
+    async def memcpy_dtoh(
+        self,
+        destination: int,
+        source: DeviceArray,
+        nbytes: int,
+        *,
+        memory: HostMemory,
+        stream: Stream | DefaultStream | None = None,
+    ) -> None:
+        """Copy from the device and wait for it (cudaMemcpy), to host memory at this address."""
+        context = await self._context()
+        driver, chosen = context.driver, await self._stream(context, stream, "cudaMemcpy")
+        buffer = HostBuffer(destination, nbytes)
+        await driver.copies.dtoh(buffer, source.address, nbytes, chosen, pinned=memory == "pinned")
+        await driver.streams.synchronize(chosen)
+
+    # stream-ordered memory, and the pools that it comes from
+
+    async def malloc_async(
+        self,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.uint8,
+        *,
+        stream: Stream | DefaultStream | None = None,
+        pool: MemPool | None = None,
+    ) -> DeviceArray:
+        """Allocate memory for what comes into a stream from now on (cudaMallocAsync, cudaMallocFromPoolAsync).
+
+        pool: by default the device's. Raises OutOfDeviceMemory, and DriverError for a pool of another device.
+        """
+        lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
+        context = await self._context()
+        chosen = await self._stream(context, stream, "cuMemAllocFromPoolAsync")
+        pools, nbytes = context.driver.pools, DeviceArray(0, lengths, element).nbytes
+        address = await pools.alloc(nbytes, chosen, pools.default() if pool is None else pool, self.program.phantom)
+        self._state.allocations.made(address)
+        return DeviceArray(address, lengths, element)
+
+    async def free_async(self, array: DeviceArray, *, stream: Stream | DefaultStream | None = None) -> None:
+        """Free stream-ordered memory when what is in a stream has completed (cudaFreeAsync); the host goes on.
+
+        Raises DriverError for memory that is freed already, of another device, or not allocated so.
+        """
+        context = await self._context()
+        chosen = await self._stream(context, stream, "cuMemFreeAsync")
+        driver = context.driver
+        self._state.allocations.check_free(driver, driver.call("cuMemFreeAsync"), array.address)
+        await driver.pools.free(array.address, chosen)
+        self._state.allocations.freed("cuMemFreeAsync", array.address)
+
+    async def device_get_default_mem_pool(self) -> MemPool:
+        """Return the current device's pool (cudaDeviceGetDefaultMemPool)."""
+        return (await self._context()).driver.pools.default()
+
+    async def mem_pool_create(self) -> MemPool:
+        """Make a pool on the current device (cudaMemPoolCreate)."""
+        return await (await self._context()).driver.pools.create()
+
+    async def mem_pool_destroy(self, pool: MemPool) -> None:
+        """Destroy a pool (cudaMemPoolDestroy). Raises DriverError while something is allocated from it."""
+        await (await self._context()).driver.pools.destroy(pool)
+
+    def mem_pool_set_attribute(
+        self,
+        pool: MemPool,
+        *,
+        release_threshold: int | None = None,
+        reuse_follow_event_dependencies: bool | None = None,
+        reuse_allow_opportunistic: bool | None = None,
+        reuse_allow_internal_dependencies: bool | None = None,
+    ) -> None:
+        """Set what a pool keeps at a synchronization, and which memory it reuses (cudaMemPoolSetAttribute).
+
+        release_threshold: bytes, 0 at first, so that a synchronization gives back all that nobody uses. ValueError for
+        what is no number of bytes.
+        """
+        if release_threshold is not None:
+            if not is_integer(release_threshold) or release_threshold < 0:
+                raise ValueError(f"release_threshold is {release_threshold!r}, but must be a whole number from 0")
+            pool.release_threshold = release_threshold
+        if reuse_follow_event_dependencies is not None:
+            pool.policies.follow_event_dependencies = reuse_follow_event_dependencies
+        if reuse_allow_opportunistic is not None:
+            pool.policies.allow_opportunistic = reuse_allow_opportunistic
+        if reuse_allow_internal_dependencies is not None:
+            pool.policies.allow_internal_dependencies = reuse_allow_internal_dependencies
+
+    def mem_pool_get_attribute(self, pool: MemPool) -> PoolAttributes:
+        """Return what a pool holds and has held, in bytes (cudaMemPoolGetAttribute)."""
+        return pool.statistics()
+
+    async def mem_pool_trim_to(self, pool: MemPool, keep: int) -> None:
+        """Have a pool give back what nobody uses until at most so many bytes are left (cudaMemPoolTrimTo)."""
+        await (await self._context()).driver.pools.trim_to(pool, keep)
+
+    async def mem_pool_set_access(self, pool: MemPool, device: int) -> None:
+        """Let another device reach the memory of a pool (cudaMemPoolSetAccess), which each growth then pays for."""
+        await (await self._context()).driver.pools.set_access(pool, device)
+
+    # streams
+
+    async def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> Stream:
+        """Make a stream on the current device (cudaStreamCreateWithPriority).
+
+        It blocks with the legacy default stream unless it is ``non_blocking`` (cudaStreamNonBlocking): commands of
+        either wait for what was put into the other before. priority: 0, or a number below it for a greater one; as in
+        CUDA, what lies outside of `device_get_stream_priority_range` becomes the nearest in it.
+        """
+        context = await self._context()
+        least, greatest = self.device_get_stream_priority_range()
+        stream = await context.driver.streams.create(
+            priority=min(max(priority, greatest), least), order="non-blocking" if non_blocking else "blocking"
+        )
+        self._state.devices[stream] = context.number
+        return stream
+
+    def device_get_stream_priority_range(self) -> tuple[int, int]:
+        """Return the least and the greatest priority that a stream can have (cudaDeviceGetStreamPriorityRange)."""
+        return 0, 1 - self.program.machine.spec.count("stream.priorities")
+
+    async def stream_destroy(self, stream: Stream) -> None:
+        """Destroy a stream (cudaStreamDestroy); what was put into it still completes.
+
+        Raises DriverError for the default stream, and for one that is destroyed already.
+        """
+        driver, chosen = await self._at_stream(stream, "cuStreamDestroy")
+        if chosen not in self._state.devices:
+            raise driver.refusal(
+                driver.call("cuStreamDestroy"), "CUDA_ERROR_INVALID_HANDLE", "it is the default stream"
+            )
+        await driver.streams.destroy(chosen)
+        del self._state.devices[chosen]
+
+    async def stream_synchronize(self, stream: Stream | DefaultStream | None = None) -> None:
+        """Wait for everything in a stream (cudaStreamSynchronize); the legacy one waits for blocking streams, too."""
+        driver, chosen = await self._at_stream(stream, "cuStreamSynchronize")
+        await driver.streams.synchronize(chosen)
+
+    async def stream_query(self, stream: Stream | DefaultStream | None = None) -> bool:
+        """Tell whether everything in a stream has completed (cudaStreamQuery)."""
+        driver, chosen = await self._at_stream(stream, "cuStreamQuery")
+        return await driver.streams.query(chosen)
+
+    async def stream_wait_event(self, stream: Stream | DefaultStream | None, event: TimedEvent) -> None:
+        """Let what comes into a stream from now on wait for an event, of any device (cudaStreamWaitEvent).
+
+        The host does not wait. An event that was never recorded is complete, as in CUDA.
+        """
+        driver, chosen = await self._at_stream(stream, "cuStreamWaitEvent")
+        if event.destroyed:
+            why = f"event {event.number} is destroyed"
+            raise driver.refusal(driver.call("cuStreamWaitEvent"), "CUDA_ERROR_INVALID_HANDLE", why)
+        if event.mark is not None:
+            await driver.streams.wait_event(chosen, event.mark)
+
+    async def launch_host_func(
+        self,
+        function: Callable[[], object] | None,
+        *,
+        stream: Stream | DefaultStream | None = None,
+        seconds: float = 0.0,
+    ) -> None:
+        """Put a function of the host into a stream (cudaLaunchHostFunc); the caller goes on.
+
+        The library's callback thread calls it when what is before it in the stream has completed, and works for
+        ``seconds`` on a core; what comes behind it waits. As in CUDA, it makes no calls: it gets no ``t``. TypeError
+        for a coroutine function, ValueError for a time that is negative or not finite.
+        """
+        check_host_function("cudaLaunchHostFunc", function, seconds)
+        driver, chosen = await self._at_stream(stream, "cuLaunchHostFunc")
+        await driver.streams.launch_host_func(chosen, function, seconds)
+
+    async def set_device_flags(self, schedule: Schedule) -> None:
+        """Say how threads wait for the current device (cudaSetDeviceFlags): auto, spin, yield or blocking_sync.
+
+        Threads that spin keep their cores while they wait, which others may need; those that sleep return later.
+        """
+        if schedule not in get_args(Schedule):
+            raise ValueError(f"schedule is {schedule!r}; it can be {', '.join(get_args(Schedule))}")
+        (await self._context()).driver.set_schedule(schedule)
+
+    async def device_synchronize(self) -> None:
+        """Wait for everything in all streams of the current device (cudaDeviceSynchronize)."""
+        driver = (await self._context()).driver
+        for stream in [*driver.streams.all]:
+            await driver.streams.synchronize(stream)
+
+    # events
+
+    async def event_create(self, *, timing: bool = True, blocking_sync: bool = False) -> TimedEvent:
+        """Make an event on the current device (cudaEventCreateWithFlags).
+
+        timing: False for cudaEventDisableTiming. blocking_sync: who waits for it gives its core up, whatever the
+        device's flags say (cudaEventBlockingSync).
+        """
+        driver = (await self._context()).driver
+        return await driver.events.create(timing=timing, blocking_sync=blocking_sync)
+
+    async def event_destroy(self, event: TimedEvent) -> None:
+        """Destroy an event (cudaEventDestroy)."""
+        await (await self._context_of(event.device)).driver.events.destroy(event)
+
+    async def event_record(self, event: TimedEvent, stream: Stream | DefaultStream | None = None) -> None:
+        """Put an event behind everything in a stream of its device (cudaEventRecord)."""
+        driver, chosen = await self._at_stream(stream, "cuEventRecord")
+        await driver.events.record(event, chosen)
+
+    async def event_synchronize(self, event: TimedEvent) -> None:
+        """Wait until the device has come to an event (cudaEventSynchronize)."""
+        await (await self._context_of(event.device)).driver.events.synchronize(event)
+
+    async def event_query(self, event: TimedEvent) -> bool:
+        """Tell whether the device has come to an event (cudaEventQuery)."""
+        return await (await self._context_of(event.device)).driver.events.query(event)
+
+    async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
+        """Return the milliseconds between two events (cudaEventElapsedTime).
+
+        Raises DriverError for an event that was never recorded, or to which the device has yet to come.
+        """
+        events = (await self._context_of(begin.device)).driver.events
+        return 1e3 * await events.elapsed_time(begin, end)
+
+    # graphs: captured from streams or built node by node, and launched
+
+    async def stream_begin_capture(self, stream: Stream | DefaultStream, *, mode: CaptureMode = "global") -> None:
+        """Have a stream capture what is put into it, instead of carrying it out (cudaStreamBeginCapture).
+
+        mode: global forbids calls for memory to all threads meanwhile, thread_local to this one, relaxed to none.
+        Raises DriverError for the legacy default stream, and for one that is capturing.
+        """
+        driver, chosen = await self._at_stream(stream, "cuStreamBeginCapture")
+        await driver.graphs.begin_capture(chosen, mode)
+
+    async def stream_end_capture(self, stream: Stream | DefaultStream) -> CapturedGraph:
+        """End the capture that began in a stream, and return its graph (cudaStreamEndCapture).
+
+        Raises DriverError for a capture that is invalid, that another thread began, or whose origin does not wait for
+        all streams that joined.
+        """
+        driver, chosen = await self._at_stream(stream, "cuStreamEndCapture")
+        return await driver.graphs.end_capture(chosen)
+
+    async def stream_is_capturing(self, stream: Stream | DefaultStream) -> bool:
+        """Tell whether a stream is capturing (cudaStreamIsCapturing)."""
+        driver, chosen = await self._at_stream(stream, "cuStreamIsCapturing")
+        return driver.graphs.is_capturing(chosen)
+
+    async def graph_create(self) -> BuiltGraph:
+        """Make a graph without nodes on the current device (cudaGraphCreate)."""
+        return await (await self._context()).driver.graphs.create()
+
+    async def graph_add_kernel_node(
+        self,
+        graph: BuiltGraph,
+        kernel: Kernel,
+        *arguments: Any,
+        grid: Shape,
+        block: Shape,
+        iterations: int | None = None,
+        after: Sequence[int] = (),
+        library: bool = False,
+    ) -> int:
+        """Add a launch to a graph (cudaGraphAddKernelNode), and return its node; the parameters are those of `launch`.
+
+        Raises DriverError for memory that the kernel cannot reach or that is freed, and for a node that there is not.
+        """
+        context = await self._context_of(graph.device)
+        call = "cuGraphAddKernelNode"
+        prepared = self._prepared(call, context, kernel, arguments, grid, block, iterations, library)
+        await context.plugin.find_kernel(prepared.launch.kernel.name)
+        graph.uses.extend(prepared.uses)
+        return await context.driver.graphs.add_kernel_node(
+            graph, after, prepared.launch, prepared.values, touching=prepared.touching
+        )
+
+    async def graph_add_memset_node(
+        self, graph: BuiltGraph, destination: DeviceArray, value: int, *, after: Sequence[int] = ()
+    ) -> int:
+        """Add a memset of device memory to a graph (cudaGraphAddMemsetNode), and return its node."""
+        driver = (await self._context_of(graph.device)).driver
+        call = "cuGraphAddMemsetNode"
+        self._state.allocations.check_use(driver, driver.call(call), "its destination", destination)
+        graph.uses.append(("the destination of a memset", destination))
+        return await driver.graphs.add_memset_node(graph, after, destination.address, value, destination.nbytes)
+
+    async def graph_add_memcpy_node(
+        self,
+        graph: BuiltGraph,
+        destination: HostArray | Section | DeviceArray,
+        source: HostArray | Section | DeviceArray,
+        *,
+        after: Sequence[int] = (),
+    ) -> int:
+        """Add a copy of as many bytes as the source has to a graph (cudaGraphAddMemcpyNode), and return its node.
+
+        Raises DriverError for memory that is freed, pageable or another device's, and for a destination too small.
+        """
+        driver = (await self._context_of(graph.device)).driver
+        call = "cuGraphAddMemcpyNode"
+        ends: list[HostSpan | int] = []
+        sizes = []
+        for what, place in (("the destination of a copy", destination), ("the source of a copy", source)):
+            if isinstance(place, DeviceArray):
+                self._state.allocations.check_use(driver, driver.call(call), what, place)
+                ends.append(place.address)
+                sizes.append(place.nbytes)
+            else:
+                self.program.devices[graph.device].check_alive(array_of(place), call)
+                address, nbytes = extent(place, call)
+                ends.append(array_of(place).span(address, nbytes))
+                sizes.append(nbytes)
+            graph.uses.append((what, place))
+        if sizes[1] > sizes[0]:
+            why = f"the source has {sizes[1]} bytes, its destination {sizes[0]}"
+            raise driver.refusal(driver.call(call), INVALID, why)
+        if not isinstance(destination, DeviceArray) and not isinstance(source, DeviceArray):
+            raise driver.refusal(driver.call(call), INVALID, "copies within the host are no nodes here")
+        return await driver.graphs.add_memcpy_node(graph, after, ends[0], ends[1], sizes[1])
+
+    async def graph_add_host_node(
+        self,
+        graph: BuiltGraph,
+        function: Callable[[], object] | None,
+        *,
+        seconds: float = 0.0,
+        after: Sequence[int] = (),
+    ) -> int:
+        """Add a function of the host to a graph (cudaGraphAddHostNode), and return its node; as `launch_host_func`."""
+        driver = (await self._context_of(graph.device)).driver
+        check_host_function("cudaGraphAddHostNode", function, seconds)
+        return await driver.graphs.add_host_node(graph, after, function, seconds)
+
+    async def graph_instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
+        """Make an executable graph (cudaGraphInstantiate), of which there may be several.
+
+        A graph that a program builds itself may grow afterwards; the executable graph keeps its nodes of now.
+        """
+        return await (await self._context_of(graph.device)).driver.graphs.instantiate(graph)
+
+    async def graph_launch(self, executable: GraphExec, *, stream: Stream | DefaultStream | None = None) -> None:
+        """Put everything in a graph into a stream (cudaGraphLaunch), and go on.
+
+        It comes after what is in the stream, and after the executable graph's launch before; the host has no part in
+        what follows. Raises DriverError for one that is destroyed or of another device, for a stream that captures, and
+        for memory in it that has been freed: the graph keeps addresses, not memory.
+        """
+        driver, chosen = await self._at_stream(stream, "cuGraphLaunch")
+        for what, place in executable.graph.uses:
+            if isinstance(place, DeviceArray) or (isinstance(place, HostArray) and place.managed):
+                call = driver.call("cuGraphLaunch")
+                self._state.allocations.check_use(driver, call, what, place, anywhere=True)
+            elif isinstance(place, HostArray | Section):
+                self.program.devices[executable.graph.device].check_alive(array_of(place), "cuGraphLaunch")
+        await driver.graphs.launch(executable, chosen)
+
+    async def graph_exec_destroy(self, executable: GraphExec) -> None:
+        """Destroy an executable graph (cudaGraphExecDestroy); what was launched still completes."""
+        await (await self._context_of(executable.graph.device)).driver.graphs.destroy(executable)
+
+    # for several groups of calls
+
+    def _prepared(
+        self,
+        call: str,
+        context: PrimaryContext,
+        kernel: Kernel,
+        arguments: Sequence[Any],
+        grid: Shape,
+        block: Shape,
+        iterations: int | None,
+        library: bool,
+    ) -> PreparedLaunch:
+        """Check a launch's arguments, and return it. Raises DriverError for memory that the kernel cannot reach."""
+        (columns, rows), (width, height) = (one if isinstance(one, tuple) else (one, 1) for one in (grid, block))
+        launch = kernel.launch(columns * rows, width * height, iterations, tuple(arguments))
+        if library:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, loads_in_flight=None))
+        tile = Tile(width, height, columns) if isinstance(block, tuple) else None
+        launch = attrs.evolve(launch, strided=True, tile=tile)
+        if self.program.phantom:
+            launch = attrs.evolve(launch, kernel=attrs.evolve(launch.kernel, body=None))
+        uses = [
+            (f"argument {number} of kernel {launch.kernel.name!r}", argument)
+            for number, argument in enumerate(arguments, 1)
+        ]
+        for what, argument in uses:
+            self._state.allocations.check_use(context.driver, context.driver.call(call), what, argument)
+        in_place = [argument for argument in arguments if isinstance(argument, HostArray)]
+        for array in in_place:
+            self._state.mapped.use(context.driver, array)
+        touching = accesses_of(0, launch, (), tuple(arguments), in_place, [True] * len(in_place))
+        values = [argument.values if isinstance(argument, HostArray) else argument for argument in arguments]
+        return PreparedLaunch(launch, values, touching, uses)
+
+    def _made(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> HostArray:
+        """Return an array that has no address yet."""
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        values = None if self.program.phantom else make_values(name, lengths, element, fill)
+        return HostArray(name, 0, lengths, element, values=values)
+
+    def _copy(
+        self, context: PrimaryContext, destination: CopyPlace, source: CopyPlace, stream: Stream, call: str
+    ) -> Awaitable[None]:
+        """Submit the copy that leads from one place to another, whatever they are."""
+        driver = context.driver
+        (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
+        if nbytes > room:
+            why = f"the source has {nbytes} bytes, its destination {room}"
+            raise driver.refusal(driver.call(call), INVALID, why)
+        between = isinstance(source, DeviceArray) and isinstance(destination, DeviceArray)
+        capture = driver.graphs.capture_of(stream)
+        for what, place in {"its source": source, "its destination": destination}.items():
+            if capture is not None:
+                capture.uses.append((f"the {what[4:]} of a copy", place))
+            if isinstance(place, DeviceArray):
+                self._state.allocations.check_use(driver, driver.call(call), what, place, anywhere=between)
+            else:
+                self.program.devices[context.number].check_alive(array_of(place), call)
+        if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
+            devices = device_of(to), device_of(begin)
+            if devices == (context.number, context.number):
+                return driver.copies.dtod(to, begin, nbytes, stream)
+            return driver.peers.copy(stream, None, devices[0], to, devices[1], begin, nbytes)
+        if isinstance(source, DeviceArray):
+            return driver.copies.dtoh(_span(destination, to, nbytes), begin, nbytes, stream)
+        if isinstance(destination, DeviceArray):
+            return driver.copies.htod(to, _span(source, begin, nbytes), nbytes, stream)
+        return self._copy_on_host(_span(destination, to, nbytes), _span(source, begin, nbytes))
+
+    async def _copy_on_host(self, destination: HostSpan, source: HostSpan) -> None:
+        """Copy within the host, by the calling thread."""
+        await self.program.machine.host_memory.copy(source.nbytes)
+        if destination.bytes is not None and source.bytes is not None:
+            destination.bytes[:] = source.bytes
+
+
+def check_host_function(call: str, function: Callable[[], object] | None, seconds: float) -> None:
+    """Raise TypeError for a coroutine function, ValueError for a time that is negative or not finite."""
+    if inspect.iscoroutinefunction(function) or not (function is None or callable(function)):
+        raise TypeError(f"{call}: {function!r} is no plain function; a host function makes no calls")
+    if not isinstance(seconds, int | float) or not 0.0 <= seconds < math.inf:
+        raise ValueError(f"{call}: seconds is {seconds!r}, but must be finite and not negative")
+
+
+def _range(place: CopyPlace, call: str) -> tuple[int, int]:
+    """Return the address and the bytes of an end of a copy."""
+    if isinstance(place, Section) and not place.is_contiguous:
+        raise ValueError(f"{call}: {place} is in pieces, and a copy moves one range of bytes")
+    return (place.address, place.nbytes) if isinstance(place, DeviceArray) else extent(place, call)
+
+
+def _span(place: CopyPlace, address: int, nbytes: int) -> HostSpan:
+    assert not isinstance(place, DeviceArray)
+    return array_of(place).span(address, nbytes)

@@ -4,22 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import ClassVar, Literal, TypeVar, get_args
 
-from offloadrt.driver import Driver, DriverError
+import attrs
+
+from offloadrt.driver import CudaDriver, DriverError
 from offloadrt.machine import Machine
-from offloadrt.models.cuda.allocations import Allocations
-from offloadrt.models.cuda.calling_thread import PrimaryContext, ProgramState
+from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
-from offloadrt.models.cuda.mapped_memory import MappedMemory
-from offloadrt.models.cuda.options import CUDAOptions
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.options import has_devices
+from offloadrt.models.host.model import Model
+from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.lock_wait import take
 from offloadrt.trace import Trace
+
+DefaultStreams = Literal["legacy", "per-thread"]
+
+
+@attrs.frozen(kw_only=True)
+class CUDAOptions(ProgramOptions):
+    """The options of a CUDA program. Fixed once the machine is built."""
+
+    model: ClassVar[str] = "cuda"
+
+    default_stream: DefaultStreams = "legacy"
+    """What a call without a stream means: the device's legacy default stream, or one of the calling thread's own.
+
+    As nvcc's option of that name.
+    """
+
+    def check(self) -> None:
+        """Raise ValueError for a value that an option cannot have."""
+        super().check()
+        if self.default_stream not in get_args(DefaultStreams):
+            choices = " or ".join(get_args(DefaultStreams))
+            raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
+
 
 R = TypeVar("R")
 
@@ -35,12 +58,11 @@ class CUDA(OffloadProgram[HostThread]):
     ) -> None:
         options = options or CUDAOptions()
         super().__init__(machine, drivers, options, trace)
-        libraries = [driver for driver in drivers if isinstance(driver, Driver)]
+        libraries = [driver for driver in drivers if isinstance(driver, CudaDriver)]
         if len(libraries) < len(drivers):
             raise ValueError(f"{machine.spec.name} has ROCr, and a CUDA program needs CUDA's driver library")
         self.driver = libraries[0]
-        for other in libraries[1:]:
-            other.share_pinned(self.driver)
+        self.driver.process.share_pinned()
         self._drivers = libraries
         self._contexts: dict[int, PrimaryContext] = {}
         self._state = ProgramState(Allocations(machine.sim), MappedMemory(), options.default_stream == "per-thread")
@@ -77,12 +99,15 @@ class CUDA(OffloadProgram[HostThread]):
 
     async def _make_context(self, number: int) -> None:
         driver = self._drivers[number]
-        stream = await driver.stream_create(order="legacy")
+        stream = await driver.streams.create(order="legacy")
         self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:
         """Wait for all streams, as the end of the contexts does, which returns no errors to the program."""
         for driver in self._drivers:
             with suppress(DriverError):
-                for stream in [*driver.streams]:
-                    await driver.stream_synchronize(stream)
+                for stream in [*driver.streams.all]:
+                    await driver.streams.synchronize(stream)
+
+
+MODEL = Model(CUDAOptions, CUDA, module="offloadrt.models.cuda")

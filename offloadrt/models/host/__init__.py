@@ -12,5 +12,5 @@
 ``host_places.py``    where arrays lie; ``barrier.py``, ``device_globals.py`` as their names say
 ====================  ===============================================================================================
 
-`offloadrt.models.openmp` and `offloadrt.models.openacc` build on it and know nothing of each other.
+The models build on it and know nothing of each other.
 """

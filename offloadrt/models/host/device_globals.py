@@ -15,9 +15,8 @@ import numpy as np
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.mapping.binding import ON_HOST, Binding
-from offloadrt.runtime.mapping.present_table import INFINITE, Entry
-from offloadrt.runtime.mapping.table_visits import enter_entry
+from offloadrt.runtime.mapping.data_environment import enter_entry
+from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, Entry
 from offloadrt.sim import Lock
 
 
@@ -65,7 +64,7 @@ class DeviceGlobals:
         phantom = array.phantom and not pointer
         if device.table.at(begin) is not None:  # a thread that was loading it left early
             return
-        address = await device.driver.mem_alloc(max(1, size), phantom=phantom)
+        address = await device.driver.memory.alloc(max(1, size), phantom=phantom)
         if not phantom:
             device.memory.view(address, size)[:] = self._initial(device, array)
         entry = Entry(
@@ -84,7 +83,7 @@ class DeviceGlobals:
 
     def _initial(self, device: OffloadDevice, array: HostArray) -> Bytes | int:
         """Return what the image holds at first: zeros, or the host's bytes."""
-        if not device.configuration.host_pointers:
+        if not device.host_pointers:
             return 0
         if array.pointer_address:
             return np.array([array.address], "<u8").view(np.uint8)
@@ -100,4 +99,4 @@ class DeviceGlobals:
         shadow = entry.shadow_pointers.get(array.pointer_address)
         if shadow is not None:
             return shadow.pointee  # also after its block was freed: the pointer is not reset
-        return ON_HOST if device.configuration.host_pointers else None
+        return ON_HOST if device.host_pointers else None

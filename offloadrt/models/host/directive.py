@@ -29,12 +29,14 @@ async def in_directive(
     unmaps: Sequence[MapItem] = (),
     async_queue: AsyncQueue | None = None,
     mandatory: bool = True,
+    make_queue: type[DirectiveQueue] = DirectiveQueue,
 ) -> OffloadDevice:
     """Do `work` as a numbered directive of this name on a device, and drain its queue.
 
     async_queue: the queue that the directive goes behind, which then is not drained.
     unmaps: items whose mapping ends even if the directive is left before it has begun to do so. mandatory: whether a
-    call of the driver library that fails is fatal; of a routine that answers with a code it is not.
+    call of the driver library that fails is fatal; of a routine that answers with a code it is not. make_queue: the
+    class of the directive's queue.
 
     Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; a MappingError with all that LLVM
     would have printed. A construct that fails ends the device, as it ends a real program; one that is left early, as at
@@ -52,7 +54,7 @@ async def in_directive(
     outer, actor.cause = actor.cause, number
     if (trace := program.trace) is not None:
         trace.directive(where.number, number, name)
-    queue = DirectiveQueue(number, items=unmaps, mapped=len(unmaps))
+    queue = make_queue(number, items=unmaps, mapped=len(unmaps))
     if (observer := program.observer) is not None:
         observer.handle(DirectiveBegan(number, where.number, name))
     failed: BaseException | None = None

@@ -12,7 +12,7 @@ import numpy as np
 from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.kernel import DEFAULT_THREADS
-from offloadrt.runtime.plugins.grid import GridDefaults
+from offloadrt.runtime.plugins.plugin import GridDefaults
 
 _A_THREAD_EACH: Final = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
 """What models give a loop that know no limit of teams: a thread for each iteration."""

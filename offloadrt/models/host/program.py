@@ -5,29 +5,25 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
-from offloadrt.compilers.object_ranking import HostProgram
-from offloadrt.driver import Driver, DriverError, Rocr, share_process
+from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
-from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.options import ProgramOptions, has_devices
 from offloadrt.models.host.program_arrays import ProgramArrays
-from offloadrt.runtime.allocators import MakeAllocator
-from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
-from offloadrt.runtime.device import FAILED_FREE, OffloadDevice, RuntimeCosts
+from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
-Drivers: TypeAlias = Sequence[Driver | Rocr]
+Drivers: TypeAlias = Sequence[Driver]
 """The driver library of each device."""
 
 
@@ -38,6 +34,8 @@ class TeamMember(Protocol):
         """End the thread's part of the team's region."""
 
 
+DIRECT: Final = DeviceOptions(allocator="direct")
+"""What the runtime does for models that have no choice."""
 R = TypeVar("R")
 T = TypeVar("T", bound=TeamMember)
 
@@ -45,11 +43,9 @@ T = TypeVar("T", bound=TeamMember)
 class OffloadProgram(ABC, Generic[T]):
     """The program's view of the machine, whatever model it is written in; `T` is that model's host thread.
 
-    configuration, allocator, table_policy: names, or objects of one's own, for every device; without a policy that of
-    the profile's `table.handoff` says who enters the device table next. host_program: what a compiler knows of it, for
-    a configuration that places objects.
-    ValueError for a name that does not exist, or without that; UnifiedMemoryUnavailable when the devices cannot do what
-    the configuration asks for.
+    on_devices: what the runtime does on every device. Raises ValueError for a name that does not exist, or without the
+    `host_program` that a configuration needs; UnifiedMemoryUnavailable when the devices cannot do what the
+    configuration asks for.
 
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
     """
@@ -65,30 +61,16 @@ class OffloadProgram(ABC, Generic[T]):
         drivers: Drivers,
         options: ProgramOptions,
         trace: Trace | None,
-        *,
-        configuration: str | MemoryConfiguration = "copy",
-        allocator: str | MakeAllocator = "direct",
-        host_program: HostProgram | None = None,
-        table_policy: str | LockPolicy | None = None,
+        on_devices: DeviceOptions = DIRECT,
     ) -> None:
         self.machine = machine
         self.sim = machine.sim
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
-        share_process(drivers)
+        chosen = configuration_named(on_devices.configuration).for_program(on_devices.host_program)
         self.devices = [
-            OffloadDevice(
-                machine,
-                number,
-                driver,
-                configuration_named(configuration),
-                allocator,
-                trace,
-                host_program,
-                table_policy,
-            )
-            for number, driver in enumerate(drivers)
+            OffloadDevice(machine, number, driver, chosen, on_devices, trace) for number, driver in enumerate(drivers)
         ]
         self.num_devices = len(self.devices) if has_devices(machine.spec) else 0
         """How many of them directives and routines may use: none on a machine that has only the host's side."""

@@ -13,7 +13,7 @@ from offloadrt.models.host.host_places import Arena
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import InvalidFree
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
-from offloadrt.runtime.launch.reachable import reaches_host
+from offloadrt.runtime.launch.kernel_arguments import reaches_host
 from offloadrt.runtime.observed_array import ObservedArray
 from offloadrt.runtime.program_events import ArrayFreed, ArrayMade, ProgramObserver
 
@@ -32,10 +32,10 @@ class ProgramArrays:
         self._memory = machine.host_memory
         self._devices = devices
         self._phantom = phantom
-        self._managed = [device.plugin.managed for device in devices if device.plugin.managed is not None]
+        self._managed = [uvm for device in devices if (uvm := device.driver.managed.uvm) is not None]
         self._pages_matter = any(device.plugin.kernels_fault for device in devices)
         self._in_place = any(device.uses_system_memory for device in devices)
-        self._globals_on_host = any(device.configuration.globals_on_host for device in devices)
+        self._globals_on_host = any(device.globals_on_host for device in devices)
         self._devices_reach_host = any(reaches_host(device) for device in devices)
 
     def make(
@@ -119,6 +119,6 @@ class ProgramArrays:
             managed.remove(array.address, array.nbytes)
         self._memory.contents.remove(array.address)
         for device in self._devices:
-            if device.objects is not None:
-                device.objects.remove(array)
+            if device.hooks.freed is not None:
+                device.hooks.freed(array)
             device.table.generation += 1  # what is remembered of places in it holds no longer

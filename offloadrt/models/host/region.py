@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from types import CodeType, TracebackType
 from typing import ClassVar, Generic, TypeVar
 
-from offloadrt.sim.async_only import AsyncOnly
+from offloadrt.sim.errors import AsyncOnly
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -10,8 +10,15 @@ import numpy as np
 from offloadrt.kernels.integers import is_integer
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
-from offloadrt.runtime.mapping.map_item import Dimension, MapItem
-from offloadrt.runtime.mapping.map_type import IMPLICIT, LITERAL, NON_CONTIG, PTR_AND_OBJ, TARGET_PARAM
+from offloadrt.runtime.mapping.map_item import (
+    IMPLICIT,
+    LITERAL,
+    NON_CONTIG,
+    PTR_AND_OBJ,
+    TARGET_PARAM,
+    Dimension,
+    MapItem,
+)
 
 
 @attrs.frozen

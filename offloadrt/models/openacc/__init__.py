@@ -33,20 +33,32 @@ from offloadrt.models.openacc.clauses import (
     host,
     present,
 )
-from offloadrt.models.openacc.compilers import COMPILERS, CompilerModel, compiler_model
 from offloadrt.models.openacc.host_thread import ACC_ASYNC_NOVAL, ACC_ASYNC_SYNC, HostThread
-from offloadrt.models.openacc.jacc.arguments import Argument, Attribute, jacc_arg_build, jacc_args
-from offloadrt.models.openacc.jacc.dependences import Dependences, QueuePlacement
-from offloadrt.models.openacc.jacc.devices.adaptive import AdaptiveController, KernelState, Rules, after_execution
-from offloadrt.models.openacc.jacc.devices.policy import Execution, Fixed, Mode, PushPolicy
-from offloadrt.models.openacc.jacc.devices.strategies import STRATEGIES, DeviceStrategy, strategy_named
-from offloadrt.models.openacc.jacc.errors import AliasedArgument, LeftEarly, OverlappingWrites
-from offloadrt.models.openacc.jacc.generation import PushFlags, generate
-from offloadrt.models.openacc.jacc.pushes import Effects
-from offloadrt.models.openacc.jacc.routines import Jacc
-from offloadrt.models.openacc.kernel_times import KernelTimes
+from offloadrt.models.openacc.jacc.dependences import (
+    AliasedArgument,
+    Dependences,
+    LeftEarly,
+    OverlappingWrites,
+    QueuePlacement,
+)
+from offloadrt.models.openacc.jacc.generation import Argument, Attribute, PushFlags, generate, jacc_arg_build, jacc_args
+from offloadrt.models.openacc.jacc.routines import Effects, Jacc
+from offloadrt.models.openacc.jacc.strategies import (
+    STRATEGIES,
+    AdaptiveController,
+    DeviceStrategy,
+    Execution,
+    Fixed,
+    KernelState,
+    Mode,
+    PushPolicy,
+    Rules,
+    after_execution,
+    strategy_named,
+)
 from offloadrt.models.openacc.options import OpenACCOptions
 from offloadrt.models.openacc.program import OpenACC
+from offloadrt.models.openacc.runtime_library import COMPILERS, CompilerModel, KernelTimes, compiler_model
 from offloadrt.runtime import (
     DevicePointer,
     HostArray,

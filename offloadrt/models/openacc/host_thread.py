@@ -25,20 +25,25 @@ from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.region import Region
-from offloadrt.models.openacc.async_queues import AsyncQueues
-from offloadrt.models.openacc.clauses import DataClause, UpdateClause
-from offloadrt.models.openacc.kernel_times import InFlight, KernelTimes
-from offloadrt.models.openacc.lowering import DataConstruct, Default, lower_compute, lower_data, lower_update
-from offloadrt.models.openacc.runtime_library import RuntimeLibrary
+from offloadrt.models.openacc.clauses import (
+    DataClause,
+    DataConstruct,
+    Default,
+    UpdateClause,
+    lower_compute,
+    lower_data,
+    lower_update,
+)
+from offloadrt.models.openacc.runtime_library import AsyncQueues, InFlight, KernelTimes, RuntimeLibrary
 from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import TO
-from offloadrt.runtime.mapping.present_arrays import device_pointers
+from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.mapping.map_item import TO, MapItem
+from offloadrt.runtime.mapping.program_pointers import device_pointers
 
 ACC_ASYNC_NOVAL = -1
 """The queue of an `async` clause without a value."""
@@ -200,13 +205,13 @@ class HostThread(ProgramThread):
         check_sizes(construct, num_gangs=teams, vector_length=threads, iterations=iterations)
         check_arguments(kernel, arguments)
         items = lower_compute(construct, data, arguments, default)
-        launch = launch_of(kernel, arguments, teams, threads, iterations)
+        offloaded = OffloadedRegion(launch_of(kernel, arguments, teams, threads, iterations), items, arguments)
         records = self.library.records
         times = records.of_constructs.setdefault(records.name(kernel), KernelTimes())
 
         async def region(where: OffloadDevice, queue: DirectiveQueue) -> None:
             records.expect(where.number, queue.cause, InFlight(times, False, 1))
-            await target(where, launch, items, arguments, queue, construct, self.program.globals.binding)
+            await target(where, offloaded, queue, construct, self.program.globals.binding)
 
         return self.run(construct, region, async_, wait)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 
 from offloadrt.models.host.options import ProgramOptions
-from offloadrt.models.openacc.compilers import compiler_model
+from offloadrt.models.openacc.runtime_library import compiler_model
 
 
 @attrs.frozen(kw_only=True)

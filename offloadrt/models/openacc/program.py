@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from offloadrt.driver import Driver
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.program import Drivers, OffloadProgram
-from offloadrt.models.openacc.async_queues import AsyncQueues
-from offloadrt.models.openacc.compilers import compiler_model
 from offloadrt.models.openacc.host_thread import HostThread
-from offloadrt.models.openacc.jacc.code_cache import CodeCache
-from offloadrt.models.openacc.kernel_times import KernelRecords, KernelTimes
+from offloadrt.models.openacc.jacc.generation import CodeCache
 from offloadrt.models.openacc.options import OpenACCOptions
-from offloadrt.models.openacc.runtime_library import RuntimeLibrary
+from offloadrt.models.openacc.runtime_library import (
+    AsyncQueues,
+    KernelRecords,
+    KernelTimes,
+    RuntimeLibrary,
+    compiler_model,
+)
+from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
@@ -32,16 +36,15 @@ class OpenACC(OffloadProgram[HostThread]):
     ) -> None:
         options = options or OpenACCOptions()
         self.compiler = compiler_model(options.compiler, options.pools)
-        super().__init__(machine, drivers, options, trace, allocator=self.compiler.allocator)
+        super().__init__(machine, drivers, options, trace, DeviceOptions(allocator=self.compiler.allocator))
         if (arguments := self.compiler.arguments) is not None:
             for device in self.devices:
                 device.argument_blocks = ArgumentBlocks(device.plugin, arguments(device.allocator_site), device.memory)
         self.library = RuntimeLibrary(
             self.compiler, AsyncQueues(machine.sim), CodeCache(machine, trace), KernelRecords(machine.devices)
         )
-        for driver in drivers:
-            if self.compiler.one_buffer and isinstance(driver, Driver):
-                driver.share_buffer()
+        for driver in drivers if self.compiler.one_buffer else ():
+            driver.share_buffer()
 
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
         return HostThread(self, self.library, number, num_threads, barrier, heap, stack)
@@ -70,3 +73,6 @@ class OpenACC(OffloadProgram[HostThread]):
             for queue in self.library.queues.in_use(device.number) if device.ended is None else ():
                 await queue.give_back(device, self.next_directive())
         self.machine.host_time.lived(self.sim.now - begin)
+
+
+MODEL = Model(OpenACCOptions, OpenACC, module="offloadrt.models.openacc")

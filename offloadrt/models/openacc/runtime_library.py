@@ -2,12 +2,149 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+from typing import Final
+
 import attrs
 
-from offloadrt.models.openacc.async_queues import AsyncQueues
-from offloadrt.models.openacc.compilers import CompilerModel
-from offloadrt.models.openacc.jacc.code_cache import CodeCache
-from offloadrt.models.openacc.kernel_times import KernelRecords
+from offloadrt.kernels import Kernel
+from offloadrt.machine import Device
+from offloadrt.machine.messages import KernelPacket
+from offloadrt.models.openacc.jacc.generation import CodeCache
+from offloadrt.runtime.allocators import DeviceAllocator, Direct, InternalPool
+from offloadrt.runtime.async_queue import AsyncQueue
+from offloadrt.sim import Lock, LockStatistics, Simulation
+
+
+class AsyncQueues:
+    """A queue for each device and async value, made at its first use; all host threads share them."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self._queues: dict[tuple[int, int], AsyncQueue] = {}
+
+    def of(self, device: int, value: int) -> AsyncQueue:
+        """Return the queue of a device for an async value."""
+        queue = self._queues.get((device, value))
+        if queue is None:
+            queue = AsyncQueue(Lock(self.sim, f"async queue {value} of device {device}"))
+            self._queues[device, value] = queue
+        return queue
+
+    def in_use(self, device: int) -> list[AsyncQueue]:
+        """Return all queues of a device that are in use, in the order of their first use."""
+        return [queue for (number, _), queue in self._queues.items() if number == device and queue.used]
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Return the statistics of the queues' locks, all together; nothing when there are no queues."""
+        statistics = [queue.lock.statistics() for queue in self._queues.values()]
+        return {"async queue locks": LockStatistics.total(statistics)} if statistics else {}
+
+
+@attrs.define
+class KernelTimes:
+    """What executions of a kernel that have ended took, added up."""
+
+    executions: int = 0
+    divided: int = 0
+    """How many of these were divided among the devices."""
+    kernel_s: float = 0.0
+    """Seconds from start to end, on the device where that takes longest."""
+    communication_s: float = 0.0
+    """Seconds of exchanges between devices before and after it, with the kernel that combines its partial values."""
+    sent_bytes: int = 0
+
+
+@attrs.define
+class InFlight:
+    """One execution of a kernel that has not ended on every device.
+
+    On how many devices it has yet to end, and what it took on the slowest one so far. Devices start it one after the
+    other, as the host launches it, which is not the kernel's time.
+    """
+
+    times: KernelTimes
+    divided: bool
+    left: int
+    longest_s: float = 0.0
+
+    def ended(self, begin: float, end: float) -> None:
+        """Note that the execution has ended on one more device."""
+        self.longest_s = max(self.longest_s, end - begin)
+        self.left -= 1
+        if not self.left:
+            self.times.executions += 1
+            self.times.divided += self.divided
+            self.times.kernel_s += self.longest_s
+
+
+class KernelRecords:
+    """The records of one program's kernels on its devices."""
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self._in_flight: dict[tuple[int, int], InFlight] = {}
+        """The executions in flight, by device and number of the directive that launches them."""
+        self.of_constructs: dict[str, KernelTimes] = {}
+        """The ended kernels of compute constructs, by name; those of JACC have their own."""
+        self._names: dict[Hashable, str] = {}
+        self._same_name: dict[str, int] = {}
+        for device in devices:
+            device.compute.ended = self._ended
+
+    def expect(self, device: int, directive: int, execution: InFlight) -> None:
+        """Note that a directive is about to launch its kernel on a device."""
+        self._in_flight[device, directive] = execution
+
+    def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:
+        # Recording takes no virtual time; what collecting records costs a real program is left out.
+        execution = self._in_flight.pop((device, packet.cause), None)
+        if execution is not None:
+            execution.ended(begin, end)
+
+    def name(self, kernel: Kernel, code: Hashable = None) -> str:
+        """Return what a kernel is called in reports.
+
+        That is its name, with a number after it when another kernel has that name already. Kernels of one generated
+        `code` are one kernel, though their functions were made twice.
+        """
+        name = self._names.get(kernel) or self._names.get(code or kernel)
+        if name is None:
+            number = self._same_name[kernel.name] = self._same_name.get(kernel.name, 0) + 1
+            name = kernel.name if number == 1 else f"{kernel.name} ({number})"
+        self._names[kernel] = self._names[code or kernel] = name
+        return name
+
+
+@attrs.frozen
+class CompilerModel:
+    """One run-time library.
+
+    allocator: the name of the allocator of the program's data. arguments: where the blocks for the arguments of
+    launches come from; None where launches need none. one_buffer: pageable memory is staged in one pinned buffer of
+    each device (``NVCOMPILER_ACC_BUFFERSIZE``), one copy at a time, instead of by the driver for each stream.
+    """
+
+    name: str
+    allocator: str
+    arguments: type[DeviceAllocator] | None = None
+    one_buffer: bool = False
+
+
+COMPILERS: Final = {
+    "pgi": CompilerModel("pgi", "pool", one_buffer=True),
+    "gcc": CompilerModel("gcc", "direct", Direct),
+}
+GCC_WITH_POOLS: Final = CompilerModel("gcc", "pool", InternalPool)
+
+
+def compiler_model(name: str, pools: bool = False) -> CompilerModel:
+    """Return the model of that name; `pools` asks for GCC with JACC's two pools.
+
+    PGI's library has its pool with or without `pools`. Raises ValueError for a name that does not exist.
+    """
+    if name not in COMPILERS:
+        raise ValueError(f"no compiler {name!r}; there are: {', '.join(sorted(COMPILERS))}")
+    return GCC_WITH_POOLS if pools and name == "gcc" else COMPILERS[name]
 
 
 @attrs.frozen(eq=False)

@@ -16,7 +16,7 @@ from offloadrt.models.host.section import Section
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
-from offloadrt.runtime.mapping.map_type import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
+from offloadrt.runtime.mapping.map_item import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
 
 MapKind = Literal["to", "from", "tofrom", "alloc", "release", "delete"]
 

@@ -31,6 +31,7 @@ from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.touching import OffloadedRegion
 from offloadrt.runtime.mapping.map_item import MapItems
 
 
@@ -131,11 +132,12 @@ def target_construct(
             implicit=defaultmap_item(defaultmap),
         )
     )
-    items.follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
+    follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
     launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.grid)
+    offloaded = OffloadedRegion(launch, items, arguments, follows)
 
     def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target(where, launch, items, arguments, queue, "target", declarations.globals.binding)
+        return target(where, offloaded, queue, "target", declarations.globals.binding)
 
     where = device if if_ else INITIAL_DEVICE
     return Construct("target", region, where, nowait, _dependences(depend), HostRegion(launch, tuple(arguments), own))

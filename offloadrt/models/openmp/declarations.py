@@ -6,7 +6,7 @@ import attrs
 
 from offloadrt.models.host.device_globals import DeviceGlobals
 from offloadrt.models.openmp.mapper import Mapper
-from offloadrt.runtime.plugins.grid import GridDefaults
+from offloadrt.runtime.plugins.plugin import GridDefaults
 
 
 @attrs.define(eq=False)

@@ -11,22 +11,14 @@ LLVM's entry points do: what is fatal there raises here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Unpack
 
-import numpy as np
-from numpy.typing import DTypeLike
-
-from offloadrt.driver import Advice
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.directive import Work, in_directive
 from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.host_thread import ProgramThread
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.models.host.section import Place, array_of, extent
-from offloadrt.models.openmp import memory_copies, pinned_memory, routines
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.construct import (
     Construct,
@@ -40,24 +32,21 @@ from offloadrt.models.openmp.construct import (
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.lowering import lower_data
-from offloadrt.models.openmp.routine_caller import check_managed_memory, is_host
+from offloadrt.models.openmp.routines import RoutineCaller, is_host
 from offloadrt.models.openmp.target_data import TargetData
 from offloadrt.models.openmp.taskgraph import TaskGraphs, TaskNotes
-from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
-from offloadrt.runtime.observed_array import ObservedArray
-from offloadrt.runtime.program_events import ArrayMade
+from offloadrt.models.openmp.tasks import HiddenHelpers, Task, taskwait, wait_before, wait_for
 
 Running = Coroutine[Any, Any, object]
 """What a directive returns: to be awaited; lowering has been done, nothing has run."""
 
 
-class HostThread(ProgramThread):
+class HostThread(RoutineCaller):
     """Given to the body of a host thread as ``t``.
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().
+
+    Its directives are here, its routines in `RoutineCaller`.
     """
 
     def __init__(
@@ -71,118 +60,11 @@ class HostThread(ProgramThread):
         heap: Arena,
         stack: Arena,
     ) -> None:
-        super().__init__(program, number, num_threads, barrier, heap, stack)
+        super().__init__(program, helpers, number, num_threads, barrier, heap, stack)
         self.declarations = declarations
-        self.helpers = helpers
-        self.tasks = TaskRegion()
         self.recording: TaskNotes | None = None
         """What notes the tasks of a taskgraph region that is recorded."""
         self._graphs = TaskGraphs()
-        self.default_device = 0
-        """default-device-var, of the thread's implicit task."""
-
-    # routines: functions whose first argument is the thread
-
-    omp_get_num_devices = routines.omp_get_num_devices
-    omp_get_initial_device = routines.omp_get_initial_device
-    omp_get_default_device = routines.omp_get_default_device
-    omp_set_default_device = routines.omp_set_default_device
-    omp_target_alloc = routines.omp_target_alloc
-    omp_target_free = routines.omp_target_free
-    omp_target_is_present = routines.omp_target_is_present
-    omp_target_is_accessible = routines.omp_target_is_accessible
-    omp_get_mapped_ptr = routines.omp_get_mapped_ptr
-    omp_target_associate_ptr = routines.omp_target_associate_ptr
-    omp_target_disassociate_ptr = routines.omp_target_disassociate_ptr
-    omp_target_memcpy = memory_copies.omp_target_memcpy
-    omp_target_memcpy_async = memory_copies.omp_target_memcpy_async
-    omp_target_memcpy_rect = memory_copies.omp_target_memcpy_rect
-    omp_target_memcpy_rect_async = memory_copies.omp_target_memcpy_rect_async
-    omp_target_memset = memory_copies.omp_target_memset
-    omp_target_memset_async = memory_copies.omp_target_memset_async
-    omp_pause_resource = routines.omp_pause_resource
-    omp_init_allocator = pinned_memory.omp_init_allocator
-    omp_alloc = pinned_memory.omp_alloc
-    omp_free = pinned_memory.omp_free
-    llvm_omp_target_alloc_host = pinned_memory.llvm_omp_target_alloc_host
-    llvm_omp_target_free_host = pinned_memory.llvm_omp_target_free_host
-    llvm_omp_target_alloc_device = pinned_memory.llvm_omp_target_alloc_device
-    llvm_omp_target_alloc_shared = pinned_memory.llvm_omp_target_alloc_shared
-
-    # managed memory: calls of CUDA, which OpenMP does not have
-
-    async def managed_array(
-        self,
-        name: str,
-        shape: int | tuple[int, ...],
-        dtype: DTypeLike = np.float64,
-        phantom: bool | None = None,
-    ) -> HostArray:
-        """Make an array of zeros that host and device both use in place: cuMemAllocManaged.
-
-        The memory configuration does not matter. Its pages migrate to whoever touches them; nobody has done so yet.
-
-        Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
-        no bytes.
-        """
-        lengths, element = shape_of(name, shape), element_of(name, dtype)
-        nbytes = math.prod(lengths) * element.itemsize
-        if not nbytes:
-            raise ValueError(f"managed array {name!r} of no bytes")
-        check_managed_memory(self.program.machine, f"array {name!r}")
-        addresses: list[int] = []
-
-        async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            addresses.append(await where.plugin.alloc_managed(nbytes, name))
-
-        await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate, mandatory=False)
-        ghost = self.program.phantom if phantom is None else phantom
-        values = None if ghost else make_values(name, lengths, element, None)
-        if (observer := self.program.observer) is None:
-            return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
-        array = ObservedArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True, observer=observer)
-        observer.handle(ArrayMade(array))
-        return array
-
-    async def free_managed(self, array: HostArray) -> None:
-        """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make it."""
-        address = array.address
-
-        def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return where.plugin.free_managed(address)
-
-        await in_directive(self.program, "cuMemFree", self.default_device, free, mandatory=False)
-        array.freed = True
-
-    def prefetch(self, place: Place, to_host: bool = False) -> Awaitable[object]:
-        """Migrate an array, or a section, to the device or to the host, and wait for it: cuMemPrefetchAsync.
-
-        Raises DriverError when the program uses no managed memory, and FreedHostMemory.
-        """
-        begin, nbytes = extent(place, "prefetch")
-
-        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            where.check_alive(array_of(place), "cuMemPrefetchAsync")
-            return where.plugin.prefetch(queue, begin, nbytes, to_host)
-
-        return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work, mandatory=False)
-
-    def advise(self, place: Place, advice: Advice) -> Awaitable[object]:
-        """Advise the driver where an array, or a section, is to lie: cuMemAdvise.
-
-        `prefer_host` keeps it on the host, and devices reach it over the link; `prefer_device` keeps it on the default
-        device, and those with a link to that reach it there; `accessed_by` gives the default device its translations
-        before it asks; `read_mostly` has each device, and the host, keep a copy of what it reads until somebody writes.
-        `prefer_nothing`, `not_accessed_by` and `not_read_mostly` take these back. Raises DriverError when the program
-        uses no managed memory, and FreedHostMemory.
-        """
-        begin, nbytes = extent(place, "advise")
-
-        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            where.check_alive(array_of(place), "cuMemAdvise")
-            return where.plugin.advise(begin, nbytes, advice)
-
-        return in_directive(self.program, "cuMemAdvise", self.default_device, work, mandatory=False)
 
     # what a thread does besides
 
@@ -290,12 +172,12 @@ class HostThread(ProgramThread):
         where = program.device(device, name)
         await where.work(program.costs.task)
 
-        handovers = None if program.trace is None else program.trace.handovers
-        made = None if handovers is None else handovers.task_made(self.sim.current, f"{name} nowait")
+        causal_log = None if program.trace is None else program.trace.causal_log
+        made = None if causal_log is None else causal_log.task_made(self.sim.current, f"{name} nowait")
 
         def run() -> Awaitable[object]:
-            if handovers is not None and made is not None:
-                handovers.task_run(self.sim.current, made)
+            if causal_log is not None and made is not None:
+                causal_log.task_run(self.sim.current, made)
             return in_directive(program, f"{name} nowait", where.number, work)
 
         return self.helpers.submit(self.tasks, name, run, depends)

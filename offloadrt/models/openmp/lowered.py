@@ -28,11 +28,11 @@ from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
-from offloadrt.runtime.launch.private_arguments import required_alignment
+from offloadrt.runtime.launch.kernel_arguments import required_alignment
 from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.touching import OffloadedRegion
 from offloadrt.runtime.mapping.data_environment import strided_pieces
-from offloadrt.runtime.mapping.map_item import Dimension, MapItem, MapItems
-from offloadrt.runtime.mapping.map_type import (
+from offloadrt.runtime.mapping.map_item import (
     ATTACH,
     FIRST_MEMBER,
     FROM_MAPPER,
@@ -40,6 +40,10 @@ from offloadrt.runtime.mapping.map_type import (
     NON_CONTIG,
     PTR_AND_OBJ,
     TARGET_PARAM,
+    BlockUse,
+    Dimension,
+    MapItem,
+    MapItems,
     words,
 )
 
@@ -211,8 +215,12 @@ class LoweredProgram:
         device: int | None = None,
         nowait: bool = False,
         depend: Sequence[Depend] = (),
+        follows: Sequence[object] = (),
+        blocks: Sequence[BlockUse] = (),
     ) -> Construct:
         """Make a call of `__tgt_target_kernel`; 0 teams or threads: the program left it open.
+
+        follows, blocks: what the kernel reaches besides, as of an `OffloadedRegion`.
 
         The kernel's arguments are the items with TARGET_PARAM, in order: arrays, and numbers of those with LITERAL. A
         Launch is taken as it is.
@@ -225,8 +233,10 @@ class LoweredProgram:
             grid = self._program.declarations.grid
             launch = launch_of(launch, arguments, teams or None, threads or None, trip_count or None, grid)
 
+        offloaded = OffloadedRegion(launch, items, arguments, follows, blocks)
+
         def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-            return target(where, launch, items, arguments, queue, "target", self._program.globals.binding)
+            return target(where, offloaded, queue, "target", self._program.globals.binding)
 
         return Construct("target", region, device, nowait, tuple(depend), HostRegion(launch, tuple(arguments), ()))
 

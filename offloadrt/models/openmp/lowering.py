@@ -19,10 +19,8 @@ from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevi
 from offloadrt.models.openmp.mapper import Mapper, expand
 from offloadrt.models.openmp.structs import Member, StructPointee
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
-from offloadrt.runtime.launch.kernel_arguments import Pointees
-from offloadrt.runtime.launch.private_arguments import required_alignment
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import (
+from offloadrt.runtime.launch.kernel_arguments import Pointees, required_alignment
+from offloadrt.runtime.mapping.map_item import (
     ALLOC,
     ATTACH,
     FROM,
@@ -34,6 +32,7 @@ from offloadrt.runtime.mapping.map_type import (
     RETURN_PARAM,
     TARGET_PARAM,
     TO,
+    MapItem,
 )
 
 ConstructName = Literal["target", "target data", "target enter data", "target exit data", "target update"]

@@ -16,7 +16,7 @@ from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.clauses import Map, Maps, flatten
 from offloadrt.models.openmp.structs import Member, StructPointee
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_type import DELETE, FROM, TO
+from offloadrt.runtime.mapping.map_item import DELETE, FROM, TO
 
 Mapper = Callable[[Any], Iterable[Any]]
 

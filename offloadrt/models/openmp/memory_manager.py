@@ -19,9 +19,8 @@ import numpy as np
 from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.models.host.section import Section
 from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.memory_copies import must_copy
 from offloadrt.models.openmp.program import OpenMP
-from offloadrt.models.openmp.routine_caller import check_managed_memory
+from offloadrt.models.openmp.routines import check_managed_memory, must_copy
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.lock_wait import take

@@ -7,36 +7,23 @@ from typing import ClassVar, Final
 
 import attrs
 
-from offloadrt.compilers.object_ranking import HostProgram
 from offloadrt.machine import MachineSpec
-from offloadrt.machine.host_lock import LockPolicy, lock_policy
 from offloadrt.models.host.options import ProgramOptions
-from offloadrt.runtime.allocators import MakeAllocator
-from offloadrt.runtime.allocators import allocator as allocator_named
-from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.configurations import configuration as configuration_named
+from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.environment import OFFLOAD, is_on, select_configuration
 
 _TARGET_OFFLOAD: Final = ("default", "disabled", "mandatory")
 
 
 @attrs.frozen(kw_only=True)
-class OpenMPOptions(ProgramOptions):
-    """The options of an OpenMP program. Fixed once the machine is built."""
+class OpenMPOptions(DeviceOptions, ProgramOptions):
+    """The options of an OpenMP program. Fixed once the machine is built.
+
+    The memory configuration may also be `environment`: the runtime chooses, as a real one does.
+    """
 
     model: ClassVar[str] = "openmp"
-    configuration: str | MemoryConfiguration = "copy"
-    """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, `otm`; with
-    `environment` the runtime chooses, as a real one does; or an object of one's own.
-    """
-    allocator: str | MakeAllocator = "llvm"
-    """How device blocks are obtained: `direct`, `llvm` or `malloc`, or a class of one's own."""
-    table_policy: str | LockPolicy | None = None
-    """Who enters the device table next: `fifo`, `barging`, or an object of one's own
-    (`machine/host_lock/policy.py`); None: as the profile's `table.handoff` says.
-    """
-    host_program: HostProgram | None = None
-    """What a compiler knows of the program (`object_ranking.HostProgram.of(its host function)`); `otm` needs it."""
     requires_unified_shared_memory: bool = False
     """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
     target_offload: str = "default"
@@ -46,14 +33,12 @@ class OpenMPOptions(ProgramOptions):
 
     def check(self) -> None:
         """Raise ValueError, also for a memory configuration or an allocator that does not exist."""
-        super().check()
+        ProgramOptions.check(self)
         if self.configuration != "environment":
             configuration_named(self.configuration)
-        allocator_named(self.allocator)
+        DeviceOptions.check(self)
         if self.target_offload not in _TARGET_OFFLOAD:
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
-        if self.table_policy is not None:
-            lock_policy(self.table_policy)
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
         """Return the options with what the environment chooses, also the memory configuration. Raises ValueError."""

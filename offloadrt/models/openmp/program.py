@@ -11,6 +11,7 @@ from offloadrt.driver import Schedule
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.openmp.declarations import Declarations
 from offloadrt.models.openmp.host_thread import HostThread
@@ -28,7 +29,8 @@ class OpenMP(OffloadProgram[HostThread]):
 
     What LLVM's environment variables set is in the machine's profile: `memory_manager.threshold`,
     `runtime.hidden_helper_threads`; so is `runtime.strided_update`. ValueError for a name that does not exist, and for
-    `otm` without a host_program; UnifiedMemoryUnavailable when the devices cannot do what the configuration asks for.
+    a configuration that lacks its host_program; UnifiedMemoryUnavailable when the devices cannot do what the
+    configuration asks for.
 
     A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
     """
@@ -39,16 +41,7 @@ class OpenMP(OffloadProgram[HostThread]):
         self, machine: Machine, drivers: Drivers, options: OpenMPOptions | None = None, trace: Trace | None = None
     ) -> None:
         options = options or OpenMPOptions()
-        super().__init__(
-            machine,
-            drivers,
-            options,
-            trace,
-            configuration=options.configuration,
-            allocator=options.allocator,
-            host_program=options.host_program,
-            table_policy=options.table_policy,
-        )
+        super().__init__(machine, drivers, options, trace, options)
         if options.target_offload == "disabled":  # the devices are there, but no directive or routine may use them
             self.num_devices = 0
         for device in self.devices:
@@ -118,3 +111,6 @@ class OpenMP(OffloadProgram[HostThread]):
     async def complete_tasks(self) -> None:
         """Wait for every deferred task, of whatever thread; for some nobody may have waited."""
         await self.helpers.drain()
+
+
+MODEL = Model(OpenMPOptions, OpenMP, module="offloadrt.models.openmp")

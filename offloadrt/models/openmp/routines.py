@@ -1,201 +1,606 @@
-"""The device memory routines of OpenMP (`omp_target_*`), but for copies (`memory_copies.py`).
+"""The routines of OpenMP for devices and their memory, as methods of a host thread (`RoutineCaller`).
 
-Each is a method of `HostThread`, which is their first argument ``t``. Names and results are OpenMP's.
+Names and results are OpenMP's.  A copy that a call of the driver library fails in is no fatal error: the routine says
+so by its result, as LLVM's does.
+
+Copies between pinned memory and a device need no staging.  As in LLVM 22, an allocator with the trait ``pinned`` has
+the device's library lock what the C library allocated (cuMemHostRegister); ``llvm_omp_target_alloc_host`` asks the
+device's library for the memory itself (cuMemAllocHost).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeGuard
 
+import attrs
 import numpy as np
+from numpy.typing import DTypeLike
 
-from offloadrt.driver import DriverError
-from offloadrt.models.host.section import Section
-from offloadrt.models.openmp.routine_caller import (
-    OFFLOAD_FAIL,
-    Caller,
-    chosen,
-    host_place,
-    in_place,
-    in_routine,
-    initial_device,
-    integer,
-    is_host,
-)
+from offloadrt.driver import Advice, DriverError
+from offloadrt.kernels.integers import is_integer
+from offloadrt.machine import Machine
+from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.host_thread import ProgramThread
+from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.section import Section, array_of, extent
+from offloadrt.models.openmp.clauses import Depend
+from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
+from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
+from offloadrt.runtime.configurations.managed import why_nothing_migrates
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.errors import InvalidFree
-from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.association import associate_pointer, disassociate_pointer
-from offloadrt.runtime.mapping.unmapping import get_present_pointer
+from offloadrt.runtime.errors import CopyFailed, InvalidFree, OutsideArray, UnifiedMemoryUnavailable
+from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
+from offloadrt.runtime.mapping.data_environment import get_present_pointer
+from offloadrt.runtime.mapping.program_pointers import associate_pointer, disassociate_pointer
+from offloadrt.runtime.observed_array import ObservedArray
+from offloadrt.runtime.program_events import ArrayMade, DataCopied, HostUsed
+
+OFFLOAD_SUCCESS = 0
+OFFLOAD_FAIL = -1
+Place = HostArray | Section | DevicePointer
+MAX_DIMENSIONS = 2**31 - 1
+"""What omp_target_memcpy_rect answers to null pointers: how many dimensions it can take (INT_MAX)."""
+_PAGE, _ALIGNMENT = 4096, 16
+"""Bytes to which pinned blocks are aligned here, so that no two share a page, and others."""
 
 
-def omp_get_num_devices(t: Caller) -> int:
+@attrs.frozen
+class OmpAllocator:
+    """An allocator of host memory (omp_allocator_handle_t), with the traits that matter to devices."""
+
+    pinned: bool = False
+
+
+class RoutineCaller(ProgramThread):
+    """A host thread as it calls OpenMP's routines, and those of CUDA for managed memory, which OpenMP does not have."""
+
+    def __init__(self, program: OffloadProgram[Any], helpers: HiddenHelpers, *place: Any) -> None:
+        super().__init__(program, *place)
+        self.helpers = helpers
+        self.tasks = TaskRegion()
+        self.default_device = 0
+        """default-device-var, of the thread's implicit task."""
+
+    def omp_get_num_devices(self) -> int:
+        return self.program.num_devices
+
+    def omp_get_initial_device(self) -> int:
+        """Return the host's device number."""
+        return initial_device(self)
+
+    def omp_get_default_device(self) -> int:
+        return self.default_device
+
+    def omp_set_default_device(self, number: int) -> None:
+        """Set the default device of this thread, as default-device-var is the task's own.
+
+        The initial device is the host. Raises InvalidDevice.
+        """
+        if not is_host(self, number):
+            self.program.device(number, "omp_set_default_device")
+        self.default_device = number
+
+    def omp_pause_resource(self, kind: str, device: int | None = None) -> int:
+        """Ask for a pause of a device, `soft` or `hard`. LLVM 22 refuses: it returns 1, and for the host 0."""
+        if kind not in ("soft", "hard"):
+            raise ValueError(f"omp_pause_resource: kind is {kind!r}; there are soft and hard")
+        return 0 if is_host(self, device) else 1
+
+    async def omp_target_alloc(
+        self, nbytes: int, device: int | None = None, phantom: bool | None = None
+    ) -> DevicePointer | None:
+        """Allocate device memory, on the initial device of the host's heap.
+
+        Returns None when there is none left, or for nothing.
+
+        Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns. phantom:
+        without bytes; by default as the program's arrays.
+        """
+        if integer(nbytes, "omp_target_alloc", "its size") <= 0:
+            return None
+        ghost = self.program.phantom if phantom is None else phantom
+        if is_host(self, device):
+            array = self.array("omp_target_alloc", nbytes, np.uint8, phantom=ghost, kind="heap")
+            return DevicePointer(array.address, nbytes, initial_device(self), ghost, host=array)
+        addresses: list[int] = []
+
+        async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            try:
+                addresses.append(await where.allocate(nbytes, None, 0, ghost))
+                where.requested.add(addresses[0])
+            except DriverError as error:
+                where.report(f"omp_target_alloc: {error}")
+
+        where = await in_routine(self, "omp_target_alloc", device, allocate)
+        return DevicePointer(addresses[0], nbytes, where.number, ghost) if addresses else None
+
+    async def omp_target_free(self, pointer: DevicePointer | None) -> None:
+        """Free what omp_target_alloc gave. Nothing happens for None.
+
+        Raises InvalidFree where no block begins, or for the second time; TypeError for what is no pointer.
+        """
+        if pointer is None:
+            return
+        if not isinstance(pointer, DevicePointer):
+            raise TypeError(f"omp_target_free takes what omp_target_alloc returned, not {pointer!r}")
+        if pointer.host is not None:
+            self.free(pointer.host)
+            return
+        address = pointer.address
+
+        def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            if where.block_size(address) is None:
+                why = f"no block of the device begins at {address:#x}, or it was freed before"
+                raise where.error(InvalidFree, f"omp_target_free: {why}", "omp_target_free", "")
+            return where.free(address, None, 0)
+
+        await in_routine(self, "omp_target_free", pointer.device, free)
+
+    async def omp_target_is_present(self, place: HostArray | Section | None, device: int | None = None) -> bool:
+        """Return whether the first byte is in the device's present table; False for a null or a device pointer."""
+        if place is None:
+            return False
+        if is_host(self, device):
+            return True
+        if isinstance(place, DevicePointer):
+            return False
+        return (await _find(self, "omp_target_is_present", place, 1, device))[0] is not None
+
+    async def omp_target_is_accessible(
+        self, place: HostArray | Section, nbytes: int, device: int | None = None
+    ) -> bool:
+        """Return whether the device can use this host memory directly."""
+        if is_host(self, device):
+            return True
+        return self.program.device(chosen(self, device), "omp_target_is_accessible").host_pointers
+
+    async def omp_get_mapped_ptr(
+        self, place: HostArray | Section | None, device: int | None = None
+    ) -> DevicePointer | None:
+        """Return the device address of the first byte; on the initial device, where it is.
+
+        None if it is not mapped, for a null pointer, a device pointer and a device that does not exist.
+        """
+        if place is None or isinstance(place, DevicePointer) or not 0 <= chosen(self, device) <= initial_device(self):
+            return None
+        array, begin = host_place(place)
+        named = () if isinstance(place, HostArray) else place.extents
+        shape = (*(extent.length for extent in named), *array.shape[len(named) :])
+        if is_host(self, device):
+            return in_place(array, begin, initial_device(self), shape)
+        address, where = await _find(self, "omp_get_mapped_ptr", place, 1, device)
+        if address is None:
+            return None
+        return DevicePointer(address, place.nbytes, where.number, array.phantom, array.dtype, shape)
+
+    async def omp_target_associate_ptr(
+        self,
+        place: HostArray | Section | None,
+        pointer: DevicePointer | None,
+        nbytes: int,
+        device_offset: int = 0,
+        device: int | None = None,
+    ) -> int:
+        """Enter host memory in the present table, with this device memory and an infinite count.
+
+        Returns 0 or -1, which it always is for the initial device, a null pointer and no bytes.
+        """
+        if place is None or pointer is None or integer(nbytes, "omp_target_associate_ptr", "its size") <= 0:
+            return OFFLOAD_FAIL
+        number = pointer.device if device is None else device
+        if is_host(self, number):
+            return OFFLOAD_FAIL
+        array, begin = host_place(place)
+        result: list[int] = []
+
+        async def associate(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            result.append(await associate_pointer(where, array, begin, nbytes, pointer.address + device_offset))
+
+        await in_routine(self, "omp_target_associate_ptr", number, associate)
+        return result[0]
+
+    async def omp_target_disassociate_ptr(self, place: HostArray | Section, device: int | None = None) -> int:
+        """Remove what omp_target_associate_ptr entered; 0 or -1."""
+        if is_host(self, device):
+            return OFFLOAD_FAIL
+        array, begin = host_place(place)
+        result: list[int] = []
+
+        async def disassociate(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            result.append(await disassociate_pointer(where, array, begin))
+
+        await in_routine(self, "omp_target_disassociate_ptr", device, disassociate)
+        return result[0]
+
+    async def omp_target_memcpy(
+        self, dst: Place | None, src: Place | None, length: int, dst_offset: int = 0, src_offset: int = 0
+    ) -> int:
+        """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer or a failed copy.
+
+        Raises OutsideArray for bytes that an array of the host does not have.
+        """
+        if integer(length, "omp_target_memcpy", "its length") == 0:
+            return OFFLOAD_SUCCESS
+        if dst is None or src is None or length < 0:
+            return OFFLOAD_FAIL
+        call = "omp_target_memcpy"
+        if on_device(dst):
+            if on_device(src):
+                return await _device_to_device(self, call, dst + dst_offset, src + src_offset, length)
+            return await _host_to_device(self, call, dst + dst_offset, *_piece(self, call, src, src_offset, length))
+        if on_device(src):
+            return await _device_to_host(self, call, *_piece(self, call, dst, dst_offset, length), src + src_offset)
+        into, destination = _piece(self, call, dst, dst_offset, length)
+        out_of, source = _piece(self, call, src, src_offset, length)
+        await _touch(self, out_of, source, False)
+        await _touch(self, into, destination, True)
+        await self.program.machine.host_memory.copy(length)
+        if (observer := self.program.observer) is not None:
+            observer.handle(HostUsed(out_of, source.address, length, False))
+            observer.handle(HostUsed(into, destination.address, length, True))
+        _move(destination, source)
+        return OFFLOAD_SUCCESS
+
+    async def omp_target_memcpy_async(
+        self,
+        dst: Place | None,
+        src: Place | None,
+        length: int,
+        dst_offset: int = 0,
+        src_offset: int = 0,
+        depend: Depend | Sequence[Depend] = (),
+    ) -> int:
+        """Copy as omp_target_memcpy does, by a deferred task that `taskwait` waits for."""
+        if length and (dst is None or src is None):
+            return OFFLOAD_FAIL
+
+        def run() -> Awaitable[object]:
+            return self.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
+
+        await _defer(self, "omp_target_memcpy_async", run, depend)
+        return OFFLOAD_SUCCESS
+
+    async def omp_target_memcpy_rect_async(
+        self,
+        dst: Place | None,
+        src: Place | None,
+        element_size: int,
+        volume: Sequence[int],
+        dst_offsets: Sequence[int],
+        src_offsets: Sequence[int],
+        dst_dimensions: Sequence[int],
+        src_dimensions: Sequence[int],
+        depend: Depend | Sequence[Depend] = (),
+    ) -> int:
+        """Copy as omp_target_memcpy_rect does, by a deferred task that `taskwait` waits for."""
+        if dst is None or src is None or element_size < 1 or not volume:
+            return _refused_box(dst, src)
+
+        def run() -> Awaitable[object]:
+            return self.omp_target_memcpy_rect(
+                dst, src, element_size, volume, dst_offsets, src_offsets, dst_dimensions, src_dimensions
+            )
+
+        await _defer(self, "omp_target_memcpy_rect_async", run, depend)
+        return OFFLOAD_SUCCESS
+
+    async def omp_target_memset_async(
+        self,
+        pointer: DevicePointer | HostArray | None,
+        value: int,
+        nbytes: int,
+        depend: Depend | Sequence[Depend] = (),
+    ) -> DevicePointer | HostArray | None:
+        """Set bytes as omp_target_memset does, by a deferred task that `taskwait` waits for."""
+        await _defer(self, "omp_target_memset_async", lambda: self.omp_target_memset(pointer, value, nbytes), depend)
+        return pointer
+
+    async def omp_target_memcpy_rect(
+        self,
+        dst: Place | None,
+        src: Place | None,
+        element_size: int,
+        volume: Sequence[int],
+        dst_offsets: Sequence[int],
+        src_offsets: Sequence[int],
+        dst_dimensions: Sequence[int],
+        src_dimensions: Sequence[int],
+    ) -> int:
+        """Copy a box between two arrays, lengths in elements, innermost last.
+
+        One copy for each contiguous row, as LLVM does.
+        """
+        if dst is None or src is None or element_size < 1 or not volume:
+            return _refused_box(dst, src)
+        given = {
+            "dst_offsets": dst_offsets,
+            "src_offsets": src_offsets,
+            "dst_dimensions": dst_dimensions,
+            "src_dimensions": src_dimensions,
+        }
+        for name, lengths in given.items():
+            if len(lengths) != len(volume):
+                raise ValueError(
+                    f"omp_target_memcpy_rect: volume has {len(volume)} dimensions, but {name} has {len(lengths)}"
+                )
+        rows: list[tuple[int, int]] = [(0, 0)]
+        for axis, count in enumerate(volume):
+            inner = axis == len(volume) - 1
+            dst_stride = element_size * math.prod(dst_dimensions[axis + 1 :])
+            src_stride = element_size * math.prod(src_dimensions[axis + 1 :])
+            steps = range(1) if inner else range(count)
+            rows = [
+                (to + (dst_offsets[axis] + i) * dst_stride, start + (src_offsets[axis] + i) * src_stride)
+                for to, start in rows
+                for i in steps
+            ]
+        for to, start in rows:
+            code = await self.omp_target_memcpy(dst, src, volume[-1] * element_size, to, start)
+            if code != OFFLOAD_SUCCESS:
+                return code
+        return OFFLOAD_SUCCESS
+
+    async def omp_target_memset(
+        self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int
+    ) -> DevicePointer | HostArray | None:
+        """Set bytes; returns the pointer, which may be null. On a device LLVM fills a buffer on the host and copies it.
+
+        Raises OutsideArray for bytes that an array of the host does not have.
+        """
+        call = "omp_target_memset"
+        if pointer is not None and integer(nbytes, call, "its length") > 0:
+            filled = np.full(nbytes, value & 0xFF, np.uint8)
+            if not on_device(pointer):
+                into, destination = _piece(self, call, pointer, 0, nbytes)
+                await _touch(self, into, destination, True)
+                await self.program.machine.host_memory.copy(nbytes)
+                if (observer := self.program.observer) is not None:
+                    observer.handle(HostUsed(into, destination.address, nbytes, True))
+                _move(destination, HostSpan(0, nbytes, filled))
+            else:
+                await self.program.machine.host_memory.copy(nbytes)
+                buffer = HostSpan(0, nbytes, None if pointer.phantom else filled)
+                await _host_to_device(self, call, pointer, None, buffer)
+        return pointer
+
+    def omp_init_allocator(self, *, pinned: bool = False) -> OmpAllocator:
+        """Make an allocator of the default memory space (omp_init_allocator). pinned: omp_atk_pinned."""
+        return OmpAllocator(pinned)
+
+    async def omp_alloc(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        *,
+        allocator: OmpAllocator,
+        fill: Any = None,
+        device: int | None = None,
+    ) -> HostArray:
+        """Allocate an array of the host by an allocator (omp_alloc); free it by `omp_free`.
+
+        device: whose library pins it, by default the default device's. Raises DriverError where it cannot.
+        """
+        array = self.array(name, shape, dtype, fill, None, "heap", _PAGE if allocator.pinned else _ALIGNMENT)
+        if allocator.pinned and array.nbytes and not is_host(self, device):
+
+            def pin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+                return where.driver.pinning.register(array.address, array.nbytes)
+
+            await in_routine(self, "omp_alloc", device, pin, mandatory=False)
+        return array
+
+    async def omp_free(self, array: HostArray, *, allocator: OmpAllocator, device: int | None = None) -> None:
+        """Free what `omp_alloc` gave, by the same allocator (omp_free).
+
+        Raises InvalidFree for other memory, or the second time, and DriverError for memory that is not pinned.
+        """
+        if allocator.pinned and array.nbytes and not array.freed and not is_host(self, device):
+
+            def unpin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+                return where.driver.pinning.unregister(array.address)
+
+            await in_routine(self, "omp_free", device, unpin, mandatory=False)
+        self.program.arrays.free(array)
+
+    async def llvm_omp_target_alloc_host(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        *,
+        fill: Any = None,
+        device: int | None = None,
+    ) -> HostArray:
+        """Allocate pinned memory of the host by the device's library; free it by `llvm_omp_target_free_host`.
+
+        Raises ValueError for no bytes, and DriverError where the library has none.
+        """
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        nbytes = math.prod(lengths) * element.itemsize
+        if not nbytes:
+            raise ValueError(f"array {name!r} of no bytes")
+        addresses: list[int] = []
+
+        async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            addresses.append(await where.driver.pinning.alloc(nbytes))
+
+        await in_routine(self, "llvm_omp_target_alloc_host", device, allocate, mandatory=False)
+        values = None if self.program.phantom else make_values(name, lengths, element, fill)
+        return self.program.arrays.place(HostArray(name, addresses[0], lengths, element, "heap", 0, values), True)
+
+    async def llvm_omp_target_free_host(self, array: HostArray, device: int | None = None) -> None:
+        """Free what `llvm_omp_target_alloc_host` gave. Raises InvalidFree for other memory, or the second time."""
+
+        async def free(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            name = "llvm_omp_target_free_host"
+            try:
+                await where.driver.pinning.free(array.address)
+            except DriverError as error:
+                raise where.error(InvalidFree, f"{name} of {array.name!r}: {error}", name, array.name) from None
+
+        await in_routine(self, "llvm_omp_target_free_host", device, free, mandatory=False)
+        self.program.arrays.forget(array)
+
+    async def llvm_omp_target_alloc_device(self, nbytes: int, device: int | None = None) -> DevicePointer | None:
+        """Allocate memory of a device, as `omp_target_alloc` does."""
+        return await self.omp_target_alloc(nbytes, device)
+
+    async def llvm_omp_target_alloc_shared(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, device: int | None = None
+    ) -> HostArray:
+        """Allocate memory that migrates between host and device, as `HostThread.managed_array` does."""
+        if chosen(self, device) != self.default_device:
+            raise ValueError("llvm_omp_target_alloc_shared: managed memory is of the default device here")
+        return await self.managed_array(name, shape, dtype)
+
+    # managed memory: calls of CUDA, which OpenMP does not have
+
+    async def managed_array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        phantom: bool | None = None,
+    ) -> HostArray:
+        """Make an array of zeros that host and device both use in place: cuMemAllocManaged.
+
+        The memory configuration does not matter. Its pages migrate to whoever touches them; nobody has done so yet.
+
+        Kernels get it by ``is_device_ptr``. Raises UnifiedMemoryUnavailable where nothing migrates, and ValueError for
+        no bytes.
+        """
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        nbytes = math.prod(lengths) * element.itemsize
+        if not nbytes:
+            raise ValueError(f"managed array {name!r} of no bytes")
+        check_managed_memory(self.program.machine, f"array {name!r}")
+        addresses: list[int] = []
+
+        async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            where.driver.managed.start()
+            addresses.append(await where.driver.managed.alloc(nbytes, name=name))
+
+        await in_directive(self.program, "cuMemAllocManaged", self.default_device, allocate, mandatory=False)
+        ghost = self.program.phantom if phantom is None else phantom
+        values = None if ghost else make_values(name, lengths, element, None)
+        if (observer := self.program.observer) is None:
+            return HostArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True)
+        array = ObservedArray(name, addresses[0], lengths, element, "heap", 0, values, managed=True, observer=observer)
+        observer.handle(ArrayMade(array))
+        return array
+
+    async def free_managed(self, array: HostArray) -> None:
+        """Free a managed array: cuMemFree. Raises DriverError if `managed_array` did not make it."""
+        address = array.address
+
+        def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            return where.driver.managed.free(address)
+
+        await in_directive(self.program, "cuMemFree", self.default_device, free, mandatory=False)
+        array.freed = True
+
+    def prefetch(self, place: HostArray | Section, to_host: bool = False) -> Awaitable[object]:
+        """Migrate an array, or a section, to the device or to the host, and wait for it: cuMemPrefetchAsync.
+
+        Raises DriverError when the program uses no managed memory, and FreedHostMemory.
+        """
+        begin, nbytes = extent(place, "prefetch")
+
+        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            where.check_alive(array_of(place), "cuMemPrefetchAsync")
+            return where.plugin.prefetch(queue, begin, nbytes, to_host)
+
+        return in_directive(self.program, "cuMemPrefetchAsync", self.default_device, work, mandatory=False)
+
+    def advise(self, place: HostArray | Section, advice: Advice) -> Awaitable[object]:
+        """Advise the driver where an array, or a section, is to lie: cuMemAdvise.
+
+        `prefer_host` keeps it on the host, and devices reach it over the link; `prefer_device` keeps it on the default
+        device, and those with a link to that reach it there; `accessed_by` gives the default device its translations
+        before it asks; `read_mostly` has each device, and the host, keep a copy of what it reads until somebody writes.
+        `prefer_nothing`, `not_accessed_by` and `not_read_mostly` take these back. Raises DriverError when the program
+        uses no managed memory, and FreedHostMemory.
+        """
+        begin, nbytes = extent(place, "advise")
+
+        def work(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+            where.check_alive(array_of(place), "cuMemAdvise")
+            return where.driver.managed.advise(begin, nbytes, advice)
+
+        return in_directive(self.program, "cuMemAdvise", self.default_device, work, mandatory=False)
+
+
+def initial_device(t: RoutineCaller) -> int:
+    """Return the host's device number."""
     return t.program.num_devices
 
 
-def omp_get_initial_device(t: Caller) -> int:
-    """Return the host's device number."""
+def in_routine(
+    t: RoutineCaller, name: str, device: int | None, work: Work, *, mandatory: bool = True
+) -> Awaitable[OffloadDevice]:
+    """Do the work of a routine on a device; mandatory: whether a driver's call that fails ends the program."""
+    return in_directive(t.program, name, chosen(t, device), work, mandatory=mandatory)
+
+
+def is_host(t: RoutineCaller, device: int | None) -> bool:
+    """Return whether it is the initial device, on which memory is the host's and everything is present."""
+    return chosen(t, device) == initial_device(t)
+
+
+def chosen(t: RoutineCaller, device: int | None) -> int:
+    """Return the device's number. Raises TypeError for what is no number.
+
+    Where the program can use no device, the initial one stands in for all. InvalidDevice if it must not
+    (OMP_TARGET_OFFLOAD=mandatory).
+    """
+    number = t.default_device if device is None else integer(device, "device", "its number")
+    if number == INITIAL_DEVICE:
+        return initial_device(t)
+    if t.program.num_devices:
+        return number
+    if not t.program.falls_back:
+        t.program.device(number)  # raises InvalidDevice, with the reason
     return initial_device(t)
 
 
-def omp_get_default_device(t: Caller) -> int:
-    return t.default_device
+def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:
+    """Return the pointer of the initial device to an array, which is where the host has it."""
+    nbytes = math.prod(shape) * array.itemsize
+    return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 
 
-def omp_set_default_device(t: Caller, number: int) -> None:
-    """Set the default device of this thread, as default-device-var is the task's own.
-
-    The initial device is the host. Raises InvalidDevice.
-    """
-    if not is_host(t, number):
-        t.program.device(number, "omp_set_default_device")
-    t.default_device = number
+def integer(value: int, call: str, what: str) -> int:
+    """Return a whole number. Raises TypeError for anything else."""
+    if not is_integer(value):
+        raise TypeError(f"{call}: {what} is {value!r}, which is no whole number")
+    return value
 
 
-def omp_pause_resource(t: Caller, kind: str, device: int | None = None) -> int:
-    """Ask for a pause of a device, `soft` or `hard`. LLVM 22 refuses: returns 1, and nothing is given back; host: 0."""
-    if kind not in ("soft", "hard"):
-        raise ValueError(f"omp_pause_resource: kind is {kind!r}; there are soft and hard")
-    return 0 if is_host(t, device) else 1
+def on_device(place: Place) -> TypeGuard[DevicePointer]:
+    """Return whether it is memory of a device other than the initial one."""
+    return isinstance(place, DevicePointer) and place.host is None
 
 
-async def omp_target_alloc(
-    t: Caller, nbytes: int, device: int | None = None, phantom: bool | None = None
-) -> DevicePointer | None:
-    """Allocate device memory, on the initial device of the host's heap.
-
-    Returns None when there is none left, or for nothing.
-
-    Its elements have no type: a kernel in source takes what ``pointer.viewed(np.float64)`` returns. phantom:
-    without bytes; by default as the program's arrays.
-    """
-    if integer(nbytes, "omp_target_alloc", "its size") <= 0:
-        return None
-    ghost = t.program.phantom if phantom is None else phantom
-    if is_host(t, device):
-        array = t.array("omp_target_alloc", nbytes, np.uint8, phantom=ghost, kind="heap")
-        return DevicePointer(array.address, nbytes, initial_device(t), ghost, host=array)
-    addresses: list[int] = []
-
-    async def allocate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        try:
-            addresses.append(await where.allocate(nbytes, None, 0, ghost))
-            where.requested.add(addresses[0])
-        except DriverError as error:
-            where.report(f"omp_target_alloc: {error}")
-
-    where = await in_routine(t, "omp_target_alloc", device, allocate)
-    return DevicePointer(addresses[0], nbytes, where.number, ghost) if addresses else None
-
-
-async def omp_target_free(t: Caller, pointer: DevicePointer | None) -> None:
-    """Free what omp_target_alloc gave. Nothing happens for None.
-
-    Raises InvalidFree where no block begins, or for the second time; TypeError for what is no pointer.
-    """
-    if pointer is None:
-        return
-    if not isinstance(pointer, DevicePointer):
-        raise TypeError(f"omp_target_free takes what omp_target_alloc returned, not {pointer!r}")
-    if pointer.host is not None:
-        t.free(pointer.host)
-        return
-    address = pointer.address
-
-    def free(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        if where.block_size(address) is None:
-            why = f"no block of the device begins at {address:#x}, or it was freed before"
-            raise where.error(InvalidFree, f"omp_target_free: {why}", "omp_target_free", "")
-        return where.free(address, None, 0)
-
-    await in_routine(t, "omp_target_free", pointer.device, free)
-
-
-async def omp_target_is_present(t: Caller, place: HostArray | Section | None, device: int | None = None) -> bool:
-    """Return whether the first byte is in the device's present table; not of a null pointer, nor one of a device."""
-    if place is None:
-        return False
-    if is_host(t, device):
-        return True
+def host_place(place: Place) -> tuple[HostArray, int]:
     if isinstance(place, DevicePointer):
-        return False
-    return (await _find(t, "omp_target_is_present", place, 1, device))[0] is not None
+        assert place.host is not None, "a pointer of the initial device"
+        return place.host, place.address
+    return (place.array, place.begin) if isinstance(place, Section) else (place, place.address)
 
 
-async def omp_target_is_accessible(
-    t: Caller, place: HostArray | Section, nbytes: int, device: int | None = None
-) -> bool:
-    """Return whether the device can use this host memory directly."""
-    if is_host(t, device):
-        return True
-    return t.program.device(chosen(t, device), "omp_target_is_accessible").configuration.host_pointers
-
-
-async def omp_get_mapped_ptr(
-    t: Caller, place: HostArray | Section | None, device: int | None = None
-) -> DevicePointer | None:
-    """Return the device address of the first byte; on the initial device, where it is.
-
-    None if it is not mapped, for a null pointer, a device pointer and a device that does not exist.
-    """
-    if place is None or isinstance(place, DevicePointer) or not 0 <= chosen(t, device) <= initial_device(t):
-        return None
-    array, begin = host_place(place)
-    named = () if isinstance(place, HostArray) else place.extents
-    shape = (*(extent.length for extent in named), *array.shape[len(named) :])
-    if is_host(t, device):
-        return in_place(array, begin, initial_device(t), shape)
-    address, where = await _find(t, "omp_get_mapped_ptr", place, 1, device)
-    if address is None:
-        return None
-    return DevicePointer(address, place.nbytes, where.number, array.phantom, array.dtype, shape)
-
-
-async def omp_target_associate_ptr(
-    t: Caller,
-    place: HostArray | Section | None,
-    pointer: DevicePointer | None,
-    nbytes: int,
-    device_offset: int = 0,
-    device: int | None = None,
-) -> int:
-    """Enter host memory in the present table, with this device memory and an infinite count.
-
-    Returns 0 or -1, which it always is for the initial device, a null pointer and no bytes.
-    """
-    if place is None or pointer is None or integer(nbytes, "omp_target_associate_ptr", "its size") <= 0:
-        return OFFLOAD_FAIL
-    number = pointer.device if device is None else device
-    if is_host(t, number):
-        return OFFLOAD_FAIL
-    array, begin = host_place(place)
-    result: list[int] = []
-
-    async def associate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        result.append(await associate_pointer(where, array, begin, nbytes, pointer.address + device_offset))
-
-    await in_routine(t, "omp_target_associate_ptr", number, associate)
-    return result[0]
-
-
-async def omp_target_disassociate_ptr(t: Caller, place: HostArray | Section, device: int | None = None) -> int:
-    """Remove what omp_target_associate_ptr entered; 0 or -1."""
-    if is_host(t, device):
-        return OFFLOAD_FAIL
-    array, begin = host_place(place)
-    result: list[int] = []
-
-    async def disassociate(where: OffloadDevice, queue: DirectiveQueue) -> None:
-        result.append(await disassociate_pointer(where, array, begin))
-
-    await in_routine(t, "omp_target_disassociate_ptr", device, disassociate)
-    return result[0]
+def check_managed_memory(machine: Machine, what: str) -> None:
+    """Raise UnifiedMemoryUnavailable, naming `what` asks for managed memory, where the machine has none."""
+    if why := why_nothing_migrates(machine):
+        raise UnifiedMemoryUnavailable(f"managed memory for {what} on {machine.spec.name}: {why}")
 
 
 async def _find(
-    t: Caller, name: str, place: HostArray | Section, nbytes: int, device: int | None
+    t: RoutineCaller, name: str, place: HostArray | Section, nbytes: int, device: int | None
 ) -> tuple[int | None, OffloadDevice]:
     array, begin = host_place(place)
     addresses: list[int | None] = []
@@ -206,3 +611,104 @@ async def _find(
 
     where = await in_routine(t, name, device, look)
     return addresses[0], where
+
+
+async def must_copy(
+    t: RoutineCaller, dst: Place, src: Place, length: int, dst_offset: int = 0, src_offset: int = 0
+) -> None:
+    """Copy as omp_target_memcpy does, for a caller that does not go on without the copy.
+
+    Raises CopyFailed, with what the runtime has written, and OutsideArray.
+    """
+    code = await t.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
+    if code != OFFLOAD_SUCCESS:
+        device = next(place.device for place in (dst, src) if on_device(place))
+        where = t.program.device(device)
+        raise where.error(CopyFailed, f"omp_target_memcpy returned {code}", "omp_target_memcpy", "")
+
+
+async def _defer(
+    t: RoutineCaller, name: str, run: Callable[[], Awaitable[object]], depend: Depend | Sequence[Depend]
+) -> None:
+    """Make a deferred task of a copy."""
+    depends = (depend,) if isinstance(depend, Depend) else tuple(depend)
+    await t.program.devices[0].work(t.program.costs.task)
+    t.helpers.submit(t.tasks, name, run, depends)
+
+
+def _refused_box(dst: Place | None, src: Place | None) -> int:
+    """Return what the routine answers that copies nothing: with two null pointers it is asked for its limit."""
+    return MAX_DIMENSIONS if dst is None and src is None else OFFLOAD_FAIL
+
+
+async def _touch(t: RoutineCaller, array: HostArray, span: HostSpan, writes: bool) -> None:
+    """Read or write a piece of the host's memory: what the device owns of managed memory comes back."""
+    if t.program.devices[0].manages(array):
+        await t.program.devices[0].plugin.host_touch(span.address, span.nbytes, writes)
+
+
+def _piece(t: RoutineCaller, call: str, place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
+    """Return the bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
+    array, begin = host_place(place)
+    if not array.holds(begin + offset, length):
+        raise OutsideArray.now(
+            t.sim,
+            f"{length} bytes from offset {begin + offset - array.address} reach outside array {array.name!r}, "
+            f"which has {array.nbytes} bytes",
+            call=call,
+            array=array.name,
+            device=initial_device(t),
+        )
+    return array, array.span(begin + offset, length)
+
+
+async def _copied(t: RoutineCaller, call: str, device: int, copy: Work) -> int:
+    """Copy in a routine, and return its result."""
+    try:
+        await in_routine(t, call, device, copy, mandatory=False)
+    except DriverError:
+        return OFFLOAD_FAIL
+    return OFFLOAD_SUCCESS
+
+
+def _host_to_device(
+    t: RoutineCaller, call: str, dst: DevicePointer, array: HostArray | None, source: HostSpan
+) -> Awaitable[int]:
+    def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return where.submit(queue, dst.address, source, array)
+
+    return _copied(t, call, dst.device, copy)
+
+
+def _device_to_host(
+    t: RoutineCaller, call: str, array: HostArray | None, destination: HostSpan, src: DevicePointer
+) -> Awaitable[int]:
+    def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return where.retrieve(queue, destination, src.address, array)
+
+    return _copied(t, call, src.device, copy)
+
+
+async def _device_to_device(t: RoutineCaller, call: str, dst: DevicePointer, src: DevicePointer, length: int) -> int:
+    """Copy at once within a device and between devices with a link, otherwise through a buffer on the host."""
+    plugin = t.program.device(src.device, call).plugin
+    if dst.device != src.device and not plugin.exchanges_with(dst.device):
+        ghost = dst.phantom or src.phantom
+        buffer = HostSpan(0, length, None if ghost else np.zeros(length, np.uint8))
+        code = await _device_to_host(t, call, None, buffer, src)
+        return code if code != OFFLOAD_SUCCESS else await _host_to_device(t, call, dst, None, buffer)
+
+    def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        if (observer := t.program.observer) is not None:
+            observer.handle(
+                DataCopied(queue.cause, dst.device, "d2d", src.address, dst.address, length, None, src.device)
+            )
+        return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
+
+    return await _copied(t, call, src.device, copy)
+
+
+def _move(dst: HostSpan, src: HostSpan) -> None:
+    data: Any = src.bytes
+    if dst.bytes is not None and data is not None:
+        dst.bytes[:] = data

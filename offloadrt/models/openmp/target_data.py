@@ -8,14 +8,13 @@ from offloadrt.models.host.data_works import ending
 from offloadrt.models.host.directive import in_directive, leave_region
 from offloadrt.models.host.region import Region
 from offloadrt.models.openmp.lowering import at_data_end
-from offloadrt.models.openmp.routine_caller import Caller, in_place, initial_device, is_host
+from offloadrt.models.openmp.routines import RoutineCaller, in_place, initial_device, is_host
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import target_data_begin
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.map_type import RETURN_PARAM
+from offloadrt.runtime.mapping.map_item import RETURN_PARAM, MapItem
 
 
 class TargetData(Region[dict[HostArray, DevicePointer | None]]):
@@ -23,7 +22,7 @@ class TargetData(Region[dict[HostArray, DevicePointer | None]]):
 
     directive = "target_data"
 
-    def __init__(self, thread: Caller, items: Sequence[MapItem], device: int | None) -> None:
+    def __init__(self, thread: RoutineCaller, items: Sequence[MapItem], device: int | None) -> None:
         self._thread = thread
         self._device = device
         self._items = items

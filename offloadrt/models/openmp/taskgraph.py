@@ -1,7 +1,7 @@
 """OpenMP 6.0's taskgraph: a region of deferred target tasks that is recorded once and replayed at a lower cost.
 
 The first time that a thread comes to the region it runs as written, while its tasks are noted (the taskgraph record).
-At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/built_graph.py``):
+At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/order.py``):
 dependences become edges.  A replay launches that graph: no task is made, no helper woken, no dependence resolved and
 nothing looked up.  LLVM 22 replays tasks of the host so, and launches target tasks one by one; that a replay becomes a
 graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.
@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import attrs
 
-from offloadrt.driver import BuiltGraph, Driver, GraphExec
+from offloadrt.driver import BuiltGraph, GraphExec, Graphs
 from offloadrt.models.host.directive import in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.openmp.construct import Construct
 from offloadrt.models.openmp.tasks import Task, TaskRegion
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Signal
 
@@ -61,7 +61,7 @@ class TaskGraph:
     """A taskgraph record (of one thread), ready to be replayed."""
 
     device: OffloadDevice
-    driver: Driver
+    graphs: Graphs
     executable: GraphExec
     places: dict[HostArray, int]
     """Where each array of its tasks lay on the device when they were recorded."""
@@ -89,7 +89,7 @@ class TaskGraphs:
         """Record the region, or replay it."""
         key = getattr(body, "__code__", body), graph_id
         if graph_reset and (record := self._records.pop(key, None)) is not None:
-            await record.driver.graphs.graph_exec_destroy(record.executable)
+            await record.graphs.destroy(record.executable)
         if (known := self._records.get(key)) is None:
             if (made := await _record(t, body)) is not None:
                 self._records[key] = made
@@ -98,7 +98,7 @@ class TaskGraphs:
 
         async def replay(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await where.plugin.open(queue)
-            await known.driver.graphs.graph_launch(known.executable, queue.stream, queue.cause)
+            await known.graphs.launch(known.executable, queue.stream, queue.cause)
 
         await in_directive(t.program, CALL, known.device.number, replay)
 
@@ -116,31 +116,29 @@ async def _record(t: RecordingThread, body: Callable[[], Awaitable[object]]) -> 
     if not recording.tasks:
         return None
     device = t.program.device(recording.tasks[0][1], CALL)
-    driver = device.driver
-    if not isinstance(driver, Driver):
+    graphs = device.driver.graphs
+    if graphs is None:
         raise ValueError(f"{CALL}: {t.program.machine.spec.name} has ROCr, whose graphs are not emulated")
     places = _places(device, recording)
     graph: BuiltGraph | None = None
 
     async def build(where: OffloadDevice, queue: DirectiveQueue) -> None:
         nonlocal graph
+        assert isinstance(queue, PreparedDirective)
         await where.plugin.open(queue)
-        graph = await driver.graphs.graph_create(queue.cause)
+        graph = await graphs.create(queue.cause)
         region, nodes = TaskRegion(), dict[Task, int]()
         for construct, _ in recording.tasks:
-            queue.prepared = []
             await construct.work(where, queue)
-            (kernel,) = queue.prepared
+            kernel = queue.kernels.pop()
             task = Task(construct.name, _nothing, Signal(t.program.sim, CALL))
             after = sorted(nodes[one] for one in region.ordered_before(construct.depends))
             region.enter(task, construct.depends)
-            nodes[task] = await driver.graphs.graph_add_kernel_node(
-                graph, after, kernel.launch, (), queue.cause, kernel.touching
-            )
+            nodes[task] = await graphs.add_kernel_node(graph, after, kernel.launch, (), queue.cause, kernel.touching)
 
-    await in_directive(t.program, f"{CALL} record", device.number, build)
+    await in_directive(t.program, f"{CALL} record", device.number, build, make_queue=PreparedDirective)
     assert graph is not None
-    return TaskGraph(device, driver, await driver.graphs.graph_instantiate(graph), places)
+    return TaskGraph(device, graphs, await graphs.instantiate(graph), places)
 
 
 def _places(device: OffloadDevice, recording: TaskNotes) -> dict[HostArray, int]:

@@ -25,30 +25,49 @@ them wait for. Policies without time are `allocation_map.py`, `pool.py`, `prefet
 `implementations.py`. What compilers decide about barriers and captures is in `offloadrt.compilers.stdpar`.
 """
 
-from offloadrt.compilers.stdpar.captures import CompilationRefused
-from offloadrt.compilers.stdpar.elision import Elided, Kept, Marker, Operation, Window, windows
-from offloadrt.compilers.stdpar.elision_pass import ElisionPass
-from offloadrt.compilers.stdpar.standard_algorithms import ExecutionPolicy, par, par_unseq, seq
+from offloadrt.compilers.stdpar.elision import (
+    CompilationRefused,
+    Elided,
+    ElisionPass,
+    Kept,
+    Marker,
+    Operation,
+    Window,
+    windows,
+)
+from offloadrt.compilers.stdpar.translation_unit import ExecutionPolicy, par, par_unseq, seq
 from offloadrt.models.host.section import Section, section
-from offloadrt.models.stdpar.algorithms import AlgorithmCall
-from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.errors import (
+from offloadrt.models.stdpar.algorithms import AlgorithmCall, Indirect, indirect
+from offloadrt.models.stdpar.arrays import (
     ForeignFree,
     HeuristicDatabaseError,
     HostPointerInKernel,
     PrefetchCrash,
     UnfinishedRead,
+    UsmArray,
 )
-from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadDecision, OffloadHeuristic, Sampling, Why
-from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase, OperationId, Place
-from offloadrt.models.stdpar.host_thread import HostThread
-from offloadrt.models.stdpar.implementations import IMPLEMENTATIONS, DataMemory, Implementation, implementation
+from offloadrt.models.stdpar.heuristic import (
+    HeuristicDatabase,
+    HeuristicRules,
+    OffloadDecision,
+    OffloadHeuristic,
+    OperationId,
+    Place,
+    Sampling,
+    Why,
+)
+from offloadrt.models.stdpar.host_thread import HostThread, SyclQueue
+from offloadrt.models.stdpar.implementations import (
+    IMPLEMENTATIONS,
+    AlwaysReading,
+    DataMemory,
+    Implementation,
+    PrefetchMode,
+    implementation,
+)
 from offloadrt.models.stdpar.options import StdParOptions
-from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
 from offloadrt.models.stdpar.program import StdPar
 from offloadrt.models.stdpar.stdpar_runtime import Counts
-from offloadrt.models.stdpar.sycl_queue import SyclQueue
-from offloadrt.models.stdpar.validation import Indirect, indirect
 from offloadrt.runtime import InvalidFree
 
 __all__ = [

@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,10 +28,39 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
-from offloadrt.compilers.stdpar.standard_algorithms import RETURNING, ExecutionPolicy
+from offloadrt.compilers.stdpar.translation_unit import RETURNING, ExecutionPolicy
 from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.models.stdpar.arrays import UsmArray
-from offloadrt.models.stdpar.validation import direct, pointers
+
+
+@attrs.frozen(eq=False)
+class Indirect:
+    """An argument that the kernel reaches through a pointer in memory, not by one of its own."""
+
+    array: UsmArray
+
+
+def indirect(array: UsmArray) -> Indirect:
+    """Mark an array that a kernel finds behind a pointer in memory: it uses it, and the runtime does not know."""
+    return Indirect(array)
+
+
+def pointers(arguments: Sequence[Any]) -> Iterator[UsmArray]:
+    """List the arrays whose addresses are among a kernel's arguments."""
+    for argument in arguments:
+        if isinstance(argument, UsmArray):
+            yield argument
+
+
+def host_pointers(arguments: Sequence[Any]) -> list[UsmArray]:
+    """List those of them that only the host can use: of the C library's heap, and of a stack."""
+    return [array for array in pointers(arguments) if array.memory in ("heap", "stack")]
+
+
+def direct(arguments: Sequence[Any]) -> list[Any]:
+    """Unwrap the arguments as the kernel's body gets them."""
+    return [argument.array if isinstance(argument, Indirect) else argument for argument in arguments]
+
 
 ReduceOperation = Literal["plus", "minimum", "maximum"]
 """How ``reduce`` joins two elements."""

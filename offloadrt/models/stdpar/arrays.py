@@ -11,10 +11,37 @@ from typing import Any, Literal
 import attrs
 from numpy.typing import NDArray
 
-from offloadrt.models.stdpar.errors import UnfinishedRead
-from offloadrt.runtime.errors import FreedHostMemory
+from offloadrt.runtime.errors import FreedHostMemory, OffloadError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.sim import Simulation
+
+
+class HostPointerInKernel(OffloadError):
+    """A kernel got a pointer that the device cannot use, and the program crashes.
+
+    Under an implementation that does not look: nvcpp, rocstdpar.
+    """
+
+
+class ForeignFree(OffloadError):
+    """Memory of the device was freed where libc gets it, and the program crashes.
+
+    The translation unit that frees it was not compiled by the implementation, which replaces frees only in its own
+    (rocstdpar).
+    """
+
+
+class PrefetchCrash(OffloadError):
+    """A prefetch on a machine whose software stack crashes at one (a flag of its profile)."""
+
+
+class UnfinishedRead(OffloadError):
+    """The host touched data of a kernel that has not finished: a barrier was elided that should have been kept."""
+
+
+class HeuristicDatabaseError(ValueError):
+    """A file with the runtimes of earlier runs cannot be read; the message names the file and what is wrong in it."""
+
 
 Memory = Literal["shared", "device", "host", "heap", "stack", "scratch"]
 """``shared``, ``device`` and ``host`` USM; ``heap`` of the C library and ``stack``, which only the host can use;

@@ -19,13 +19,131 @@ from __future__ import annotations
 import enum
 import importlib.resources
 import tomllib
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
 import msgspec
 
-from offloadrt.compilers.stdpar.standard_algorithms import ALGORITHMS, ExecutionPolicy
-from offloadrt.models.stdpar.prefetching import AlwaysReading, PrefetchMode
+from offloadrt.compilers.stdpar.translation_unit import ALGORITHMS, ExecutionPolicy
+from offloadrt.machine.memory.address_map import AddressMap
+
+NEVER = -1
+"""`Allocation.most_recent_batch` of one that no kernel has used."""
+
+
+@attrs.define(eq=False)
+class Allocation:
+    """Bytes [root, root + size). most_recent_batch: the batch of operations before which it was last prefetched."""
+
+    root: int = attrs.field(on_setattr=attrs.setters.frozen)
+    size: int = attrs.field(on_setattr=attrs.setters.frozen)
+    most_recent_batch: int = NEVER
+
+    @property
+    def end(self) -> int:
+        return self.root + self.size
+
+
+class AllocationMap:
+    """The allocations of a program; they do not overlap."""
+
+    def __init__(self) -> None:
+        self._allocations: AddressMap[Allocation] = AddressMap()
+
+    def __len__(self) -> int:
+        return len(self._allocations)
+
+    def __iter__(self) -> Iterator[Allocation]:
+        """Yield the allocations in order of their addresses."""
+        return iter(self._allocations)
+
+    def add(self, address: int, size: int) -> Allocation:
+        """Add an allocation, which no kernel has used. ValueError for one without bytes, or over another one."""
+        if size < 1:
+            raise ValueError(f"an allocation at {address:#x} has {size} bytes; it has at least one")
+        before = self._allocations.before(address + size - 1)
+        if before is not None and before[1].end > address:
+            raise ValueError(
+                f"an allocation of {size} bytes at {address:#x} lies over the {before[1].size} bytes at {before[0]:#x}"
+            )
+        allocation = self._allocations[address] = Allocation(address, size)
+        return allocation
+
+    def remove(self, address: int) -> Allocation | None:
+        """Take out the allocation that begins at `address`; None where none begins."""
+        return self._allocations.pop(address)
+
+    def find(self, address: int) -> Allocation | None:
+        """Find the allocation that has this byte."""
+        before = self._allocations.before(address)
+        return before[1] if before is not None and address < before[1].end else None
+
+
+class PrefetchMode(enum.Enum):
+    """When allocations are prefetched (``ACPP_STDPAR_PREFETCH_MODE``).
+
+    NEVER; FIRST: when the first kernel uses the allocation; ALWAYS: see `AlwaysReading`; AFTER_SYNC: as ALWAYS once in
+    a batch, but only for the first operation after a wait.
+    """
+
+    NEVER = "never"
+    FIRST = "first"
+    ALWAYS = "always"
+    AFTER_SYNC = "after-sync"
+
+
+class AlwaysReading(enum.Enum):
+    """What `PrefetchMode.ALWAYS` means.
+
+    ONCE_PER_BATCH: the public code, no allocation twice in a batch. EVERY: the words of the paper, before every
+    kernel.
+    """
+
+    ONCE_PER_BATCH = "once_per_batch"
+    EVERY = "every"
+
+
+def prefetches(
+    mode: PrefetchMode,
+    allocation: Allocation,
+    batch: int,
+    outstanding: int,
+    always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
+) -> bool:
+    """Tell whether `allocation` is prefetched before an operation of batch number `batch`.
+
+    outstanding: operations that the thread has submitted since its last wait.
+    """
+    last = allocation.most_recent_batch
+    match mode:
+        case PrefetchMode.NEVER:
+            return False
+        case PrefetchMode.FIRST:
+            return last == NEVER
+        case PrefetchMode.ALWAYS:
+            return always is AlwaysReading.EVERY or last < batch
+        case PrefetchMode.AFTER_SYNC:
+            return outstanding == 0 and last < batch
+
+
+def take_prefetches(
+    mode: PrefetchMode,
+    allocations: Iterable[Allocation],
+    batch: int,
+    outstanding: int,
+    always: AlwaysReading = AlwaysReading.ONCE_PER_BATCH,
+) -> list[Allocation]:
+    """List what to prefetch before an operation whose pointers point into `allocations`, in their order and each once.
+
+    It is noted in `Allocation.most_recent_batch`.
+    """
+    due: dict[int, Allocation] = {}
+    for allocation in allocations:
+        if prefetches(mode, allocation, batch, outstanding, always):
+            due[allocation.root] = allocation
+            allocation.most_recent_batch = batch
+    return list(due.values())
 
 
 class HostPointer(enum.Enum):

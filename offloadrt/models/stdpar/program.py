@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import attrs
 
-from offloadrt.compilers.stdpar.captures import refuse_captures
-from offloadrt.compilers.stdpar.elision import Decision, Elided, table
+from offloadrt.compilers.stdpar.elision import Decision, Elided, refuse_captures, table
 from offloadrt.machine import Machine
 from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.model import Model
 from offloadrt.models.host.program import Drivers, OffloadProgram
 from offloadrt.models.stdpar.heap import Heap
 from offloadrt.models.stdpar.host_thread import HostThread
@@ -100,3 +100,6 @@ class StdPar(OffloadProgram[HostThread]):
         await super().shutdown()
         if self._database_file is not None:
             self.runtime.database.write(self._database_file)
+
+
+MODEL = Model(StdParOptions, StdPar, module="offloadrt.models.stdpar")

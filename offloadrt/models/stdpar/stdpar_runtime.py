@@ -3,24 +3,182 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
 from numpy.typing import DTypeLike
 
 from offloadrt.compilers.stdpar.elision import Decision, Window
+from offloadrt.driver import NOTHING, Driver, OutOfDeviceMemory, Touching, Uvm
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Machine
+from offloadrt.models.host.launch import launch_of
 from offloadrt.models.stdpar.arrays import Memory, UsmArray
-from offloadrt.models.stdpar.heuristic import HeuristicRules, OffloadHeuristic
-from offloadrt.models.stdpar.heuristic_database import HeuristicDatabase
+from offloadrt.models.stdpar.heuristic import HeuristicDatabase, HeuristicRules, OffloadHeuristic
 from offloadrt.models.stdpar.implementations import DataMemory, SubmitPath
-from offloadrt.models.stdpar.launches import Launches
 from offloadrt.models.stdpar.options import StdParOptions
-from offloadrt.models.stdpar.usm import Usm
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.host_array import element_of, make_values, shape_of
+from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
+from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
+from offloadrt.runtime.launch.touching import accesses_of
 from offloadrt.trace import Trace, events
+
+
+class Launches:
+    """`factor`: how long the compiler's kernels take, where the machine's own compiler's take 1."""
+
+    def __init__(self, factor: float) -> None:
+        self._factor = factor
+        self._known: Memo[tuple[object, ...], tuple[Kernel, Launch, Launch]] = Memo()
+
+    def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
+        """Return the launch as the program wrote it, and as this compiler's code executes on the device.
+
+        iterations: of a kernel that is declared by its costs; without, one for each element of its first array.
+        KernelError when a loop nest needs what is not known.
+        """
+        nest = kernel.analysis is not None
+        if not nest and iterations is None:
+            iterations = next(
+                (array.nbytes // array.itemsize for array in arguments if isinstance(array, HostArray)), 1
+            )
+        looked_at = tuple(_key(argument) for argument in arguments) if nest else ()
+        key = (id(kernel), iterations, looked_at)
+        entry = self._known.get(key)
+        if entry is None:
+            written = launch_of(kernel, arguments, iterations=iterations)
+            entry = self._known[key] = (kernel, written, written.slower(self._factor))
+        return entry[1], entry[2]
+
+
+def _key(argument: Any) -> object:
+    return (argument.shape, argument.dtype.str) if isinstance(argument, HostArray) else argument
+
+
+_WITH_PAGES = ("migrates", "host")
+"""Where the device has translations of its own for shared USM."""
+
+
+class Usm:
+    """Allocations are addresses. Calls take the driver's time. Without a device they raise ValueError."""
+
+    def __init__(self, machine: Machine, device: OffloadDevice | None, system: bool = False) -> None:
+        """system: does the device fault for all memory of the host (system USM)? ValueError where it cannot."""
+        self.device = device
+        self.mode = machine.spec.text("usm.shared")
+        self.on_prefetch = machine.spec.text("usm.prefetch")
+        if system and self.mode == "host":
+            raise ValueError(f"system USM on {machine.spec.name}: its device cannot fault (usm.shared = host)")
+        self._memories: tuple[Memory, ...] = ("shared", "host", "heap", "stack") if system else ("shared", "host")
+        """Kinds of memory of which kernels say what they do with its pages."""
+        self._machine = machine
+        self._pages = machine.host_memory.pages
+        self._touchings: Memo[tuple[int, ...], tuple[Launch, Touching]] = Memo()
+        """What launches do with managed memory in these places; a launch is kept, so that its number stays its own."""
+        self._host: dict[int, int] = {}
+        """Bytes of what `malloc_host` gave, by address."""
+
+    # allocations
+
+    async def malloc_shared(self, nbytes: int, name: str) -> int:
+        """Call cuMemAllocManaged, or what is like it; nobody has touched the pages yet. name: of the object."""
+        managed = self._driver("malloc_shared").managed
+        managed.start()
+        address = await managed.alloc(nbytes, name=name)
+        if self.mode == "host":
+            self._uvm.keep_on_host(address, nbytes)
+        return address
+
+    async def free_shared(self, address: int) -> None:
+        """Call cuMemFree, which waits for the device where the driver does."""
+        await self._driver("free").managed.free(address)
+
+    async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
+        """Call cuMemAlloc. name: of the object. Raises ArrayOutOfDeviceMemory."""
+        try:
+            address = await self._driver("malloc_device").memory.alloc(nbytes, phantom)
+        except OutOfDeviceMemory as failed:
+            raise ArrayOutOfDeviceMemory(failed, name) from None
+        return address
+
+    async def malloc_host(self, nbytes: int) -> int:
+        """Call cuMemAllocHost: pinned memory of the host."""
+        address = await self._driver("malloc_host").pinning.alloc(nbytes)
+        if self.mode != "one_memory":
+            self._manage().add(address, nbytes, True)
+            self._uvm.keep_on_host(address, nbytes)
+        self._host[address] = nbytes
+        return address
+
+    async def free(self, array: UsmArray) -> None:
+        """Free USM of any kind. Raises DriverError where none of that kind begins."""
+        array.check_host_access(writes=True)
+        if array.memory == "device":
+            await self._driver("free").memory.free(array.address)
+        elif array.memory == "host":
+            await self._driver("free").pinning.free(array.address)
+            nbytes = self._host.pop(array.address)
+            if self.mode != "one_memory":
+                self._uvm.remove(array.address, nbytes)
+        else:
+            await self.free_shared(array.address)
+        array.freed = True
+
+    def add_system(self, address: int, nbytes: int) -> None:
+        """Add memory of the C library or a stack, which the device may fault for."""
+        if self.mode in _WITH_PAGES and "heap" in self._memories:
+            self._manage().add(address, nbytes, populated=False)
+
+    # accesses
+
+    async def host_touch(self, array: UsmArray, begin: int = 0, nbytes: int | None = None) -> None:
+        """Touch bytes of an array (all of them) from the calling thread: pages that the device owns come back."""
+        size = array.nbytes - begin if nbytes is None else nbytes
+        if array.memory != "host" and array.memory in self._memories and self.mode in _WITH_PAGES:
+            await self._uvm.host_access(array.address + begin, size)
+        else:
+            self._pages.insert(array.address + begin, array.address + begin + size)
+
+    def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
+        """Tell what a kernel does with managed memory; nothing where that lies where the kernel runs."""
+        if self.mode not in _WITH_PAGES:
+            return NOTHING
+        arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
+        key = (id(launch), *[place for array in arrays for place in (array.address, array.nbytes)])
+        entry = self._touchings.get(key)
+        if entry is None:
+            managed = [array.memory in self._memories for array in arrays]
+            touching = accesses_of(self._device("kernel").number, launch, (), arguments, arrays, managed)
+            entry = self._touchings[key] = (launch, touching)
+        return entry[1]
+
+    def view(self, array: UsmArray) -> Any:
+        """Return what a kernel sees of an array."""
+        if array.memory != "device":
+            return array.values
+        memory = self._device("kernel").memory
+        return memory.view(array.address, array.nbytes).view(array.dtype).reshape(array.shape)
+
+    @property
+    def _uvm(self) -> Uvm:
+        uvm = self._driver("shared USM").managed.uvm
+        assert uvm is not None, "memory of both is there before anybody touches it"
+        return uvm
+
+    def _manage(self) -> Uvm:
+        return self._driver("shared USM").managed.start()
+
+    def _device(self, call: str) -> OffloadDevice:
+        if self.device is None:
+            raise ValueError(f"{call}: {self._machine.spec.name} has no device (usm.shared = no_device)")
+        return self.device
+
+    def _driver(self, call: str) -> Driver:
+        return self._device(call).driver
+
 
 _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
 

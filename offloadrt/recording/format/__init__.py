@@ -6,13 +6,13 @@ Open `recording.py` first: it has the tables. `convert` makes a recording of the
 
 from offloadrt.recording.format.container import RecordingFile, is_recording
 from offloadrt.recording.format.convert import convert
-from offloadrt.recording.format.errors import (
+from offloadrt.recording.format.recording import (
     NotARecording,
+    Recording,
     RecordingDamaged,
     RecordingError,
     RecordingTooNew,
 )
-from offloadrt.recording.format.recording import Recording
 
 __all__ = [
     "NotARecording",

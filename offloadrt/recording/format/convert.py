@@ -12,14 +12,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from offloadrt.recording.format.assemble import Assembler
+from offloadrt.recording.format.calls import Assembler
 from offloadrt.recording.format.container import RunSummary, write
-from offloadrt.recording.format.errors import NotARecording, RecordingTooNew
-from offloadrt.recording.format.events import events_of
-from offloadrt.recording.format.recording import NONE, Column, Dictionaries, Meta, Step
-from offloadrt.recording.format.slots import RAW_VERSION, RawProcess, processes_of
-from offloadrt.recording.format.tables import FIELDS, ListTable, row_columns, task_columns
-from offloadrt.recording.format.task_tree import TaskTree
+from offloadrt.recording.format.recording import (
+    FIELDS,
+    NONE,
+    Column,
+    Dictionaries,
+    ListTable,
+    Meta,
+    NotARecording,
+    RecordingTooNew,
+    Step,
+    TaskTree,
+    row_columns,
+    task_columns,
+)
+from offloadrt.recording.format.slots import RAW_VERSION, RawProcess, events_of, processes_of
 
 
 def convert(raw: Path, out: Path) -> list[RunSummary]:

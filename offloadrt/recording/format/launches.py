@@ -11,10 +11,19 @@ import msgspec
 import numpy as np
 
 from offloadrt.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
-from offloadrt.recording.format.recording import NONE, Column, Findings, KernelRace, KernelStray, Party, StrayKind
+from offloadrt.recording.format.recording import (
+    NONE,
+    Column,
+    Findings,
+    KernelRace,
+    KernelStray,
+    Party,
+    StrayKind,
+    list_columns,
+    row_columns,
+)
 from offloadrt.recording.format.slots import COUNTERS, COUNTERS_A_SLOT, STORES, SYNC, Row, Slot, a_of, b_of, kind_of
-from offloadrt.recording.format.tables import list_columns, row_columns
-from offloadrt.runtime.mapping.map_type import ATTACH, LITERAL
+from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL
 
 PAGE: Final = 4096
 F = TypeVar("F", KernelRace, KernelStray)

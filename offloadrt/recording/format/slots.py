@@ -7,7 +7,10 @@ is unused, as the last ones are after a crash. `native/slots.h` has the same num
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+import heapq
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +18,7 @@ import attrs
 import msgspec
 import numpy as np
 
-from offloadrt.recording.format.errors import NotARecording, RecordingDamaged, RecordingTooNew
+from offloadrt.recording.format.recording import NotARecording, RecordingDamaged, RecordingTooNew
 
 RAW_VERSION: Final = 1
 SLOT_WORDS: Final = 8
@@ -188,3 +191,114 @@ def _lines(file: Path) -> list[dict[str, Any]]:
             raise RecordingDamaged(f"{file}: line {number}: is no line of a recorder")
         lines.append(line)
     return lines
+
+
+_RECT: Final = ("omp_target_memcpy_rect", "omp_target_memcpy_rect_async")
+_RECT_ARGUMENTS: Final = 6
+_EACH: Final = 5
+
+
+@attrs.frozen
+class RoutineMemory:
+    """Memory that a routine reads or writes: the place of its pointer among the arguments, and where it begins."""
+
+    argument: int
+    address: int
+    nbytes: int
+    device: int
+
+
+@attrs.frozen
+class Box:
+    """The boxes of omp_target_memcpy_rect: an entry for each dimension, the outermost first, lengths in elements."""
+
+    element: int
+    volume: tuple[int, ...]
+    to_offsets: tuple[int, ...]
+    from_offsets: tuple[int, ...]
+    to_dimensions: tuple[int, ...]
+    from_dimensions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, arguments: Sequence[int]) -> Box | None:
+        """Read the recorded arguments; None where it has no dimensions, or more than were recorded."""
+        dimensions = arguments[3] if len(arguments) > 3 else 0
+        if not 0 < dimensions <= (len(arguments) - _RECT_ARGUMENTS) // _EACH:
+            return None
+        words = arguments[_RECT_ARGUMENTS : _RECT_ARGUMENTS + _EACH * dimensions]
+        return cls(arguments[2], *(tuple(words[place::_EACH]) for place in range(_EACH)))
+
+    def span(self, offsets: Sequence[int], dimensions: Sequence[int]) -> tuple[int, int]:
+        """Return the offset of the first byte in an array of these dimensions, and the bytes up to the last one."""
+        strides = [math.prod(dimensions[axis + 1 :]) for axis in range(len(dimensions))]
+        first = sum(offset * stride for offset, stride in zip(offsets, strides, strict=True))
+        last = sum((count - 1) * stride for count, stride in zip(self.volume, strides, strict=True))
+        return first * self.element, (last + 1) * self.element if all(self.volume) else 0
+
+
+def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
+    """List the memory that a call of a routine reads, writes or associates."""
+    name = CALLS.get(function, "")
+    if name in ("omp_target_memcpy", "omp_target_memcpy_async"):
+        to, out_of, length, to_offset, from_offset, to_device, from_device = arguments[:7]
+        return [
+            RoutineMemory(0, to + to_offset, length, to_device),
+            RoutineMemory(1, out_of + from_offset, length, from_device),
+        ]
+    if name in _RECT and (box := Box.of(arguments)) is not None:
+        spans = box.span(box.to_offsets, box.to_dimensions), box.span(box.from_offsets, box.from_dimensions)
+        places = zip(itertools.count(), arguments[:2], spans, arguments[4:6], strict=False)
+        return [RoutineMemory(place, base + first, nbytes, device) for place, base, (first, nbytes), device in places]
+    if name in ("omp_target_memset", "omp_target_memset_async"):
+        return [RoutineMemory(0, arguments[0], arguments[2], arguments[3])]
+    return []
+
+
+_CHUNK: Final = 1 << 15
+_TIMES: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
+"""The word that says when something happened, where it is not the first: operations are told of when they end."""
+
+
+@attrs.frozen(eq=False)
+class RecordedEvent:
+    """A slot of a thread, and those that follow and belong to it."""
+
+    kind: int
+    thread: int
+    row: Row
+    parts: tuple[Row, ...] = ()
+
+
+def events_of(process: RawProcess) -> Iterator[RecordedEvent]:
+    """Merge the threads' slots by time. Raises RecordingDamaged."""
+    threads = [_of_thread(number, rows) for number, rows in enumerate(process.slots())]
+    return (event for _, _, _, event in heapq.merge(*threads, key=lambda found: found[:3]))
+
+
+def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, int, int, RecordedEvent]]:
+    """Yield (time, thread, place, event); times never go back.
+
+    A program may be killed while it writes a call or a launch: one whose parts are not all there is left out.
+    """
+    now = place = 0
+    slots = _rows(rows)
+    for row in slots:
+        kind = kind_of(row)
+        if kind not in _KINDS:
+            raise RecordingDamaged(f"thread {thread}: slot {place} is of unknown kind {kind}")
+        count = b_of(row) if kind in (Slot.CALL, Slot.LAUNCH) else 0
+        parts = tuple(itertools.islice(slots, count))
+        if len(parts) < count:
+            return
+        if kind != Slot.OUT:
+            now = max(now, row[_TIMES.get(Slot(kind), 1)])
+        yield now, thread, place, RecordedEvent(kind, thread, row, parts)
+        place += 1 + count
+
+
+_KINDS: Final = frozenset(int(kind) for kind in Slot)
+
+
+def _rows(rows: np.ndarray[Any, Any]) -> Iterator[Row]:
+    chunks: Iterable[list[Any]] = (rows[at : at + _CHUNK].tolist() for at in range(0, len(rows), _CHUNK))
+    return (tuple(row) for chunk in chunks for row in chunk)

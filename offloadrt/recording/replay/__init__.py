@@ -5,8 +5,7 @@ a parallel region share. `oracle.py` compares the operations with those of the r
 replay may change and what not.
 """
 
-from offloadrt.recording.replay.changes import ReplayRefused, check_configuration
-from offloadrt.recording.replay.oracle import OperationDifference, Outcome
-from offloadrt.recording.replay.program import replay
+from offloadrt.recording.replay.observed import OperationDifference, Outcome
+from offloadrt.recording.replay.program import ReplayRefused, check_configuration, replay
 
 __all__ = ["OperationDifference", "Outcome", "ReplayRefused", "check_configuration", "replay"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from offloadrt.kernels import Kernel, KernelError
-from offloadrt.recording.format.errors import RecordingError
+from offloadrt.recording.format.recording import RecordingError
 
 FIELDS: Final = {
     "flops_per_iteration": float,

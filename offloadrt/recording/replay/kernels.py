@@ -16,19 +16,16 @@ from typing import Final, Literal
 import attrs
 
 from offloadrt.kernels import ArrayUse, Kernel, Launch
-from offloadrt.kernels.costs.counts import ArrayCounts, LaunchCounts, split_atomic
-from offloadrt.kernels.costs.sectors import Moved, Moves
-from offloadrt.kernels.costs.streams import AccessStream
-from offloadrt.kernels.costs.waits import Waits
-from offloadrt.kernels.ranges.reach import ElementRuns, Reach
+from offloadrt.kernels.costs import ArrayCounts, LaunchCounts, split_atomic
+from offloadrt.kernels.memory_streams import AccessStream, Moved, Moves, Waits
+from offloadrt.kernels.ranges import ElementRuns, Reach
 from offloadrt.recording.format.launches import PAGE
 from offloadrt.recording.format.recording import NONE, Recording, Site
 from offloadrt.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import BlockUse, MapItem
-from offloadrt.runtime.mapping.map_type import LITERAL, TARGET_PARAM
-from offloadrt.runtime.plugins.grid import GridDefaults
+from offloadrt.runtime.mapping.map_item import LITERAL, TARGET_PARAM, BlockUse, MapItem
+from offloadrt.runtime.plugins.plugin import GridDefaults
 
 SECTOR: Final = 32
 _KINDS: Final = {LOADS: "read", STORES: "write", ATOMIC_RANGE: "atomic"}

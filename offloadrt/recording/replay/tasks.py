@@ -7,20 +7,375 @@ runs, and on which thread of its team, is up to the replay.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import Depend, HostThread, OpenMP
-from offloadrt.models.openmp.tasks import Task, TaskRegion
-from offloadrt.recording.format.recording import NONE, ORDERED, Recording, Step, TaskKind
-from offloadrt.recording.format.task_tree import TaskTree
-from offloadrt.recording.replay.repeats import RepeatFinder
-from offloadrt.recording.replay.teams import OrderedTurns, ReplayTeam
-from offloadrt.runtime.program_events import Awaited, Signalled
-from offloadrt.sim import Lock
+from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
+from offloadrt.recording.format.recording import NONE, ORDERED, OmptOperation, Recording, Step, TaskKind, TaskTree
+from offloadrt.runtime.program_events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade
+from offloadrt.sim import Lock, Signal, Simulation
+from offloadrt.trace import HostTime
+
+
+@attrs.define(eq=False)
+class ReplayTeam:
+    """The team of a parallel region; `size` threads."""
+
+    sim: Simulation
+    size: int
+    helpers: HiddenHelpers
+    host_time: HostTime
+    _ready: deque[Task] = attrs.field(factory=deque)
+    _on_helpers: set[Task] = attrs.field(factory=set)
+    _made: list[Task] = attrs.field(factory=list)
+    """The tasks that were made since the last barrier; filled only for an observer."""
+    _unfinished: int = 0
+    _arrived: int = 0
+    _ended: int = 0
+    """Threads that have come to the end of the region; in a recording that was cut off they may miss barriers."""
+    _barriers: int = 0
+    _changed: Signal | None = None
+
+    async def barrier(self) -> None:
+        """Wait for all threads of the team, and for all tasks, at which the thread works meanwhile."""
+        passed, observer = self._barriers, self.helpers.observer
+        if observer is not None:
+            observer.handle(Signalled((self, passed)))
+        tasks = self._made
+        self._arrived += 1
+        self._open_barrier()
+        await self.work_until(lambda: self._barriers > passed)
+        if observer is not None:
+            for signal in ((self, passed), *[task.done for task in tasks]):
+                observer.handle(Awaited(signal))
+            if tasks is self._made:
+                self._made = []
+
+    async def end(self, awaits: bool = True) -> None:
+        """End a thread's part: the barrier at the end of the region; `awaits` is False where the program has none."""
+        observer = self.helpers.observer
+        self._ended += 1
+        self._open_barrier()
+        self._wake()
+        await self.work_until(lambda: self._ended == self.size and not self._unfinished)
+        if observer is not None and awaits:
+            for task in self._made:
+                observer.handle(Awaited(task.done))
+
+    async def work_until(self, done: Callable[[], bool]) -> None:
+        """Run tasks of the team that are ready, or wait for some to become so, until a condition holds."""
+        while not done():
+            if self._ready:
+                await self._ready.popleft().run()
+                continue
+            if self._changed is None:
+                self._changed = Signal(self.sim, "tasks of a team")
+            since = self.sim.now
+            await self._changed.wait()
+            self.host_time.add("threads", self.sim.now - since)
+
+    def submit(
+        self,
+        region: TaskRegion,
+        name: str,
+        body: Callable[[], Awaitable[object]],
+        depends: Sequence[Depend],
+        on_helpers: bool,
+    ) -> Task:
+        """Make a task of this body; it is ready when the tasks that it depends on are done."""
+        observer = self.helpers.observer
+
+        async def run() -> None:
+            if observer is not None:
+                observer.handle(StrandBegan(name, task.after, task))
+            await body()
+            if observer is not None:
+                observer.handle(StrandEnded(task.done))
+            self._finished(task)
+
+        task = Task(name, run, Signal(self.sim, name))
+        predecessors = region.predecessors(tuple(depends))
+        if observer is not None:
+            task.after = tuple([earlier.done for earlier in region.ordered_before(tuple(depends))])
+            observer.handle(TaskMade(task, name))
+            self._made.append(task)
+        region.enter(task, tuple(depends))
+        self._unfinished += 1
+        task.waiting_for = len(predecessors)
+        if on_helpers:
+            self._on_helpers.add(task)
+        for predecessor in predecessors:
+            predecessor.successors.append(task)
+        if not predecessors:
+            self._start(task)
+        return task
+
+    def _start(self, task: Task) -> None:
+        if task in self._on_helpers:
+            self._on_helpers.remove(task)
+            self.helpers.submit(TaskRegion(), task.name, task.run, (), observed=False)
+        else:
+            self._ready.append(task)
+            self._wake()
+
+    def _finished(self, task: Task) -> None:
+        task.done.set()
+        for successor in task.successors:
+            successor.waiting_for -= 1
+            if not successor.waiting_for:
+                self._start(successor)
+        self._unfinished -= 1
+        self._open_barrier()
+        self._wake()
+
+    def _open_barrier(self) -> None:
+        """Let the threads pass when all are there and no task is left."""
+        if self._arrived and self._arrived + self._ended == self.size and not self._unfinished:
+            self._arrived = 0
+            self._barriers += 1
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the threads that wait in `work_until` look again: a task is ready, or something has ended."""
+        if self._changed is not None:
+            changed, self._changed = self._changed, None
+            changed.set()
+
+
+@attrs.define(eq=False)
+class OrderedTurns:
+    """An ordered region: its turns come in the order of the recording."""
+
+    sim: Simulation
+    next: int = 0
+    _waiting: dict[int, Signal] = attrs.field(factory=dict)
+
+    async def take(self, turn: int) -> None:
+        """Wait until it is this turn."""
+        if turn > self.next:
+            signal = self._waiting[turn] = Signal(self.sim, "ordered region")
+            await signal.wait()
+
+    def give_up(self) -> None:
+        """End the present turn, and let the next one begin."""
+        self.next += 1
+        if (signal := self._waiting.pop(self.next, None)) is not None:
+            signal.set()
+
+
+_LEAST: Final = 8
+"""Instances of a repeat."""
+_PERIODS: Final = 24
+"""Periods that are tried for a stretch."""
+_BEGINS: Final = (Step.ALLOCATE, Step.GROUP_BEGIN, Step.ACQUIRE)
+_ENDS: Final = (Step.FREE, Step.GROUP_END, Step.RELEASE)
+
+Signs = npt.NDArray[np.int64]
+
+
+@attrs.frozen
+class Repeat:
+    """Instances of a phase, one after another: `instances` stretches of `period` records from record `first` on."""
+
+    first: int
+    period: int
+    instances: int
+    work: tuple[float, ...] = attrs.field(repr=False)
+    """Nanoseconds of host work in each instance, as recorded."""
+    key: tuple[int, ...] | None = None
+    """Names the repeats of a team's threads that meet at barriers within; None where they do not meet."""
+
+    @property
+    def end(self) -> int:
+        return self.first + self.instances * self.period
+
+
+@attrs.define(eq=False)
+class RepeatFinder:
+    """Finds the repeats of the tasks of a recording."""
+
+    recording: Recording
+    tree: TaskTree
+    _signs: Signs = attrs.field(init=False)
+    """What a record does, as a number that alike records share."""
+    _cpu: npt.NDArray[np.float64] = attrs.field(init=False)
+    """Host work of each record, with that of the regions that it forks."""
+    _shapes: dict[bytes, int] = attrs.field(factory=dict)
+    _known: dict[int, tuple[int, float]] = attrs.field(factory=dict)
+    _of_team: dict[int, dict[int, list[Repeat]]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        columns = self.recording.columns
+        step, subject = columns["record.step"].astype(np.int64), columns["record.subject"].astype(np.int64)
+        nbytes = np.array([array.nbytes for array in self.recording.dictionaries.arrays] or [0], np.int64)
+        arrays = (step == Step.ALLOCATE) | (step == Step.FREE)
+        directives = step == Step.DIRECTIVE
+        what = np.where(arrays, nbytes[np.where(arrays, subject, 0)], np.where(directives, subject, 0))
+        locks = (step == Step.ACQUIRE) | (step == Step.RELEASE)
+        what = np.where(locks, subject, what)
+        rows = [step, what, np.where(directives, columns["record.operations"], NONE)]
+        launch = columns["record.launch"].astype(np.int64)
+        for name in ("trip", "teams", "threads"):
+            column = columns[f"launch.{name}"].astype(np.int64)
+            rows.append(np.where(launch >= 0, column[np.maximum(launch, 0)] if len(column) else 0, NONE))
+        self._signs = np.unique(np.stack(rows), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        self._cpu = columns["record.cpu"].astype(np.float64)
+        for task in range(len(columns["task.kind"])):
+            self._shape(task)
+
+    def of_task(self, task: int) -> list[Repeat]:
+        """Return the repeats of a task whose instances may be left out, in order."""
+        team = int(self.recording.columns["task.team"][task])
+        members = self.tree.members.get(team, [task]) if team >= 0 else [task]
+        if team not in self._of_team or team < 0:
+            found = {member: list(self._found(member)) for member in members}
+            self._of_team[team] = self._that_meet(team, found) if len(members) > 1 else found
+        return self._of_team[team].get(task, [])
+
+    # ------------------------------------------------------------------ alike records
+
+    def _shape(self, task: int) -> tuple[int, float]:
+        """Return a number for what a task does, tasks that it forks and makes included, and its host work."""
+        known = self._known.get(task)
+        if known is None:
+            rows = self.tree.rows(task)
+            steps = self.recording.columns["record.step"][rows]
+            for place in np.flatnonzero((steps == Step.FORK) | (steps == Step.TASK)).tolist():
+                self._include(rows.start + place)
+            key = self._signs[rows].tobytes()
+            shape = self._shapes.setdefault(key, len(self._shapes))
+            known = self._known[task] = shape, float(self._cpu[rows].sum())
+        return known
+
+    def _include(self, record: int) -> None:
+        """Let a record that forks a region or makes a task stand for what is in it."""
+        columns = self.recording.columns
+        step, below = int(columns["record.step"][record]), int(columns["record.subject"][record])
+        members = self.tree.members.get(below, []) if step == Step.FORK else [below]
+        shapes = [self._shape(member) for member in members]
+        key = repr((step, [shape for shape, _ in shapes])).encode()
+        self._signs[record] = -1 - self._shapes.setdefault(key, len(self._shapes))
+        if step == Step.FORK:
+            self._cpu[record] += max((cpu for _, cpu in shapes), default=0.0)
+
+    # ------------------------------------------------------------------ repeats
+
+    def _found(self, task: int) -> Iterator[Repeat]:
+        rows = self.tree.rows(task)
+        stretches = [(rows.start, rows.stop)]
+        found: list[Repeat] = []
+        while stretches:
+            begin, end = stretches.pop()
+            repeat = self._longest(begin, end)
+            if repeat is not None:
+                found.append(repeat)
+                stretches += [(begin, repeat.first), (repeat.end, end)]
+        yield from sorted(found, key=lambda repeat: repeat.first)
+
+    def _longest(self, begin: int, end: int) -> Repeat | None:
+        """Return the repeat of which most records can be left out."""
+        signs = self._signs[begin:end]
+        best: tuple[int, int, int, int] | None = None
+        for period in _periods(signs):
+            for first, count in _runs(signs, period):
+                left = (count - _LEAST) * period
+                if best is None or left > best[0]:
+                    best = left, first, period, count
+        if best is None:
+            return None
+        _, first, period, count = best
+        return self._balanced(begin + first, period, count)
+
+    def _balanced(self, first: int, period: int, count: int) -> Repeat | None:
+        """Let instances begin where least is allocated and mapped; None where one leaves something behind."""
+        columns = self.recording.columns
+        lists = columns["record.operations"][first : first + period].tolist()
+        steps = columns["record.step"][first : first + period].tolist()
+        subjects = columns["record.subject"][first : first + period].tolist()
+        kinds = columns["lock.kind"]
+        level, levels = 0, []
+        for step, subject, list_ in zip(steps, subjects, lists, strict=True):
+            levels.append(level)
+            if step == Step.DIRECTIVE:
+                level += self._stays(list_)
+            elif step == Step.ACQUIRE and int(kinds[subject]) == ORDERED:
+                return None
+            else:
+                level += (step in _BEGINS) - (step in _ENDS)
+        if level:
+            return None
+        turn = levels.index(min(levels))
+        if turn:
+            first, count = first + turn, count - 1
+        work = self._cpu[first : first + count * period].reshape(count, period).sum(axis=1)
+        return Repeat(first, period, count, tuple(work.tolist()))
+
+    def _stays(self, operations: int) -> int:
+        """Count the device blocks that a directive allocates and does not free."""
+        kinds = self.recording.columns["operation.kind"]
+        places = self.recording.range_of("operations", operations)
+        done = kinds[places.start : places.stop]
+        return int(np.count_nonzero(done == OmptOperation.ALLOC)) - int(np.count_nonzero(done == OmptOperation.DELETE))
+
+    # ------------------------------------------------------------------ threads that meet
+
+    def _that_meet(self, team: int, found: dict[int, list[Repeat]]) -> dict[int, list[Repeat]]:
+        """Keep repeats with barriers only where all threads of the team have them between the same barriers."""
+        met = {
+            task: [(self._barriers(self.tree.rows(task).start, repeat.first), self._barriers(repeat.first, repeat.end))
+                   for repeat in repeats]
+            for task, repeats in found.items()
+        }  # fmt: skip
+        meeting = [[meets for meets in of_task if meets[1]] for of_task in met.values()]
+        counts = [[r.instances for r, m in zip(found[t], met[t], strict=True) if m[1]] for t in found]
+        alike = all(one == meeting[0] for one in meeting) and all(one == counts[0] for one in counts)
+        kept: dict[int, list[Repeat]] = {}
+        for task, repeats in found.items():
+            kept[task] = [
+                repeat if not barriers else attrs.evolve(repeat, key=(team, before))
+                for repeat, (before, barriers) in zip(repeats, met[task], strict=True)
+                if alike or not barriers
+            ]
+        first = next(iter(kept.values()), [])
+        work = {repeat.key: repeat.work for repeat in first if repeat.key is not None}
+        return {
+            task: [attrs.evolve(repeat, work=work.get(repeat.key or (), repeat.work)) for repeat in repeats]
+            for task, repeats in kept.items()
+        }
+
+    def _barriers(self, begin: int, end: int) -> int:
+        return int(np.count_nonzero(self.recording.columns["record.step"][begin:end] == Step.BARRIER))
+
+
+def _periods(signs: Signs) -> list[int]:
+    """Return the distances at which alike records come again, those first that cover most."""
+    if len(signs) < 2 * _LEAST:
+        return []
+    order = np.argsort(signs, kind="stable")
+    gaps = np.diff(order)[np.diff(signs[order]) == 0]
+    periods, counts = np.unique(gaps, return_counts=True)
+    wide = counts >= _LEAST - 1
+    periods, counts = periods[wide], counts[wide]
+    most = np.argsort(-(periods * counts), kind="stable")[:_PERIODS]
+    return [int(period) for period in periods[most]]
+
+
+def _runs(signs: Signs, period: int) -> Iterator[tuple[int, int]]:
+    """Yield first record and number of instances of each stretch in which every record is as one period before."""
+    alike = np.concatenate(([0], (signs[period:] == signs[:-period]).astype(np.int8), [0]))
+    changes = np.flatnonzero(np.diff(alike))
+    for first, last in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
+        count = (last - first + period) // period
+        if count >= _LEAST:
+            yield first, count
+
 
 _READS = (1,)
 """OMPT's ``in``; all other kinds of dependences exclude one another here, as ``inout`` does."""
@@ -197,12 +552,12 @@ class TaskWalk:
         if on_helpers:
             await openmp.devices[0].work(openmp.costs.task)
 
-        handovers = None if openmp.trace is None else openmp.trace.handovers
-        arrow = None if handovers is None or not on_helpers else handovers.task_made(self._sim.current, "target nowait")
+        log = None if openmp.trace is None else openmp.trace.causal_log
+        arrow = None if log is None or not on_helpers else log.task_made(self._sim.current, "target nowait")
 
         async def body() -> None:
-            if handovers is not None and arrow is not None:
-                handovers.task_run(self._sim.current, arrow)
+            if log is not None and arrow is not None:
+                log.task_run(self._sim.current, arrow)
             t = openmp.host_thread(number=0) if on_helpers else running.t
             await self._walk(_Running(t, running.team), task)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from offloadrt.machine.offered import names_of, offered
+from offloadrt.registry import Registry
 from offloadrt.runtime.allocators.base import AllocatorSite, DeviceAllocator
 from offloadrt.runtime.allocators.direct import Direct
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
@@ -35,12 +35,7 @@ _METHODS = ("allocate", "free", "release_pooled", "locks")
 MakeAllocator = Callable[[AllocatorSite], DeviceAllocator]
 """A class of allocators, or a function that makes one for a device."""
 
-ALLOCATORS: Final[dict[str, type[DeviceAllocator]]] = {
-    "direct": Direct,
-    "llvm": LlvmMemoryManager,
-    "malloc": Malloc,
-    "pool": Pool,
-}
+ALLOCATORS: Final = Registry[MakeAllocator]("allocator", "offloadrt.allocators")
 
 
 def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllocator:
@@ -54,16 +49,11 @@ def allocator(name: str | MakeAllocator) -> MakeAllocator:
     Raises ValueError, with the names that exist, for any other name, and for what cannot be called with an
     `AllocatorSite`.
     """
-    if not isinstance(name, str):
-        if not callable(name):
-            raise ValueError(f"{name!r} makes no allocator: give a class that is called with an AllocatorSite")
-        lacking = [part for part in _METHODS if isinstance(name, type) and not hasattr(name, part)]
-        if lacking:
-            raise ValueError(f"{name.__name__} is no allocator: it lacks {', '.join(lacking)}")
-        return name
-    if name in ALLOCATORS:
-        return ALLOCATORS[name]
-    if (found := offered(name, "offloadrt.allocators")) is not None:
-        return allocator(found)
-    known = ", ".join(sorted([*ALLOCATORS, *names_of("offloadrt.allocators")]))
-    raise ValueError(f"no allocator {name!r}; there are: {known}")
+    make = ALLOCATORS.load(name) if isinstance(name, str) else name
+    if not callable(make):
+        raise ValueError(f"{make!r} makes no allocator: give a class that is called with an AllocatorSite")
+    lacking = [part for part in _METHODS if isinstance(make, type) and not hasattr(make, part)]
+    if lacking:
+        raise ValueError(f"{make.__name__} is no allocator: it lacks {', '.join(lacking)}")
+    found: MakeAllocator = make
+    return found

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from offloadrt.runtime.plugins.plugin import MemoryDriver
+from offloadrt.driver import BlockCalls
 from offloadrt.sim import LockStatistics, Simulation
 from offloadrt.trace import HostTime
 
@@ -24,7 +24,7 @@ class AllocatorSite:
     """
 
     sim: Simulation
-    driver: MemoryDriver
+    driver: BlockCalls
     number: int
     begins: Callable[[int], bool]
     work: Callable[[float], Awaitable[None]]

@@ -15,10 +15,10 @@ class Direct:
         self._driver = site.driver
 
     def allocate(self, nbytes: int, phantom: bool) -> Awaitable[int]:
-        return self._driver.mem_alloc(nbytes, phantom=phantom)
+        return self._driver.alloc(nbytes, phantom=phantom)
 
     def free(self, address: int) -> Awaitable[None]:
-        return self._driver.mem_free(address)
+        return self._driver.free(address)
 
     async def release_pooled(self) -> None:
         return None

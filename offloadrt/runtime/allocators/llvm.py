@@ -99,7 +99,7 @@ class LlvmMemoryManager:
         block = self._blocks.get(address)
         self._release(self._table_lock)
         if block is None:
-            await self._site.driver.mem_free(address)
+            await self._site.driver.free(address)
             return
         bucket = self._buckets[bucket_of(block.nbytes)]
         await self._take(bucket.lock)
@@ -119,10 +119,10 @@ class LlvmMemoryManager:
     async def _allocate_or_flush(self, nbytes: int, phantom: bool) -> int:
         driver = self._site.driver
         try:
-            return await driver.mem_alloc(nbytes, phantom=phantom)
+            return await driver.alloc(nbytes, phantom=phantom)
         except OutOfDeviceMemory:
             await self.release_pooled()
-        return await driver.mem_alloc(nbytes, phantom=phantom)
+        return await driver.alloc(nbytes, phantom=phantom)
 
     async def release_pooled(self) -> None:
         """Free each bucket's blocks under its mutex, as LLVM does.
@@ -148,7 +148,7 @@ class LlvmMemoryManager:
                 del self._blocks[block.address]
             self._release(self._table_lock)
             while blocks:
-                await self._site.driver.mem_free(blocks[0].address)
+                await self._site.driver.free(blocks[0].address)
                 blocks.popleft()
         except BaseException:
             for block in blocks:

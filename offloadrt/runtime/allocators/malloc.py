@@ -39,7 +39,7 @@ class Malloc:
     async def allocate(self, nbytes: int, phantom: bool) -> int:
         key = (chunk_size(nbytes), phantom)
         waiting = self._free.get(key)
-        address = waiting.popleft() if waiting else await self._driver.mem_alloc(key[0], phantom=phantom)
+        address = waiting.popleft() if waiting else await self._driver.alloc(key[0], phantom=phantom)
         self._classes[address] = key
         return address
 
@@ -49,7 +49,7 @@ class Malloc:
     async def release_pooled(self) -> None:
         for addresses in self._free.values():
             for address in addresses:
-                await self._driver.mem_free(address)
+                await self._driver.free(address)
         self._free.clear()
 
     def locks(self) -> dict[str, LockStatistics]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
+from offloadrt.runtime.device import MapRequest, MemoryConfiguration, Placement
 
 
 class Copy(MemoryConfiguration):

@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from offloadrt.machine import Machine
 from offloadrt.runtime.configurations.implicit_zero_copy import ImplicitZeroCopy
+from offloadrt.runtime.configurations.managed import prefaults
+from offloadrt.runtime.configurations.usm import translates
+from offloadrt.runtime.device import MapHooks, OffloadDevice
 
 
 class EagerMaps(ImplicitZeroCopy):
     """As `implicit_zero_copy`, with a prefault for each map."""
 
     name: ClassVar[str] = "eager_maps"
-    prefaults: ClassVar[bool] = True
+
+    def supports(self, machine: Machine) -> None:
+        spec = machine.spec
+        if translates(spec) and spec.flag("gpu.unified_memory") and not spec.flag("machine.apu"):
+            why = "its GPU uses the host's page table (ats.enabled), into which nothing is filled ahead; take 'usm'"
+            raise self.unavailable(machine, why)
+        super().supports(machine)
+
+    def hooks(self, device: OffloadDevice) -> MapHooks:
+        return prefaults(device)

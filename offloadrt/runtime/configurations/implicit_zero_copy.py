@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from offloadrt.runtime.configurations.base import MapRequest, MemoryConfiguration, Placement
+from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
+from offloadrt.runtime.device import MapRequest, Placement
 
 
-class ImplicitZeroCopy(MemoryConfiguration):
+class ImplicitZeroCopy(UnifiedSharedMemory):
     """Unified shared memory for everything but globals; what the runtime chooses by itself on an APU with XNACK."""
 
     name: ClassVar[str] = "implicit_zero_copy"
-    host_pointers: ClassVar[bool] = True
 
     def place(self, request: MapRequest) -> Placement:
         return Placement.HOST_POINTER
+
+    def place_global(self) -> Placement:
+        return Placement.DEVICE_COPY

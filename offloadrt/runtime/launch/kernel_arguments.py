@@ -1,22 +1,42 @@
-"""What a kernel sees of its arguments: views of device memory, made when the kernel runs.
+"""A kernel's arguments: where it finds them, its private copies, and what its body sees when it runs.
 
-An array that is wholly mapped is a NumPy array over device memory. Of a partly mapped one only the mapped part can be
-used (`MappedSection`), of one that is not mapped nothing.
+`bind_arguments` looks each argument up in the present table (`processDataBefore` in omptarget.cpp); `PrivateArguments`
+follows LLVM's `PrivateArgumentManagerTy`: values up to 1024 bytes each are packed into one block and one copy, larger
+ones get a block and a copy of their own, private ones a block and no copy. `body_of` makes the Python that computes a
+kernel's result, on views of device memory that are made when it runs: an array that is wholly mapped is a NumPy array
+over device memory. Of a partly mapped one only the mapped part can be used (`MappedSection`), of one that is not mapped
+nothing.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.kernels.execution.mapped_section import MappedSection
+from offloadrt.kernels import Launch
+from offloadrt.kernels.execution import BadAccess, MappedSection
+from offloadrt.machine import InvalidDeviceAddress
+from offloadrt.machine.memory.device_memory import Bytes
+from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import UNTYPED, DevicePointer
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import IllegalAddress
+from offloadrt.runtime.host_array import HostArray, HostSpan
+from offloadrt.runtime.mapping.data_environment import (
+    get_present_pointer,
+    lock_visited,
+    pass_visited,
+    pointer_span,
+    trace_lookup,
+)
+from offloadrt.runtime.mapping.map_item import FIRST_MEMBER, LAMBDA, LITERAL, TO, MapItem
+from offloadrt.runtime.mapping.present_table import NOWHERE, ON_HOST, Binding, ShadowPointer
 
 Resolve = Callable[[], Any]
 
@@ -103,3 +123,327 @@ def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[An
 
 def call_body(body: Callable[..., None], resolvers: Sequence[Resolve]) -> None:
     body(*[resolve() for resolve in resolvers])
+
+
+def reaches_host(device: OffloadDevice) -> bool:
+    """Tell whether kernels of the device reach host memory by its addresses."""
+    return device.plugin.kernels_fault or device.host_pointers
+
+
+@attrs.frozen(eq=False)
+class Reachable:
+    """The memory that kernels of a device reach."""
+
+    device: OffloadDevice
+
+    def view(self, address: int, nbytes: int) -> Bytes:
+        """Return the bytes [address, address + nbytes), writable. Raises InvalidDeviceAddress."""
+        device = self.device
+        if reaches_host(device) and (contents := device.machine.host_memory.contents).find(address) is not None:
+            return contents.view(address, nbytes)
+        return device.memory.view(address, nbytes)
+
+
+def pointed_to(device: OffloadDevice, arguments: Iterable[object]) -> tuple[tuple[int, int], ...]:
+    """List (address, bytes) of host memory that a launch with these arguments reaches through pointers.
+
+    These are device pointers of the program's, and those in arrays as the host has them now.
+    """
+    find = device.machine.host_memory.contents.find
+    ranges: dict[tuple[int, int], None] = {}
+    for argument in arguments:
+        if isinstance(argument, DevicePointer) and find(argument.address) is not None:
+            ranges[argument.address, argument.nbytes] = None
+        elif isinstance(argument, Pointees) and not argument.pointers.phantom:
+            for address in argument.addresses(argument.pointers.data):
+                if find(address) is not None:
+                    ranges[address, argument.nbytes] = None
+    return tuple(ranges)
+
+
+def body_of(
+    device: OffloadDevice,
+    launch: Launch,
+    arguments: Sequence[Any],
+    bindings: dict[HostArray, Binding],
+    queue: DirectiveQueue,
+    call: str,
+    watch: Callable[[Any, Any], Any] | None = None,
+) -> Callable[[], None] | None:
+    """Make what computes the kernel's result at its end; None for a kernel without a body, or with phantoms.
+
+    watch: called with each argument and the kernel's view of it, gives what the body sees instead.
+    """
+    kernel = launch.kernel
+    if kernel.body is not None and not has_phantoms(arguments):
+        resolvers = [_resolver(device, argument, bindings) for argument in arguments]
+        if watch is not None:
+            resolvers = [
+                functools.partial(_watched, watch, argument, resolve)
+                for argument, resolve in zip(arguments, resolvers, strict=True)
+            ]
+        null = any(argument is None for argument in arguments)
+        return functools.partial(_run, device, queue, call, kernel.name, kernel.body, resolvers, null)
+    if (missing := _missing(launch, arguments, bindings)) is not None:
+        return functools.partial(_run, device, queue, call, kernel.name, no_view(missing).touch, ())
+    return None
+
+
+def has_phantoms(arguments: Sequence[Any]) -> bool:
+    """Tell whether some argument has a size and no values, so that no body runs."""
+    return any(_is_phantom(argument) for argument in arguments)
+
+
+def _watched(watch: Callable[[Any, Any], Any], argument: Any, resolve: Resolve) -> Any:
+    return watch(argument, resolve())
+
+
+def _is_phantom(argument: Any) -> bool:
+    if isinstance(argument, Pointees):
+        return argument.pointers.phantom
+    return isinstance(argument, (HostArray, DevicePointer)) and argument.phantom
+
+
+def _missing(launch: Launch, arguments: Sequence[Any], bindings: dict[HostArray, Binding]) -> HostArray | None:
+    """Find an array that a loop nest surely accesses, and of which the device has nothing.
+
+    It ends the region with an error, also for phantoms, which have no elements to miss.
+    """
+    for used in () if launch.counts is None else launch.counts.arrays:
+        array = arguments[used.position]
+        if isinstance(array, HostArray):
+            binding = bindings[array]
+            if binding.address is None and not binding.is_host and used.surely_accessed:
+                return array
+    return None
+
+
+def _resolver(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Binding]) -> Resolve:
+    if isinstance(argument, HostArray):
+        return functools.partial(array_view, device, argument, bindings[argument])
+    if isinstance(argument, DevicePointer):
+        if argument.binding is not None and argument.array is not None:
+            return functools.partial(array_view, device, argument.array, argument.binding)
+        nbytes = argument.nbytes or device.block_size(argument.address) or 0
+        return functools.partial(pointer_view, Reachable(device), argument, nbytes)
+    if isinstance(argument, Pointees):
+        return functools.partial(_follow, device, argument, bindings[argument.pointers])
+    return lambda: argument
+
+
+def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any:
+    """Return the kernel's view of an array, at the time of the call."""
+    if binding.is_host:
+        return array.values
+    if binding.address is None:
+        return no_view(array) if array.nbytes else np.empty(array.shape, array.dtype)
+    device_begin = binding.address
+
+    def view(host_address: int) -> Any:
+        offset = host_address - binding.host_begin
+        return device.memory.view(device_begin + offset, max(0, binding.host_end - host_address))
+
+    return section_view(array, binding.host_begin, binding.host_end, view)
+
+
+def _follow(device: OffloadDevice, argument: Pointees, binding: Binding) -> list[Any]:
+    pointers, reachable = array_view(device, argument.pointers, binding), Reachable(device)
+    return [
+        reachable.view(address, argument.nbytes).view(argument.dtype).reshape(argument.shape)
+        for address in argument.addresses(pointers)
+    ]
+
+
+def _run(
+    device: OffloadDevice,
+    queue: DirectiveQueue,
+    call: str,
+    kernel: str,
+    body: Callable[..., None],
+    resolvers: Sequence[Resolve],
+    null: bool = False,
+) -> None:
+    """Run the kernel's body, in the compute units' actor; null: whether an argument is a null pointer.
+
+    What goes wrong is for the host thread that waits for the queue.
+    """
+    try:
+        call_body(body, resolvers)
+    except (BadAccess, InvalidDeviceAddress) as bad:
+        message = f"{device.plugin.illegal_access}: kernel {kernel!r}: {bad}"
+        array = bad.array if isinstance(bad, BadAccess) else ""
+        queue.kernel_error = device.error(IllegalAddress, message, call, array)
+    except (TypeError, AttributeError) as error:
+        queue.kernel_error = error
+        if null:  # as omp_target_alloc returns it when there is no memory
+            message = f"{device.plugin.illegal_access}: kernel {kernel!r} uses a null pointer: {error}"
+            queue.kernel_error = device.error(IllegalAddress, message, call, "")
+    except Exception as error:
+        queue.kernel_error = error
+
+
+PACKING_THRESHOLD: Final = 1024
+MAX_ALIGNMENT: Final = 16
+
+
+@attrs.frozen
+class _Packed:
+    item: MapItem
+    array: HostArray
+    padding: int
+    alignment: int
+
+
+def required_alignment(address: int) -> int:
+    """Return the alignment that an address has, at most 16."""
+    return min(MAX_ALIGNMENT, address & -address) if address else MAX_ALIGNMENT
+
+
+@attrs.define(eq=False)
+class PrivateArguments:
+    """The private arguments of one target region.
+
+    `add` each item, then `transfer` those that are `packed`; `placed` says where each ended up, and `blocks` what
+    `free` frees.
+    """
+
+    device: OffloadDevice
+    queue: DirectiveQueue
+    placed: list[tuple[MapItem, Binding]] = attrs.field(factory=list)
+    packed: list[_Packed] = attrs.field(factory=list)
+    blocks: list[int] = attrs.field(factory=list)
+
+    async def add(self, item: MapItem, at_once: bool = False) -> None:
+        """Add an item; at_once: it gets a block of its own now, because the next item is a member of it."""
+        array = item.array
+        if array is None:
+            return
+        firstprivate = bool(item.type & TO)
+        if firstprivate and item.size <= PACKING_THRESHOLD and not at_once:
+            self._pack(item, array)
+            return
+        address = await self.device.allocate(item.size, array, item.begin, array.phantom)
+        self.blocks.append(address)
+        self._place(item, address)
+        if firstprivate:
+            await self.device.submit(self.queue, address, array.span(item.begin, item.size), array)
+
+    def _place(self, item: MapItem, address: int) -> None:
+        self.placed.append((item, Binding(address, item.begin, item.begin + item.size)))
+
+    def _pack(self, item: MapItem, array: HostArray) -> None:
+        padding = 0
+        alignment = MAX_ALIGNMENT
+        if self.packed:
+            last = self.packed[-1]
+            alignment = last.item.size % last.alignment or last.alignment
+            needed = required_alignment(item.begin)
+            if needed > alignment:
+                padding = needed - alignment
+                alignment = needed
+        self.packed.append(_Packed(item, array, padding, alignment))
+
+    async def transfer(self) -> None:
+        """Copy the packed values together on the host, then in one transfer to one block."""
+        total = sum(one.padding + one.item.size for one in self.packed)
+        await self.device.machine.host_memory.copy(total, "runtime")
+        phantom = any(one.array.phantom for one in self.packed)
+        address = await self.device.allocate(total, None, 0, phantom)
+        self.blocks.append(address)
+        buffer = np.zeros(total, np.uint8)
+        offset = 0
+        for one in self.packed:
+            offset += one.padding
+            size = one.item.size
+            if (values := one.array.span(one.item.begin, size).bytes) is not None:
+                buffer[offset : offset + size] = values
+            self._place(one.item, address + offset)
+            offset += size
+        await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
+
+    async def free(self) -> None:
+        """Free the blocks; when it is left early it can be done again."""
+        while self.blocks:
+            address = self.blocks[0]
+            if self.device.block_size(address) is not None:
+                await self.device.free(address, None, 0)
+            del self.blocks[0]
+
+
+async def bind_arguments(
+    device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
+) -> PrivateArguments:
+    """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
+    private = PrivateArguments(device, queue)
+    queue.private = private.free
+    table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
+    present, known = device.table, device.table.known
+    absent = unmapped(device)
+    for position, item in enumerate(items):
+        flags, array = item.flags, item.array
+        if not flags.parameter or array is None:
+            bits = item.type
+            if bits & LAMBDA == LAMBDA and bits >= FIRST_MEMBER:
+                await _capture(device, item, items[(item.type >> 48) - 1], private, queue)
+            continue
+        if flags.not_mapped:
+            if item.type & LITERAL:
+                bindings[array] = _in_hand(device, array)
+            else:
+                following = items[position + 1].type if position + 1 < len(items) else 0
+                await private.add(item, at_once=following >= FIRST_MEMBER)
+            continue
+        begin, size = section = item.section
+        await table.enter(lookup_s, begin, size, False)
+        try:
+            lookup = known.get(section) or present.lookup(begin, size)
+            if not pass_visited(device, lookup):
+                await lock_visited(device, lookup, False)
+            if trace is not None:
+                trace_lookup(device, queue.cause, array, begin, size, lookup.contained)
+        finally:
+            table.release()
+        if (entry := lookup.pointer.entry) is not None:
+            bindings[array] = entry.binding
+        else:
+            # Another part of the array may be present: a pointer beside it that nobody follows hides nothing.
+            bindings.setdefault(array, ON_HOST if array.managed else absent)
+    if private.packed:
+        await private.transfer()
+    for item, binding in private.placed:
+        if item.array is not None:
+            bindings[item.array] = binding
+    return private
+
+
+def unmapped(device: OffloadDevice) -> Binding:
+    """Return where a kernel finds an array of which nothing is mapped."""
+    return ON_HOST if device.host_pointers or device.plugin.kernels_fault else NOWHERE
+
+
+async def _capture(
+    device: OffloadDevice, item: MapItem, parent: MapItem, private: PrivateArguments, queue: DirectiveQueue
+) -> None:
+    """Write the device address of a variable into the device's copy of the lambda that captured it by reference."""
+    captured = await get_present_pointer(device, item.array, item.begin, item.size, queue.cause)
+    into = next((binding.address for item, binding in private.placed if item is parent), None)
+    if into is None and (entry := device.table.lookup(parent.begin, parent.size).entry) is not None:
+        into = entry.device_address(parent.begin)
+    if captured.entry is None or into is None:
+        return
+    value, block = captured.entry.device_address(item.begin), captured.entry.binding
+    source = pointer_span(ShadowPointer(item.base, into, item.begin, value, block))
+    await device.submit(queue, into + item.base - parent.begin, source, None, op="attach")
+
+
+def _in_hand(device: OffloadDevice, array: HostArray) -> Binding:
+    """Bind an array whose device address the program passes itself (has_device_addr).
+
+    The runtime searches nothing, so this takes no time.
+    """
+    if array.managed:
+        return ON_HOST
+    found = device.table.lookup(array.address, array.nbytes)
+    if found.entry is not None and found.overlaps:
+        return found.entry.binding
+    return Binding(None, is_host=device.host_pointers)

@@ -16,19 +16,16 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from offloadrt.kernels import Launch
-from offloadrt.kernels.costs.counts import ArrayCounts, split_atomic
-from offloadrt.kernels.costs.streams import AccessStream
-from offloadrt.kernels.execution.mapped_section import MappedSection
+from offloadrt.kernels.costs import ArrayCounts, split_atomic
+from offloadrt.kernels.execution import MappedSection
+from offloadrt.kernels.memory_streams import AccessStream
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.kernel_arguments import Pointees
-from offloadrt.runtime.launch.kernel_body import array_view, has_phantoms
-from offloadrt.runtime.launch.reachable import reaches_host
-from offloadrt.runtime.mapping.binding import Binding
-from offloadrt.runtime.mapping.map_item import MapItem, MapItems
-from offloadrt.runtime.mapping.map_type import NOT_MAPPED, TARGET_PARAM
+from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, reaches_host
+from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.mapping.map_item import NOT_MAPPED, TARGET_PARAM, MapItem
+from offloadrt.runtime.mapping.present_table import Binding
 from offloadrt.runtime.program_events import HOST, KernelRan, KernelSubmitted, MemoryUse, ProgramObserver
 from offloadrt.runtime.watched_array import watched
 
@@ -50,18 +47,17 @@ class _Placed:
 
 def static_uses(
     device: OffloadDevice,
-    launch: Launch,
-    items: Sequence[MapItem],
-    arguments: Sequence[Any],
+    region: OffloadedRegion,
     bindings: dict[HostArray, Binding],
     private: Sequence[tuple[MapItem, Binding]] = (),
 ) -> tuple[MemoryUse, ...]:
     """Return what is known of a launch before it runs: reads before writes. private: its private copies."""
+    launch, arguments = region.launch, region.arguments
     counted = {} if launch.counts is None else {counts.position: counts for counts in launch.counts.arrays}
     declared = {} if launch.counts is not None else {use.position: use for use in launch.kernel.arrays}
     reads: list[MemoryUse] = []
     writes: list[MemoryUse] = []
-    parts = _parts(device, items, arguments, private)
+    parts = _parts(device, region.items, arguments, private)
     for position, argument in enumerate(arguments):
         if (part := parts.get(position)) is not None:
             placed = _bound(device, argument, part)
@@ -90,7 +86,7 @@ def static_uses(
             continue
         reads += _of_kind(placed, counts, "read")
         writes += _of_kind(placed, counts, "write")
-    return (*reads, *writes, *_reached(device, items, arguments))
+    return (*reads, *writes, *_reached(device, region))
 
 
 def _parts(
@@ -197,17 +193,15 @@ def _touches_all(stream: AccessStream, kind: str, pieces: Sequence[tuple[int, in
     return math.fsum([one.count * one.run for one in runs]) >= _length(pieces)
 
 
-def _reached(device: OffloadDevice, items: Sequence[MapItem], arguments: Sequence[Any]) -> Iterator[MemoryUse]:
+def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryUse]:
     """Yield what the kernel touches, or may touch, through pointers that are no mapped arguments."""
-    if not isinstance(items, MapItems):
-        return
-    for use in items.blocks:
+    for use in region.blocks:
         writes, maybe = use.writes or not use.exact, not use.exact
         yield MemoryUse(
             device.number, use.address, use.nbytes, writes, use.exact, "device memory", maybe=maybe, atomic=use.atomic
         )
-    for pointer in items.follows:
-        if isinstance(pointer, DevicePointer) and pointer not in arguments and pointer.nbytes:
+    for pointer in region.follows:
+        if isinstance(pointer, DevicePointer) and pointer not in region.arguments and pointer.nbytes:
             entry = device.table.lookup(pointer.address, pointer.nbytes).pointer.entry
             if entry is not None:
                 low = max(pointer.address, entry.host_begin)
@@ -223,9 +217,7 @@ class KernelWatch:
 
     _device: OffloadDevice
     _observer: ProgramObserver
-    _launch: Launch
-    _items: Sequence[MapItem]
-    _arguments: Sequence[Any]
+    _region: OffloadedRegion
     _bindings: dict[HostArray, Binding]
     _private: Sequence[tuple[MapItem, Binding]]
     _cause: int
@@ -234,8 +226,8 @@ class KernelWatch:
     """Whether what the kernel uses shows only while its body runs."""
 
     def __attrs_post_init__(self) -> None:
-        has_body = self._launch.counts is None and self._launch.kernel.body is not None
-        self._shows = has_body and not has_phantoms(self._arguments)
+        has_body = self._region.launch.counts is None and self._region.launch.kernel.body is not None
+        self._shows = has_body and not has_phantoms(self._region.arguments)
 
     def view(self, argument: Any, seen: Any) -> Any:
         """Return what the body sees of an argument: an array that tells of its uses."""
@@ -288,8 +280,8 @@ class KernelWatch:
         """Tell of the launch, and return what runs at its end."""
         known = None
         if not self._shows or run is None:
-            known = static_uses(self._device, self._launch, self._items, self._arguments, self._bindings, self._private)
-        self._observer.handle(KernelSubmitted(self._cause, self._device.number, self._launch.kernel.name, known))
+            known = static_uses(self._device, self._region, self._bindings, self._private)
+        self._observer.handle(KernelSubmitted(self._cause, self._device.number, self._region.launch.kernel.name, known))
         return run if known is not None or run is None else functools.partial(self._run, run)
 
     def _run(self, run: Callable[[], None]) -> None:

@@ -6,32 +6,22 @@ No map lock is held while the kernel is launched or runs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import attrs
 
-from offloadrt.driver import NOTHING, DriverError, Touching
-from offloadrt.kernels import Launch
-from offloadrt.machine.managed.access import ManagedAccess
+from offloadrt.driver import DriverError, Touching
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedKernel
+from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective, PreparedKernel
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.bindings import bind_arguments, unmapped
-from offloadrt.runtime.launch.kernel_arguments import (
-    Pointees,
-)
-from offloadrt.runtime.launch.kernel_body import body_of
-from offloadrt.runtime.launch.managed_accesses import accesses_of
+from offloadrt.runtime.launch.kernel_arguments import PrivateArguments, bind_arguments, body_of, unmapped
 from offloadrt.runtime.launch.memory_uses import KernelWatch
-from offloadrt.runtime.launch.reachable import pointed_to
-from offloadrt.runtime.launch.touching import dying, touching_of
-from offloadrt.runtime.mapping.binding import NOWHERE, Binding
+from offloadrt.runtime.launch.touching import OffloadedRegion
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
-from offloadrt.runtime.mapping.map_item import MapItem, MapItems
-from offloadrt.runtime.objects.placing import place_for_target, put_off_target_ended
+from offloadrt.runtime.mapping.present_table import NOWHERE, Binding
 
 _BEFORE: Final = (
     "omptarget error: Call to targetDataBegin failed, abort target.",
@@ -43,23 +33,19 @@ _AFTER: Final = (
 )
 """What LLVM writes when the data of a region could not be mapped, or unmapped."""
 
+GlobalsOf = Callable[[OffloadDevice, HostArray], Binding | None]
+"""Says where a device finds a global that is no argument of a region."""
+Body = Callable[[], None]
+"""What computes a kernel's result, at its end."""
+
 
 async def target(
-    device: OffloadDevice,
-    launch: Launch,
-    items: Sequence[MapItem],
-    arguments: Sequence[Any],
-    queue: DirectiveQueue,
-    call: str,
-    globals_of: Callable[[OffloadDevice, HostArray], Binding | None],
+    device: OffloadDevice, region: OffloadedRegion, queue: DirectiveQueue, call: str, globals_of: GlobalsOf
 ) -> None:
-    """Run a region up to, and without, the synchronization of its queue.
-
-    arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value.
-    globals_of: says where the device finds a global that is no argument of the region.
-    """
-    if device.objects is not None:
-        await place_for_target(device, device.objects, launch, items, arguments, queue, call)
+    """Run a region up to, and without, the synchronization of its queue."""
+    hooks, items = device.hooks, region.items
+    if hooks.before_target is not None:
+        await hooks.before_target(region.launch, items, region.arguments, queue, call)
     try:
         await target_data_begin(device, items, queue, call)
     except MappingError as error:
@@ -70,39 +56,22 @@ async def target(
     except DriverError as error:
         report_failure(device, error, *_BEFORE)
         raise
-    arrays = _arrays_of(items, arguments)
     bindings: dict[HostArray, Binding] = {}
     private = await bind_arguments(device, items, queue, bindings)
-    for array in arrays:
+    for array in region.arrays:
         if array not in bindings:
             is_global = array.kind in ("global", "link")
             bindings[array] = globals_of(device, array) or (NOWHERE if is_global else unmapped(device))
-    on_host = [bindings[array].is_host for array in arrays]
-    """Of each array among the arguments, whether the device uses it in place."""
-
     await device.work(device.costs.kernel_arguments)
-    watch = None
-    if device.observer is not None:
-        watch = KernelWatch(device, device.observer, launch, items, arguments, bindings, private.placed, queue.cause)
-    run = body_of(device, launch, arguments, bindings, queue, call, None if watch is None else watch.view)
-    touching = _touching(device, launch, items, arguments, arrays, on_host, queue, call)
-    if device.tool is not None:
-        device.tool.target_submit(device.number, launch.kernel.name)
-    if watch is not None:
-        run = watch.submitted(run)
-    if queue.prepared is not None:
-        kernel = attrs.evolve(launch.kernel, body=run)
-        queue.prepared.append(PreparedKernel(attrs.evolve(launch, kernel=kernel), touching))
+    run, touching = _submission(device, region, queue, call, bindings, private)
+    if isinstance(queue, PreparedDirective):
+        kernel = attrs.evolve(region.launch.kernel, body=run)
+        queue.kernels.append(PreparedKernel(attrs.evolve(region.launch, kernel=kernel), touching))
         await target_data_end(device, items, queue, call)
         queue.post_processing.append(private.free)
         return
-    launch_kernel, count = device.plugin.launch_kernel, len(arguments)
     try:
-        if (blocks := device.argument_blocks) is None:
-            await launch_kernel(queue, launch, run, touching, count)
-        else:
-            launching = functools.partial(launch_kernel, queue, launch, run, touching, count)
-            await blocks.around(queue, count, launching)
+        await _launch(device, region, queue, run, touching)
     except DriverError as error:
         report_failure(device, error, "omptarget error: Executing target region abort target.")
         raise
@@ -115,53 +84,35 @@ async def target(
         queue.private = None  # there is nothing to free, and without it the queue is in no cycle
     if private.blocks:
         queue.post_processing.append(private.free)
-    if device.objects is not None:
-        put_off_target_ended(device, device.objects, queue)
+    if hooks.target_ended is not None:
+        hooks.target_ended(queue)
 
 
-def _touching(
+def _submission(
     device: OffloadDevice,
-    launch: Launch,
-    items: Sequence[MapItem],
-    arguments: Sequence[Any],
-    arrays: Sequence[HostArray],
-    on_host: Sequence[bool],
+    region: OffloadedRegion,
     queue: DirectiveQueue,
     call: str,
-) -> Touching:
-    """Say what of the host's memory a kernel touches, to a device that can reach it.
-
-    On a device that migrates pages these are accesses to managed memory, on an APU ranges of host memory. Raises
-    FreedHostMemory for managed memory that was freed.
-    """
-    plugin = device.plugin
-    follows = items.follows if isinstance(items, MapItems) else ()
-    if plugin.managed is not None:
-        migrating = [device.manages(array) and in_place for array, in_place in zip(arrays, on_host, strict=True)]
-        for array, in_place in zip(arrays, migrating, strict=True):
-            if in_place:
-                device.check_alive(array, call)
-        touching = accesses_of(device.number, launch, items, arguments, arrays, migrating)
-        if follows and (pointed := pointed_to(device, follows)):
-            more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]
-            touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
-        return touching
-    if not plugin.kernels_fault:
-        return NOTHING
-    touching = touching_of(device, launch, items, arguments, arrays, on_host)
-    if follows and (pointed := pointed_to(device, follows)):
-        touching = attrs.evolve(touching, ranges=(*touching.ranges, *pointed))
-    if plugin.kernels_die and touching.ranges:
-        touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
-    return touching
+    bindings: dict[HostArray, Binding],
+    private: PrivateArguments,
+) -> tuple[Body | None, Touching]:
+    """Return the kernel's body, and what the device has to know of the host's memory; who looks on is told."""
+    launch, watch = region.launch, None
+    if device.observer is not None:
+        watch = KernelWatch(device, device.observer, region, bindings, private.placed, queue.cause)
+    run = body_of(device, launch, region.arguments, bindings, queue, call, None if watch is None else watch.view)
+    touching = region.touching(device, [bindings[array].is_host for array in region.arrays], queue, call)
+    if device.tool is not None:
+        device.tool.target_submit(device.number, launch.kernel.name)
+    return run if watch is None else watch.submitted(run), touching
 
 
-def _arrays_of(items: Sequence[MapItem], arguments: Sequence[Any]) -> list[HostArray]:
-    """Return the arrays among the arguments, remembered with a construct."""
-    if isinstance(items, MapItems) and items.arrays is not None:
-        return items.arrays
-    named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in arguments]
-    arrays = [array for array in named if isinstance(array, HostArray)]
-    if isinstance(items, MapItems):
-        items.arrays = arrays
-    return arrays
+async def _launch(
+    device: OffloadDevice, region: OffloadedRegion, queue: DirectiveQueue, run: Body | None, touching: Touching
+) -> None:
+    """Submit the kernel, with its arguments in device memory where the driver does not pass them itself."""
+    launch_kernel, count = device.plugin.launch_kernel, len(region.arguments)
+    if (blocks := device.argument_blocks) is None:
+        await launch_kernel(queue, region.launch, run, touching, count)
+    else:
+        await blocks.around(queue, count, functools.partial(launch_kernel, queue, region.launch, run, touching, count))

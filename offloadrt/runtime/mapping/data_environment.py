@@ -1,41 +1,455 @@
-"""Begin, end and update of a device data environment, item by item, as LLVM's runtime does (`omptarget.cpp`).
+"""Begin, end and update of a device data environment, item by item, as LLVM's runtime does.
 
-Each function works on the lowered items of one directive and its queue; the caller synchronizes the queue afterwards.
+`target_data_begin`, `target_data_end` and `target_data_update` follow omptarget.cpp: each works on the lowered items of
+one directive and its queue, and the caller synchronizes the queue afterwards. Below them an item meets the present
+table, step by step as in `MappingInfoTy` (OpenMP/Mapping.cpp):
+
+- a lookup, under the table lock, also locks the entry that is the neighbour by address: if that one is being copied,
+  all wait (`lock_visited`);
+- a new block is allocated under the table lock (`get_target_pointer`);
+- the copy is submitted under the entry lock, after the table lock was released (`_transfer_to`);
+- an entry is erased under both locks, its block freed after both are released (`_finish_data_end`).
+
 Errors are MappingError; what LLVM prints goes to `device.messages` as well.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
-from offloadrt.runtime.device import OffloadDevice
+from offloadrt.driver import DriverError
+from offloadrt.runtime.device import OffloadDevice, Placement
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
-from offloadrt.runtime.host_array import POINTER_BYTES, HostSpan
-from offloadrt.runtime.mapping.map_item import MapItem, MapItems
-from offloadrt.runtime.mapping.map_type import (
+from offloadrt.runtime.failures import report_failure
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, HostSpan
+from offloadrt.runtime.mapping.map_item import (
     ALWAYS,
+    FIRST_MEMBER,
     FROM,
     MEMBER_OF,
     NON_CONTIG,
     NOT_MAPPED,
     PRESENT,
+    PTR_AND_OBJ,
     TO,
+    MapFlags,
+    MapItem,
+    MapItems,
     flags_of,
 )
-from offloadrt.runtime.mapping.present_table import Entry, ShadowPointer, TargetPointer
-from offloadrt.runtime.mapping.table_visits import lock_visited, pass_visited, trace_counts, trace_lookup
-from offloadrt.runtime.mapping.target_pointer import get_target_pointer, null_pointer, report_absent
-from offloadrt.runtime.mapping.unmapping import (
-    count_down,
-    ending_entries,
-    get_present_pointer,
-    restore_host_pointers,
-)
-from offloadrt.runtime.objects.placing import place_for_data, put_off_data_ended
-from offloadrt.runtime.program_events import FreedCopied, ItemEnded, UpdateMissed
+from offloadrt.runtime.mapping.present_table import ABSENT, Entry, Lookup, ShadowPointer, TargetPointer
+from offloadrt.runtime.program_events import EntryEntered, EntryFound, EntryLeft, FreedCopied, ItemEnded, UpdateMissed
 from offloadrt.trace import events
+
+
+async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned: Entry | None = None) -> None:
+    """Lock the entries that a search has visited, one after the other as `lookupMapping` does.
+
+    The caller holds the table, and waits with it for an entry that is being copied. LLVM keeps the last lock while the
+    directive goes on with that entry. Here it is kept only if `keeps`, that is if something is awaited under it: a lock
+    that would be given back at the same instant is only waited for (`pass_visited`, where none is taken). When this
+    raises, no lock is kept. owned: the caller has this one already.
+    """
+    for entry in lookup.visited:
+        if entry is owned:
+            continue
+        if keeps and entry is lookup.entry:
+            await device.lock_entry(entry)
+        else:
+            await device.pass_entry(entry)
+
+
+def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
+    """Pass the entries that a search has visited if all are free; False, and nothing has happened, if one is locked.
+
+    Their locks count as taken and given back at once.
+    """
+    locks = lookup.locks
+    for lock in locks:
+        if lock.owner is not None:
+            return False
+    device.entry_locks.passed += len(locks)
+    return True
+
+
+def trace_lookup(
+    device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool
+) -> None:
+    if (trace := device.trace) is not None:
+        if array is None or not array.address <= begin <= array.address + array.nbytes:
+            name, offset = "", begin
+        else:
+            name, offset = array.name, begin - array.address
+        trace(events.MapLookup, device.number, -1, cause, name, offset, size, found)
+
+
+def trace_counts(device: OffloadDevice, cause: int, entry: Entry) -> None:
+    if (trace := device.trace) is not None:
+        trace(
+            events.MapCount, device.number, -1, cause,
+            entry.name, entry.offset, entry.size, signed(entry.dynamic), signed(entry.hold),
+        )  # fmt: skip
+
+
+def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
+    """Put a new entry into the table, which the caller holds (or nobody else can use yet)."""
+    device.table.insert(entry)
+    if device.observer is not None:
+        device.observer.handle(EntryEntered(cause, device.number, entry))
+    if (trace := device.trace) is not None:
+        trace(
+            events.MapInsert, device.number, -1, cause,
+            entry.name, entry.offset, entry.size, entry.device_begin, signed(entry.dynamic), signed(entry.hold),
+        )  # fmt: skip
+
+
+def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
+    """Take an entry out of the table, which the caller holds."""
+    device.table.erase(entry)
+    entry.is_erased = True
+    if device.observer is not None:
+        device.observer.handle(EntryLeft(cause, device.number, entry))
+    if (trace := device.trace) is not None:
+        trace(
+            events.MapRemove, device.number, -1, cause,
+            entry.name, entry.offset, entry.size, entry.device_begin,
+        )  # fmt: skip
+
+
+def signed(count: int) -> int:
+    """Write a reference count for the trace: -1 is infinite."""
+    return -1 if count >> 63 else count
+
+
+async def get_present_pointer(
+    device: OffloadDevice,
+    array: HostArray | None,
+    begin: int,
+    size: int,
+    cause: int,
+    must_contain: bool = False,
+    locks: bool = False,
+) -> TargetPointer:
+    """Find the counterpart of what is mapped already (`getTgtPtrBegin`), in one hold of the table.
+
+    locks: the result keeps the entry's lock until it is released.
+    """
+    await device.table_lock.enter(device.costs.lookup, begin, size, False)
+    try:
+        lookup = device.table.lookup(begin, size)
+        entry = lookup.pointer.entry if lookup.contained or not must_contain else None
+        locks = locks and entry is not None
+        if locks or not pass_visited(device, lookup):
+            await lock_visited(device, lookup, locks)
+        if device.trace is not None:
+            trace_lookup(device, cause, array, begin, size, lookup.contained)
+    finally:
+        device.table_lock.release()
+    if entry is not None:
+        return TargetPointer(lookup.pointer.address, entry, True) if locks else lookup.pointer
+    if device.host_pointers:
+        return TargetPointer(begin) if lookup.overlaps else lookup.pointer
+    return ABSENT
+
+
+def count_down(entry: Entry, flags: MapFlags) -> None:
+    """Take back the reference of a map item with these flags; the caller holds the table."""
+    hold = flags.hold
+    if flags.delete:
+        entry.reset(hold)
+    entry.data_end_users += 1
+    if flags.counted_down:
+        entry.decrement(hold)
+
+
+def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
+    """Return the list of entries that were counted down, each with its item.
+
+    `_finish_data_end` looks after them when the queue has drained; it is put into the post-processing with the first.
+    """
+    if not queue.ending:
+        queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
+    return queue.ending
+
+
+async def _finish_data_end(device: OffloadDevice, ending: list[tuple[Entry, MapItem]], cause: int) -> None:
+    """Restore attached host pointers, and remove the entries that nobody needs any more.
+
+    Only the last of all threads that counted an entry down removes it (`postProcessingTargetDataEnd`). When this is
+    left early it can be done again.
+    """
+    table = device.table_lock
+    # The counts are read without `Entry.is_unused`: each item of each directive comes by, and a property is a call.
+    while ending:
+        entry, item = ending[0]
+        if entry.is_erased:  # it was left when the entry had been removed already
+            if device.block_size(entry.block) is not None:
+                await device.free(entry.block, item.array, entry.host_begin)
+            del ending[0]
+            continue
+        await table.enter(0.0, entry.host_begin, item.size, not (entry.dynamic or entry.hold))
+        try:
+            await device.pass_entry(entry)
+            entry.data_end_users = users = entry.data_end_users - 1
+            if entry.shadow_pointers and item.type & FROM:
+                restore_host_pointers(item.array, entry)
+            removes = not (
+                entry.dynamic
+                or entry.hold
+                or users
+                or (item.type >= FIRST_MEMBER and not item.type & PTR_AND_OBJ)  # it leaves the block to its struct
+            )
+            if removes:
+                await _remove(device, entry, cause)
+        finally:
+            table.release()
+        if removes:
+            device.entry_locks.give_back(entry.lock)
+            await device.free(entry.block, item.array, entry.host_begin)
+        del ending[0]
+
+
+async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:
+    try:
+        await device.work(device.costs.erase)
+    except BaseException:
+        entry.data_end_users += 1
+        raise
+    remove_entry(device, cause, entry)
+
+
+def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
+    """Put the host's own values back into pointers that were copied back, and so hold device addresses."""
+    if array is None or array.bytes is None:
+        return
+    for shadow in entry.shadow_pointers.values():
+        if array.holds(shadow.host_address, shadow.nbytes):
+            offset = shadow.host_address - array.address
+            array.bytes[offset : offset + shadow.nbytes] = shadow.content(shadow.host_value)
+
+
+_NULL: Final = "omptarget error: Call to getTargetPointer returned null pointer ({})."
+DEVICE_COPY, HOST_POINTER = Placement.DEVICE_COPY, Placement.HOST_POINTER
+
+
+async def get_target_pointer(
+    device: OffloadDevice,
+    item: MapItem,
+    queue: DirectiveQueue,
+    begin: int,
+    base: int,
+    size: int,
+    flags: MapFlags,
+    owned: Entry | None = None,
+    release_table: bool = True,
+) -> TargetPointer:
+    """Find or create the counterpart of [begin, begin + size) and transfer to it if need be (`getTargetPointer`).
+
+    The caller holds the table and has done the work of the look-up there. The table is released here, also when this
+    raises; unless release_table is False, when it is kept and the pointer keeps the lock of its entry. owned: the
+    entry whose lock the caller has already.
+    """
+    table, pointer, keeps = device.table, ABSENT, False
+    try:
+        lookup = table.known.get((begin, size)) or table.lookup(begin, size)
+        entry = lookup.pointer.entry if lookup.contained or flags.implicit else None
+        if entry is not None:
+            # A member is not counted; the block of its struct may be new in this directive.
+            is_new = not flags.counted and entry.total == 1
+            keeps = bool(
+                (flags.to and (flags.always or is_new) and size)
+                or entry.lock.owner is not None
+                or (entry.event is not None and device.is_pending(entry))
+                or not release_table
+            )
+            if keeps or not pass_visited(device, lookup):
+                await lock_visited(device, lookup, keeps, owned)
+            pointer = lookup.pointer
+            if keeps or is_new:
+                pointer = TargetPointer(pointer.address, entry, keeps and entry is not owned, is_new)
+            if flags.counted:
+                entry.increment(flags.hold)
+            if device.observer is not None:
+                device.observer.handle(EntryFound(queue.cause, device.number, item, entry))
+            if device.trace is not None:
+                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+                trace_counts(device, queue.cause, entry)
+        else:
+            pointer = await _map_absent(device, item, queue, begin, base, size, flags, lookup, owned)
+            keeps = pointer.is_new
+    except BaseException as error:
+        device.release(pointer)
+        device.table_lock.release()
+        _report(device, error)
+        raise
+    if release_table:
+        device.table_lock.release()
+    try:
+        if keeps:
+            await _transfer_to(device, pointer, item, begin, size, flags, queue)
+    except BaseException as error:
+        if not release_table:
+            device.table_lock.release()
+        _report(device, error)
+        raise
+    return pointer
+
+
+async def _map_absent(
+    device: OffloadDevice,
+    item: MapItem,
+    queue: DirectiveQueue,
+    begin: int,
+    base: int,
+    size: int,
+    flags: MapFlags,
+    lookup: Lookup,
+    owned: Entry | None,
+) -> TargetPointer:
+    """Map a section of which no entry holds all: by a new block, by the host's memory, or not at all.
+
+    The caller holds the table. A new block's entry is locked.
+    """
+    present = flags.present
+    placement = HOST_POINTER if lookup.overlaps else _placement(device, item, size, flags)
+    inserts = placement is DEVICE_COPY and size > 0 and not present
+    if inserts:
+        await device.work(device.costs.insert)
+    if not pass_visited(device, lookup):
+        await lock_visited(device, lookup, False, owned)
+    if device.trace is not None:
+        trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+    if inserts:
+        return await _create(device, item, begin, base, size, flags, queue)
+    if lookup.overlaps:
+        if device.observer is not None and lookup.entry is not None:
+            device.observer.handle(EntryFound(queue.cause, device.number, item, lookup.entry))
+        _report_extension(device, item, begin, size, lookup, present)
+    elif placement is HOST_POINTER and size:
+        return lookup.pointer
+    elif placement is not HOST_POINTER and present:
+        report_absent(device, item, begin, size)
+    return ABSENT
+
+
+def _report(device: OffloadDevice, error: BaseException) -> None:
+    """Write what LLVM writes when a call of the driver library has failed here."""
+    if isinstance(error, DriverError):
+        report_failure(device, error, _NULL.format("device failure or illegal mapping"))
+
+
+def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: DirectiveQueue, hold: bool) -> None:
+    """Count down an entry whose item was left early; the queue's post-processing removes it if need be."""
+    entry.data_end_users += 1
+    entry.decrement(hold)
+    if device.trace is not None:
+        trace_counts(device, queue.cause, entry)
+    ending_entries(device, queue).append((entry, item))
+
+
+def _placement(device: OffloadDevice, item: MapItem, size: int, flags: MapFlags) -> Placement:
+    """Ask the memory configuration what becomes of a section of which nothing is mapped."""
+    if (placing := device.hooks.placing) is not None:
+        return placing(item, size, flags)
+    return device.place(size, flags.close, flags.implicit)
+
+
+async def _create(
+    device: OffloadDevice,
+    item: MapItem,
+    begin: int,
+    base: int,
+    size: int,
+    flags: MapFlags,
+    queue: DirectiveQueue,
+) -> TargetPointer:
+    """Allocate a block and enter it, under the table lock; its entry is locked until it has been copied to."""
+    array, hold = item.array, flags.hold
+    phantom = array is not None and array.phantom
+    padding = item.padding if begin == item.begin else 0
+    address = padding + await device.allocate(padding + size, array, begin, phantom)
+    entry = Entry(
+        name=item.name,
+        host_base=base,
+        host_begin=begin,
+        host_end=begin + size,
+        device_begin=address,
+        dynamic=0 if hold else 1,
+        hold=1 if hold else 0,
+        lock=device.entry_locks.take(item.name),
+        phantom=phantom,
+        offset=begin if array is None else begin - array.address,
+        padding=padding,
+    )
+    enter_entry(device, queue.cause, entry)
+    await device.lock_entry(entry)
+    return TargetPointer(address, entry, is_locked=True, is_new=True)
+
+
+def _report_extension(
+    device: OffloadDevice, item: MapItem, begin: int, size: int, lookup: Lookup, present: bool
+) -> None:
+    entry = lookup.entry
+    assert entry is not None
+    device.report(
+        "omptarget message: explicit extension not allowed: host address specified is "
+        f"{item.locate(begin)} ({size} bytes), but device allocation maps to host at "
+        f"{item.locate(entry.host_begin)} ({entry.size} bytes)"
+    )
+    if present:
+        report_absent(device, item, begin, size)
+
+
+def report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int, kind: str = "map type") -> None:
+    """Write what LLVM writes of a section with the modifier `present` that is absent; kind: of the modifier."""
+    device.report(
+        f"omptarget message: device mapping required by 'present' {kind} modifier does not exist for host address "
+        f"{item.locate(begin)} ({size} bytes)"
+    )
+
+
+def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
+    """Say what LLVM says when `get_target_pointer` has found no address for an item."""
+    why = "'present' map type modifier" if item.flags.present else "device failure or illegal mapping"
+    device.report(_NULL.format(why))
+    kind = NotPresent if item.flags.present else MappingError
+    return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
+
+
+async def _transfer_to(
+    device: OffloadDevice,
+    pointer: TargetPointer,
+    item: MapItem,
+    begin: int,
+    size: int,
+    flags: MapFlags,
+    queue: DirectiveQueue,
+) -> None:
+    """Transfer under the entry lock, or make the queue wait for the transfer that another thread began.
+
+    Left early, it counts the item back and releases the entry.
+    """
+    entry = pointer.entry
+    assert entry is not None
+    try:
+        wanted = flags.to and (pointer.is_new or flags.always) and size
+        if wanted and pointer.address is not None and item.array is not None:
+            end = begin + size
+            if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
+                return
+            await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
+            entry.event = await device.plugin.record_event(queue)
+        elif not flags.present and device.is_pending(entry):
+            await device.plugin.wait_event(queue, entry.event)
+    except BaseException:
+        if flags.counted:
+            _undo_count_up(device, entry, item, queue, flags.hold)
+        device.release(pointer)
+        raise
 
 
 async def target_data_begin(
@@ -50,14 +464,15 @@ async def target_data_begin(
     if isinstance(items, MapItems):
         items = items.mapped
     queue.items = items
-    if device.objects is not None and queue.placed is None:
-        await place_for_data(device, device.objects, items, queue, call)
+    hooks = device.hooks
+    if hooks.before_data is not None:
+        await hooks.before_data(items, queue, call)
     attaching: list[MapItem] = []
     """ATTACH items, put off until all items of the construct are mapped."""
     new_blocks: list[tuple[int, int]] = []
     returned: dict[int, int | None] = {}
     table, lookup_s = device.table_lock, device.costs.lookup
-    acts_in_place = device.prefaults or device.objects is not None
+    in_place = hooks.in_place
     for position, item in enumerate(items):
         flags, base = item.flags, item.base
         if flags.skipped:
@@ -76,8 +491,8 @@ async def target_data_begin(
                 device.release(pointer)
             if pointer.is_new or pointer.address is None:
                 _note_mapped(device, item, pointer, new_blocks, call)
-        if pointer.entry is None and acts_in_place:
-            await _use_in_place(device, item, queue)
+        if pointer.entry is None and in_place is not None and item.size:
+            await in_place(item, queue)
         queue.mapped = position + 1
         if flags.returned:
             returned[position] = None if pointer.address is None else pointer.address - (item.begin - base)
@@ -100,16 +515,6 @@ def _note_mapped(
         raise null_pointer(device, item, call)
     if pointer.is_new:
         new_blocks.append((item.begin, item.size))
-
-
-async def _use_in_place(device: OffloadDevice, item: MapItem, queue: DirectiveQueue) -> None:
-    """Do what the configuration wants for an item of which nothing is mapped, as the device uses the host's memory."""
-    if not item.size:
-        return
-    if device.objects is not None and queue.placed is None:
-        device.objects.put_off(item)
-    if device.prefaults:
-        await device.plugin.prefault(item.begin, item.size)
 
 
 async def _begin_pointer_and_object(
@@ -219,7 +624,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
     present, known, observer = device.table, device.table.known, device.observer
     ending, listed = queue.ending, 0
-    objects = device.objects if queue.placed is None else None
+    unmapping = device.hooks.unmapping
     for position in reversed(range(len(items))):
         item = items[position]
         flags = item.flags
@@ -236,9 +641,9 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
                 copies = is_last or flags.always
             if copies or not pass_visited(device, lookup):
                 await lock_visited(device, lookup, copies)
-            if objects is not None and (flags.delete or entry is None or entry.is_unused):
-                objects.drop(item, flags.delete)  # without a block, or with one that is on its way out
-            if observer is not None and (entry is not None or not device.configuration.host_pointers):
+            if unmapping is not None:
+                unmapping(item, entry, queue)
+            if observer is not None and (entry is not None or not device.host_pointers):
                 observer.handle(ItemEnded(queue.cause, device.number, item, entry))
             if entry is not None:
                 count_down(entry, flags)
@@ -258,10 +663,10 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
             if copies:
                 pointer = TargetPointer(lookup.pointer.address, entry, is_locked=True, is_last=is_last)
                 await _copy_back(device, item, entry, pointer, queue, call)
-        elif flags.present and not device.configuration.host_pointers:
+        elif flags.present and not device.host_pointers:
             raise _absent(device, item, begin, size, call, "map type")
-    if objects is not None:
-        put_off_data_ended(device, objects, items, queue)
+    if device.hooks.data_ended is not None:
+        device.hooks.data_ended(items, queue)
 
 
 async def _copy_back(
@@ -344,8 +749,8 @@ async def _update_piece(
         entry, array = pointer.entry, item.array
         if entry is None and device.observer is not None and not pointer.is_host:
             device.observer.handle(UpdateMissed(queue.cause, device.number, item))
-        if device.objects is not None and pointer.is_host and array is not None and item.type & TO:
-            device.objects.use_in_place(array)
+        if device.hooks.updating is not None and pointer.is_host and array is not None and item.type & TO:
+            device.hooks.updating(array)
         if entry is None or array is None or pointer.address is None:
             return
         if array.freed:

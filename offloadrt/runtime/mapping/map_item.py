@@ -2,12 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable
+from typing import Final
 
 import attrs
 
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
-from offloadrt.runtime.mapping.map_type import ATTACH, MapFlags, flags_of
+
+ALLOC: Final = 0x000
+TO: Final = 0x001
+FROM: Final = 0x002
+ALWAYS: Final = 0x004
+DELETE: Final = 0x008
+PTR_AND_OBJ: Final = 0x010
+TARGET_PARAM: Final = 0x020
+RETURN_PARAM: Final = 0x040
+PRIVATE: Final = 0x080
+LITERAL: Final = 0x100
+IMPLICIT: Final = 0x200
+CLOSE: Final = 0x400
+PRESENT: Final = 0x1000
+OMPX_HOLD: Final = 0x2000
+ATTACH: Final = 0x4000
+NON_CONTIG: Final = 0x100000000000
+MEMBER_OF: Final = 0xFFFF000000000000
+"""Of which item of the directive this is a member: its number, counted from 1; 0 of none."""
+FIRST_MEMBER: Final = 1 << 48
+"""A map type from this on says that its item is a member."""
+FROM_MAPPER: Final = 1 << 47
+"""What clang does not pass: the first component that a mapper function lists. As members, it is not counted."""
+NOT_MAPPED: Final = LITERAL | PRIVATE
+"""Either of these: the item passes a value or gets storage of its own, and the present table has nothing to do."""
+LAMBDA: Final = PTR_AND_OBJ | LITERAL | IMPLICIT
+"""All three: what a lambda captured by reference, whose address is written into the device's lambda."""
+
+SKIPPED: Final = NOT_MAPPED | ATTACH
+"""Either of these: the item is passed over when a directive maps or unmaps its items one by one."""
+
+
+@attrs.frozen
+class MapFlags:
+    """The bits of a map type, each under its name as a truth value; bits with a meaning together have one field."""
+
+    to: bool
+    from_: bool
+    always: bool
+    delete: bool
+    pointer_and_object: bool
+    parameter: bool
+    returned: bool
+    implicit: bool
+    close: bool
+    present: bool
+    hold: bool
+    not_mapped: bool
+    skipped: bool
+    counted: bool
+    """Whether the item's reference is counted up; not of members, and not of what a mapper function lists first."""
+    counted_down: bool
+    """Whether it is counted down, as it is of pointers with their objects as well."""
+
+
+@functools.lru_cache(4096)
+def flags_of(bits: int) -> MapFlags:
+    """Decode a map type."""
+    counted = bits < FROM_MAPPER
+    return MapFlags(
+        to=bits & TO != 0,
+        from_=bits & FROM != 0,
+        always=bits & ALWAYS != 0,
+        delete=bits & DELETE != 0,
+        pointer_and_object=bits & PTR_AND_OBJ != 0,
+        parameter=bits & TARGET_PARAM != 0,
+        returned=bits & RETURN_PARAM != 0,
+        implicit=bits & IMPLICIT != 0,
+        close=bits & CLOSE != 0,
+        present=bits & PRESENT != 0,
+        hold=bits & OMPX_HOLD != 0,
+        not_mapped=bits & NOT_MAPPED != 0,
+        skipped=bits & SKIPPED != 0,
+        counted=counted,
+        counted_down=counted or (bits & PTR_AND_OBJ != 0 and not bits & FROM_MAPPER),
+    )
+
+
+_NAMES: Final = {
+    TO: "to",
+    FROM: "from",
+    ALWAYS: "always",
+    DELETE: "delete",
+    PTR_AND_OBJ: "ptr_and_obj",
+    TARGET_PARAM: "target_param",
+    RETURN_PARAM: "return_param",
+    PRIVATE: "private",
+    LITERAL: "literal",
+    IMPLICIT: "implicit",
+    CLOSE: "close",
+    PRESENT: "present",
+    OMPX_HOLD: "ompx_hold",
+    ATTACH: "attach",
+    NON_CONTIG: "non_contig",
+    MEMBER_OF: "member_of",
+}
+
+
+def words(bits: int) -> str:
+    """Name the bits, for people.
+
+    >>> words(TO | FROM | ALWAYS)
+    'to from always'
+    >>> words(TO | 3 << 48)
+    'to member_of'
+    >>> words(ALLOC)
+    'alloc'
+    """
+    return " ".join(name for bit, name in _NAMES.items() if bits & bit) or "alloc"
 
 
 @attrs.frozen
@@ -35,8 +145,6 @@ class MapItem:
     this item.
     padding: bytes that a new block has before `begin`, so that the members of a part of a struct stay aligned.
     flags: the bits of its type; section: begin and size.
-
-    Wide because it has clang's arguments of an item, what they lead to in the program, and what the runtime asks most.
     """
 
     array: HostArray | None
@@ -103,19 +211,11 @@ class BlockUse:
 class MapItems(list[MapItem]):
     """The items of one construct, in order.
 
-    mapped: those that are mapped, components of mappers in place of the items that have some. follows: the kernel's
-    arguments that are addresses, or hold some. blocks: what is known of its use of memory that is not mapped, reads
-    before writes. Remembered by whoever found it: arrays, those
-    among the kernel's arguments; touching, by device number what the kernel touches of the host's memory
-    (`touching.py`).
+    mapped: those that are mapped, components of mappers in place of the items that have some.
     """
 
-    __slots__ = ("arrays", "blocks", "follows", "mapped", "touching")
+    __slots__ = ("mapped",)
 
     def __init__(self, items: Iterable[MapItem] = ()) -> None:
         super().__init__(items)
         self.mapped: list[MapItem] = [item for given in self for item in given.components or (given,)]
-        self.touching: dict[int, object] = {}
-        self.arrays: list[HostArray] | None = None
-        self.follows: list[object] = []
-        self.blocks: Sequence[BlockUse] = ()

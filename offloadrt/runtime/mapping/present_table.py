@@ -16,8 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.runtime.host_array import POINTER_BYTES
-from offloadrt.runtime.mapping.binding import Binding
-from offloadrt.sim import Lock
+from offloadrt.sim import Lock, LockStatistics, Simulation
+
+
+@attrs.frozen(eq=False)
+class Binding:
+    """Bytes [host_begin, host_end) of an array lie at `address` on the device.
+
+    is_host: the device uses the host's memory. address None: it got a host pointer that it cannot use.
+    """
+
+    address: int | None
+    host_begin: int = 0
+    host_end: int = 0
+    is_host: bool = False
+
+
+ON_HOST: Final = Binding(None, is_host=True)
+NOWHERE: Final = Binding(None)
+
 
 INFINITE: Final = (1 << 64) - 1
 """The reference count of globals and of associated pointers; never changes."""
@@ -64,8 +81,6 @@ class Entry:
     owned: the runtime allocated the device block and frees it.
     padding: bytes of the device block before `device_begin`.
     offset: where the block begins in the array that is called `name`; the host address if there is no name.
-
-    Wide because it has the fields of LLVM's `HostDataToTargetTy` and one method for each change of a count.
     """
 
     name: str
@@ -284,3 +299,32 @@ class PresentTable:
                 return Lookup(begin, visited, contained=begin >= after.host_base)
             return Lookup(begin, visited, extends_before=end > after.host_begin, extends_after=end > after.host_end)
         return Lookup(begin, visited)
+
+
+class EntryLocks:
+    """Hands out a free lock for each new entry; `statistics` sums over all of them."""
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self._all: list[Lock] = []
+        self._free: list[Lock] = []
+        self.passed = 0
+        """How often a free lock would have been taken and given back at one instant (`OffloadDevice.pass_entry`)."""
+
+    def take(self, array: str) -> Lock:
+        if self._free:
+            lock = self._free.pop()
+        else:
+            lock = Lock(self.sim, self.name)
+            self._all.append(lock)
+        lock.name = f"entry of {array}" if array else "entry"
+        return lock
+
+    def give_back(self, lock: Lock) -> None:
+        """Take back the lock of an entry that is gone: nobody can wait for it any more."""
+        self._free.append(lock)
+
+    def statistics(self) -> LockStatistics:
+        total = LockStatistics.total(lock.statistics() for lock in self._all)
+        return attrs.evolve(total, acquired=total.acquired + self.passed)

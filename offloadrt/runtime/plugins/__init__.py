@@ -1,6 +1,26 @@
 """The plugins: how the runtime uses a driver library. `plugin.py` is their interface.
 
-`cuda.py` is for CUDA's library. `amdgpu.py` is for ROCr, with the streams and signals that it keeps for further use
-(`amdgpu_resources.py`, `amdgpu_stream.py`). Only plugins and allocators talk to a driver. `grid.py` has the rule by
-which a loop gets teams and threads that the program leaves open.
+`cuda.py` is for CUDA's library. `amdgpu.py` is for ROCr, with the streams, signals and host blocks that it keeps for
+further use. Plugins and allocators talk to a driver; managed and pinned memory, which LLVM's plugins do not have, is
+asked of `OffloadDevice.driver`.
 """
+
+from __future__ import annotations
+
+from offloadrt.driver import CudaDriver, Driver, Rocr
+from offloadrt.runtime.plugins.amdgpu import AmdgpuPlugin
+from offloadrt.runtime.plugins.cuda import CudaPlugin
+from offloadrt.runtime.plugins.plugin import DevicePlugin
+
+
+def make_plugin(driver: Driver, number: int, migrates: bool, system: bool) -> DevicePlugin:
+    """Return the plugin of a driver library.
+
+    `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use them in place.
+    """
+    match driver:
+        case CudaDriver():
+            return CudaPlugin(driver.machine, driver, number, migrates, system)
+        case Rocr():
+            return AmdgpuPlugin(driver.machine, driver, number)
+    raise TypeError(f"no plugin for {driver!r}")

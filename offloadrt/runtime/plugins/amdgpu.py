@@ -6,20 +6,254 @@ directive's stream and are synchronous: the host memory is locked, copied from o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from offloadrt.driver import NOTHING, Advice, DriverError, HsaSignal, Rocr, Schedule, Touching, Uvm
-from offloadrt.driver.errors import INVALID_ARGUMENT
+import numpy as np
+
+from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, Schedule, Touching
+from offloadrt.driver.calls import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
-from offloadrt.machine import InvalidDeviceAddress, Machine
-from offloadrt.machine.memory.backing import Bytes
+from offloadrt.machine import InvalidDeviceAddress, Machine, Stream
+from offloadrt.machine.memory.device_memory import Bytes
 from offloadrt.runtime.host_array import HostSpan
-from offloadrt.runtime.plugins.amdgpu_resources import AmdgpuResources
-from offloadrt.runtime.plugins.amdgpu_stream import AmdgpuStream, DeviceBytes, PluginBlock
-from offloadrt.runtime.plugins.grid import GridDefaults
-from offloadrt.runtime.plugins.plugin import QueueLike
-from offloadrt.sim import LockStatistics, Signal
+from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.plugins.plugin import GridDefaults, QueueLike
+from offloadrt.sim import Lock, LockStatistics, Signal
+
+DeviceBytes = Callable[[], Bytes]
+"""Gives the bytes of a range of the device."""
+Move = Callable[[], None]
+
+
+class PluginBlock(NamedTuple):
+    """A block of the host's pool that the device reaches; `pool` is the memory manager that it comes from."""
+
+    pool: str
+    nbytes: int
+
+
+class AmdgpuStream:
+    """Operations of one directive at a time. `signals`, `blocks`: what it holds of the plugin's."""
+
+    __slots__ = ("_host_copy", "_rocr", "_sim", "blocks", "signals", "stream")
+
+    def __init__(self, rocr: Rocr, stream: Stream) -> None:
+        self._rocr = rocr
+        self._sim = rocr.sim
+        self._host_copy = rocr.machine.host_memory.copy
+        self.stream = stream
+        self.signals = 0
+        self.blocks: list[PluginBlock] = []
+
+    @property
+    def unfinished(self) -> HsaSignal | None:
+        """Return the last signal, if it is not set."""
+        last = self.stream.last
+        return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
+
+    async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
+        """`pushMemoryCopyH2DAsync`."""
+        nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
+        upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
+        if depends is None:
+            if upload is not None:
+                upload.stage()
+            await self._host_copy(nbytes)
+        else:
+            staged = HsaSignal(self._sim, "staging", self)
+            stage = None if upload is None else upload.stage
+            await rocr.signals.async_handler(depends, RunHandler(nbytes, stage, staged))
+            self.stream.note(staged)
+            depends = staged
+        move = None if upload is None else upload.arrive
+        done = HsaSignal(self._sim, "copy to the device", self)
+        await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
+
+    async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
+        """`pushMemoryCopyD2HAsync`."""
+        nbytes, rocr = target.nbytes, self._rocr
+        download = None if target.bytes is None or source is None else _Download(target.bytes, source)
+        there = HsaSignal(self._sim, "copy from the device", self)
+        fetch = None if download is None else download.fetch
+        await rocr.copies.copy(self.stream, cause, "d2h", nbytes, fetch, there, self.unfinished)
+        done = HsaSignal(self._sim, "copy out of the staging memory", self)
+        finish = None if download is None else download.arrive
+        await rocr.signals.async_handler(there, RunHandler(nbytes, finish, done, target.address))
+        self.stream.note(done)
+
+    async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
+        """`pushMemoryCopyD2DAsync`."""
+        done = HsaSignal(self._sim, "copy within the device", self)
+        await self._rocr.copies.copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
+
+    def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
+        """`pushKernelLaunch`."""
+        done = HsaSignal(self._sim, launch.kernel.name, self)
+        return self._rocr.queues.dispatch(self.stream, cause, launch, run, done, touching)
+
+    async def wait_for(self, cause: int, event: HsaSignal) -> None:
+        """Let what is pushed from now on start after the event, too (`waitEvent`)."""
+        if not event.is_set and event.stream is not self:
+            await self._rocr.queues.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
+
+
+class _Upload:
+    """Bytes on their way to the device."""
+
+    __slots__ = ("_source", "_staged", "_target")
+
+    def __init__(self, source: Bytes, target: DeviceBytes) -> None:
+        self._source = source
+        self._target = target
+        self._staged: Bytes | None = None
+
+    def stage(self) -> None:
+        self._staged = self._source.copy()
+
+    def arrive(self) -> None:
+        assert self._staged is not None
+        self._target()[:] = self._staged
+
+
+class _Download:
+    """Bytes on their way from the device."""
+
+    __slots__ = ("_source", "_staged", "_target")
+
+    def __init__(self, target: Bytes, source: DeviceBytes) -> None:
+        self._source = source
+        self._target = target
+        self._staged: Bytes | None = None
+
+    def fetch(self) -> None:
+        self._staged = np.array(self._source())
+
+    def arrive(self) -> None:
+        if self._staged is not None:  # as it is when a fault has broken the device
+            self._target[:] = self._staged
+
+
+class AmdgpuResources:
+    """Streams come from a pool that grows; each time that one is taken it takes an HSA queue. So do signals."""
+
+    def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
+        spec = machine.spec
+        self._rocr = rocr
+        self._host_time = machine.host_time
+        self._queues = machine.apu(number).hsa_queues
+        self._stream_lock = Lock(machine.sim, machine.named("stream pool", number))
+        self._idle: list[AmdgpuStream] = []
+        self._streams = 0
+        self._signal_lock = Lock(machine.sim, machine.named("signal pool", number))
+        self._free_signals = self._signals = spec.count("signal.initial")
+        self._allocated = 0
+        """Blocks of the host's pool that the plugin has."""
+        self._free_blocks: defaultdict[PluginBlock, int] = defaultdict(int)
+
+    def locks(self) -> dict[str, LockStatistics]:
+        return {lock.name: lock.statistics() for lock in (self._stream_lock, self._signal_lock)}
+
+    def in_use(self) -> dict[str, int]:
+        """Return how many streams, HSA queues and signals are not in their pools."""
+        return {
+            "streams": self._streams - len(self._idle),
+            "HSA queues": sum(self._queues.streams_of),
+            "signals": self._signals - self._free_signals,
+        }
+
+    async def allocate(self, nbytes: int) -> None:
+        """Allocate a block of the host's pool that the plugin keeps to its end."""
+        await self._rocr.memory.alloc_host(nbytes)
+        self._allocated += 1
+
+    async def take_block(self, stream: AmdgpuStream, block: PluginBlock) -> None:
+        """Give a stream a block of the host's pool until what is in the stream now has been waited for.
+
+        LLVM takes the arguments of kernels and staging memory from two `MemoryManagerTy`s, which hand a free block out
+        again for a request of exactly its size, and otherwise allocate (`ArgsMemoryManager`, `PinnedMemoryManager`).
+        Their threshold is 1 GiB, so that all requests are pooled. The search itself is free here: it is part of
+        `runtime.kernel_args` and `dma.submit`.
+        """
+        if self._free_blocks[block]:
+            self._free_blocks[block] -= 1
+        else:
+            await self.allocate(block.nbytes)
+        stream.blocks.append(block)
+
+    def _give_back_blocks(self, stream: AmdgpuStream, done: int) -> None:
+        for block in stream.blocks[:done]:
+            self._free_blocks[block] += 1
+        del stream.blocks[:done]
+
+    async def free_blocks(self) -> None:
+        """Free the plugin's own memory."""
+        while self._allocated:
+            await self._rocr.memory.free_host()
+            self._allocated -= 1
+        self._free_blocks.clear()
+
+    async def ready(self, queue: QueueLike, signals: int) -> AmdgpuStream:
+        """Give the queue a stream if it has none, and that many signals for what comes next in it."""
+        stream: AmdgpuStream | None = queue.stream
+        if stream is None:
+            stream = queue.stream = await self._take_stream()
+        while self._free_signals < signals:
+            await self._grow_signals(signals)
+        self._free_signals -= signals  # nothing has been awaited since they were found
+        stream.signals += signals
+        return stream
+
+    async def _take_stream(self) -> AmdgpuStream:
+        await take(self._stream_lock, self._host_time)
+        try:
+            if self._idle:
+                stream = self._idle.pop()
+            else:
+                stream = AmdgpuStream(self._rocr, self._queues.open_stream())
+                self._streams += 1
+            self._queues.take(stream.stream)
+        finally:
+            self._stream_lock.release()
+        return stream
+
+    async def _grow_signals(self, wanted: int) -> None:
+        """Let the pool of signals grow to twice those in use (`GenericDeviceResourceManagerTy::getResourcesImpl`).
+
+        It does so under its mutex: whoever waits for that looks again whether signals are still missing.
+        """
+        await take(self._signal_lock, self._host_time)
+        try:
+            if self._free_signals >= wanted:
+                return
+            used = self._signals - self._free_signals
+            more = max(2 * used, used + wanted) - self._signals
+            for _ in range(more):
+                await self._rocr.signals.create()
+            self._signals += more
+            self._free_signals += more
+        finally:
+            self._signal_lock.release()
+
+    def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
+        """Take back what a stream that its queue keeps needs no more; somebody else may have waited, too."""
+        signals = min(signals, stream.signals)
+        self._free_signals += signals
+        stream.signals -= signals
+        self._give_back_blocks(stream, blocks)
+
+    async def give_back(self, queue: QueueLike, stream: AmdgpuStream) -> None:
+        """Take back a queue's stream, in which everything has completed, with its signals, blocks and HSA queue."""
+        await take(self._stream_lock, self._host_time)
+        queue.stream = None
+        self._free_signals += stream.signals
+        stream.signals = 0
+        self._give_back_blocks(stream, len(stream.blocks))
+        self._queues.give_back(stream.stream)
+        self._idle.append(stream)
+        self._stream_lock.release()
+
 
 _THREADS: Final = 256
 """Threads of a team that are left open (``GV_Default_WG_Size`` of ``AMDGPUGridValues``)."""
@@ -30,18 +264,13 @@ _ARGUMENT: Final = 8
 _HIDDEN_ARGUMENTS: Final = 8 + 256
 """Bytes of the hidden ones: the launch environment, and those of code objects of version 5 and later."""
 _ONE_MEMORY: Final = "CPU and GPU share one memory: nothing is managed, and nothing could migrate"
-_NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one memory"
 
 
 class AmdgpuPlugin:
-    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`.
-
-    Wide because it implements `DevicePlugin`.
-    """
+    """One device as the runtime sees it; see `runtime.plugin.DevicePlugin`."""
 
     kernels_fault = True
     shared_streams = False
-    managed: Uvm | None = None
 
     def __init__(self, machine: Machine, rocr: Rocr, number: int) -> None:
         spec = machine.spec
@@ -62,7 +291,7 @@ class AmdgpuPlugin:
         self._image_blocks = spec.count("runtime.image_allocations") - 1
         """Blocks of the host's pool that loading the program has still to allocate."""
         self._image_copies = spec.count("runtime.image_copies")
-        self._synchronous = machine.devices[number].hsa_queues.open_stream()
+        self._synchronous = machine.apu(number).hsa_queues.open_stream()
         """The stream of copies that go through none of the plugin's own."""
         self._image_queue = _ImageQueue()
         self._image_block: int | None = None
@@ -87,7 +316,7 @@ class AmdgpuPlugin:
         self.image_pending = False
         await self.load_program()
         if self._image_block is None:
-            self._image_block = await self.driver.memory_pool_allocate(self._memory.alignment, phantom=True)
+            self._image_block = await self.driver.memory.alloc(self._memory.alignment, phantom=True)
         while self._image_blocks:
             await self._resources.allocate(self._memory.alignment)
             self._image_blocks -= 1  # now: loading may be left early and done again
@@ -100,9 +329,9 @@ class AmdgpuPlugin:
     async def load_program(self) -> None:
         """Load the program's code object, after what else a cold start needs."""
         if self._start == "cold" and self._is_first:
-            await self.driver.init()
+            await self.driver.loading.init()
         if self._start != "warm":
-            await self.driver.executable_load_agent_code_object()
+            await self.driver.loading.load_code_object()
 
     async def find_kernel(self, name: str) -> None:
         """Do nothing: a code object is loaded with its kernels."""
@@ -114,7 +343,7 @@ class AmdgpuPlugin:
         """
         await self.synchronize(self._image_queue)
         if self._image_block is not None:
-            await self.driver.memory_pool_free(self._image_block)
+            await self.driver.memory.free(self._image_block)
             self._image_block = None
         await self._resources.free_blocks()
 
@@ -133,7 +362,7 @@ class AmdgpuPlugin:
             return
         last, done, blocks = stream.stream.last, stream.signals, len(stream.blocks)
         if last is not None and done:
-            await self.driver.signal_wait_scacquire(stream.stream, last)
+            await self.driver.signals.wait(stream.stream, last)
         if queue.lasts:
             self._resources.give_back_done(stream, done, blocks)
         else:
@@ -196,18 +425,18 @@ class AmdgpuPlugin:
         await self.synchronize(queue)
         rocr, stream = self.driver, self._synchronous
         if host_address is not None:
-            await rocr.memory_lock(host_address, nbytes)
-        await rocr.signal_create()
+            await rocr.memory.lock(host_address, nbytes)
+        await rocr.signals.create()
         done = HsaSignal(self._sim, "copy")
-        await rocr.memory_async_copy(stream, queue.cause, direction, nbytes, move, done)
+        await rocr.copies.copy(stream, queue.cause, direction, nbytes, move, done)
         queue.copy = done
         await self._wait_for_copy(queue, done)
         if host_address is not None:
-            await rocr.memory_unlock(host_address)
+            await rocr.memory.unlock(host_address)
 
     async def _wait_for_copy(self, queue: QueueLike, done: Signal) -> None:
         """Wait for a copy that goes through no stream of the queue's."""
-        await self.driver.signal_wait_scacquire(self._synchronous, done, "copies")
+        await self.driver.signals.wait(self._synchronous, done, "copies")
         queue.copy = None
 
     def _device_bytes(self, address: int, nbytes: int) -> DeviceBytes | None:
@@ -263,47 +492,15 @@ class AmdgpuPlugin:
 
     def prefault(self, address: int, nbytes: int) -> Awaitable[int]:
         """Fill the device's page table for a range of host memory."""
-        return self.driver.svm_attributes_set(address, nbytes)
+        return self.driver.memory.set_svm_attributes(address, nbytes)
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
         """Touch host memory in the calling thread: pages that nobody has touched are populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
-    def manage(self) -> Uvm:
-        """Raise DriverError: nothing migrates within one memory."""
-        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def alloc_managed(self, nbytes: int, name: str) -> int:
-        """Raise DriverError: hipMallocManaged is not emulated where nothing migrates."""
-        raise DriverError("hipMallocManaged", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def free_managed(self, address: int) -> None:
-        """Raise DriverError, as there is none."""
-        raise DriverError("hipFree", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def pin(self, address: int, nbytes: int) -> None:
-        """Raise DriverError: copies of an APU do not ask whether memory is pinned."""
-        raise DriverError("memory_lock", INVALID_ARGUMENT, _NO_PINNING)
-
-    async def unpin(self, address: int) -> None:
-        """Raise DriverError, as nothing is pinned."""
-        raise DriverError("memory_unlock", INVALID_ARGUMENT, _NO_PINNING)
-
-    async def alloc_host(self, nbytes: int) -> int:
-        """Raise DriverError, for the same reason."""
-        raise DriverError("hipHostMalloc", INVALID_ARGUMENT, _NO_PINNING)
-
-    async def free_host(self, address: int) -> None:
-        """Raise DriverError, for the same reason."""
-        raise DriverError("hipHostFree", INVALID_ARGUMENT, _NO_PINNING)
-
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Raise DriverError: nothing migrates within one memory."""
         raise DriverError("svm_prefetch_async", INVALID_ARGUMENT, _ONE_MEMORY)
-
-    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Raise DriverError, for the same reason."""
-        raise DriverError("svm_attributes_set", INVALID_ARGUMENT, _ONE_MEMORY)
 
 
 class _ImageQueue:

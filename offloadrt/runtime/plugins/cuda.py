@@ -6,20 +6,19 @@ that others may have to wait for, one stream serves one directive.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 
-from offloadrt.driver import NOTHING, Advice, Driver, DriverError, Schedule, Touching, Uvm
-from offloadrt.driver.cuda.kernel_calls import Computed
-from offloadrt.driver.errors import INVALID
+from offloadrt.driver import NOTHING, CudaDriver, DriverError, Schedule, Touching
+from offloadrt.driver.calls import INVALID
+from offloadrt.driver.cuda.kernels import Computed
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.plugins.grid import GridDefaults
-from offloadrt.runtime.plugins.plugin import QueueLike
+from offloadrt.runtime.plugins.plugin import GridDefaults, QueueLike
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import HostTime
 
@@ -31,7 +30,7 @@ _THREADS: Final = 128
 class StreamPool:
     """Streams that are idle, last returned first. Its mutex is held while a stream is taken out or made."""
 
-    driver: Driver
+    driver: CudaDriver
     lock: Lock
     host_time: HostTime
     idle: list[Any] = attrs.field(factory=list)
@@ -42,7 +41,7 @@ class StreamPool:
         try:
             if self.idle:
                 return self.idle.pop()
-            stream = await self.driver.stream_create()
+            stream = await self.driver.streams.create()
             self.made += 1
             return stream
         finally:
@@ -62,8 +61,6 @@ class CudaPlugin:
     """A device of CUDA's driver library.
 
     `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use them in place.
-
-    Wide because it implements `DevicePlugin`.
     """
 
     kernels_die = False
@@ -72,7 +69,7 @@ class CudaPlugin:
     shared_streams = True
 
     def __init__(
-        self, machine: Machine, driver: Driver, number: int, migrates: bool = False, system: bool = False
+        self, machine: Machine, driver: CudaDriver, number: int, migrates: bool = False, system: bool = False
     ) -> None:
         self.driver = driver
         self.grid = GridDefaults.of(machine.spec, machine.spec.count("teams.default"), _THREADS)
@@ -82,9 +79,9 @@ class CudaPlugin:
         self._found: set[str] | None = set() if self.image_pending else None
         """Kernels that the module's loading or a launch has loaded; None when all are there from the start."""
         if migrates or system:
-            driver.manage()
+            driver.managed.manage()
         if system:
-            driver.manage().use_system_memory()
+            driver.managed.manage().use_system_memory()
         self.kernels_fault = migrates or system
         self.streams = StreamPool(driver, Lock(machine.sim, machine.named("stream pool", number)), machine.host_time)
         self._number = number
@@ -95,15 +92,9 @@ class CudaPlugin:
         self._host_time = machine.host_time
         self._host_pages = machine.host_memory.pages
 
-    @property
-    def managed(self) -> Uvm | None:
-        """Return the unified-memory driver, once the process uses managed memory."""
-        return self.driver.uvm
-
     def start(self) -> None:
         """Spawn the actors of the driver of managed memory; the others have none."""
-        if self.managed is not None:
-            self.managed.start()
+        self.driver.start()
 
     def set_schedule(self, schedule: Schedule) -> None:
         """Set the flag of the device's primary context, where the driver library is CUDA's."""
@@ -133,37 +124,34 @@ class CudaPlugin:
             return
         if self._start == "cold":
             if self._number == 0:
-                await self.driver.init()
-            await self.driver.device_primary_ctx_retain()
-        await self.driver.module_load_data()
+                await self.driver.loading.init()
+            await self.driver.loading.retain_primary_context()
+        await self.driver.loading.load_module()
 
     async def find_kernel(self, name: str) -> None:
         """Load a kernel that has not been launched before, unless the start is warm."""
         if self._found is not None and name not in self._found:
             # Another thread that launches it meanwhile waits for the context lock, which the driver holds to load it.
             self._found.add(name)
-            await self.driver.module_get_function()
+            await self.driver.loading.get_function()
 
     async def unload(self) -> None:
         """Do nothing: unloading an image costs no time here."""
 
-    def open(self, queue: QueueLike) -> Awaitable[object]:
+    async def open(self, queue: QueueLike) -> Any:
         """Give the queue a stream before its first use."""
-        return self.stream_of(queue)
-
-    async def stream_of(self, queue: QueueLike) -> Any:
         if queue.stream is None:
             queue.stream = await self.streams.take()
         return queue.stream
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
         """Copy to the device; returns when the host may go on (for pageable memory: when the data is staged)."""
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_htod_async(device_address, source, source.nbytes, stream, queue.cause)
+        stream = queue.stream or await self.open(queue)
+        await self.driver.copies.htod(device_address, source, source.nbytes, stream, queue.cause)
 
     async def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int) -> None:
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_dtoh_async(destination, device_address, destination.nbytes, stream, queue.cause)
+        stream = queue.stream or await self.open(queue)
+        await self.driver.copies.dtoh(destination, device_address, destination.nbytes, stream, queue.cause)
 
     def exchanges_with(self, device: int) -> bool:
         """Tell whether the profile has links between devices (`nvlink.topology`): then any two exchange data."""
@@ -178,13 +166,13 @@ class CudaPlugin:
         LLVM calls cuMemcpyDtoDAsync, which goes the same way as cuMemcpyPeerAsync.
         """
         if device is None or device == self._number:
-            stream = queue.stream or await self.stream_of(queue)
-            await self.driver.memcpy_dtod_async(destination, source, nbytes, stream, queue.cause)
+            stream = queue.stream or await self.open(queue)
+            await self.driver.copies.dtod(destination, source, nbytes, stream, queue.cause)
             return
         if device not in self._asked:
             await self.reach(device)
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.memcpy_peer_async(stream, queue.cause, device, destination, self._number, source, nbytes)
+        stream = queue.stream or await self.open(queue)
+        await self.driver.peers.copy(stream, queue.cause, device, destination, self._number, source, nbytes)
 
     async def reach(self, device: int) -> None:
         """Enable access to another device's memory, if there is a link.
@@ -193,8 +181,8 @@ class CudaPlugin:
         """
         await take(self._accesses, self._host_time)
         try:
-            if device not in self._asked and await self.driver.device_can_access_peer(device):
-                await self.driver.ctx_enable_peer_access(device)
+            if device not in self._asked and await self.driver.peers.can_access(device):
+                await self.driver.peers.enable_access(device)
             self._asked.add(device)
         finally:
             self._accesses.release()
@@ -208,13 +196,13 @@ class CudaPlugin:
         arguments: int = 0,
     ) -> None:
         """Launch a kernel; it may touch managed memory. `run` computes its result at its end."""
-        stream = queue.stream or await self.stream_of(queue)
+        stream = queue.stream or await self.open(queue)
         await self.find_kernel(launch.kernel.name)
-        await self.driver.launch_kernel(launch, Computed(run), stream, queue.cause, touching)
+        await self.driver.kernels.launch(launch, Computed(run), stream, queue.cause, touching)
 
     async def record_event(self, queue: QueueLike) -> Any:
-        stream = queue.stream or await self.stream_of(queue)
-        return await self.driver.event_record(stream)
+        stream = queue.stream or await self.open(queue)
+        return await self.driver.streams.record_event(stream)
 
     def needs_wait(self, event: Any) -> bool:
         """Tell whether `wait_event` has anything to do: CUDA's plugin always calls the driver."""
@@ -226,8 +214,8 @@ class CudaPlugin:
 
     async def wait_event(self, queue: QueueLike, event: Any) -> None:
         """Make the queue's stream wait; the host does not."""
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.stream_wait_event(stream, event)
+        stream = queue.stream or await self.open(queue)
+        await self.driver.streams.wait_event(stream, event)
 
     async def synchronize(self, queue: QueueLike) -> None:
         """Wait for everything in the queue, then give its stream back unless the queue lasts.
@@ -237,20 +225,20 @@ class CudaPlugin:
         if queue.stream is None:
             return
         stream = queue.stream
-        await self.driver.stream_synchronize(stream)
+        await self.driver.streams.synchronize(stream)
         if not queue.lasts:
             await self.streams.give_back(stream)
             queue.stream = None
 
     async def prefault(self, address: int, nbytes: int) -> None:
         """Prefetch managed memory and wait for it. Raises DriverError for other memory, as CUDA knows no other way."""
-        if self.managed is None:
+        if self.driver.managed.uvm is None:
             reason = "the memory is not managed, and CUDA cannot fill a device's page table for host memory"
             raise DriverError("cuMemPrefetchAsync", INVALID, reason)
         stream = await self.streams.take()
         try:
-            await self.driver.mem_prefetch_async(address, nbytes, stream)
-            await self.driver.stream_synchronize(stream)
+            await self.driver.managed.prefetch(address, nbytes, stream)
+            await self.driver.streams.synchronize(stream)
             await self.streams.give_back(stream)
         except BaseException:
             self.streams.take_back(stream)
@@ -259,45 +247,10 @@ class CudaPlugin:
     async def host_touch(self, address: int, nbytes: int, writes: bool = True) -> None:
         """First touch costs nothing here; managed memory that the device owns comes back by faults."""
         self._host_pages.insert(address, address + nbytes)
-        if self.managed is not None:
-            await self.managed.host_access(address, nbytes, writes)
-
-    async def alloc_managed(self, nbytes: int, name: str) -> int:
-        """cuMemAllocManaged; with the first one the unified-memory driver comes to life."""
-        self.manage()
-        return await self.driver.mem_alloc_managed(nbytes, name=name)
-
-    def manage(self) -> Uvm:
-        """Return the unified-memory driver, which is there from now on."""
-        managed = self.managed or self.driver.manage()
-        self.driver.start_managed()
-        return managed
-
-    async def free_managed(self, address: int) -> None:
-        """Call cuMemFree."""
-        await self.driver.mem_free(address)
-
-    async def pin(self, address: int, nbytes: int) -> None:
-        """Call cuMemHostRegister."""
-        await self.driver.mem_host_register(address, nbytes)
-
-    async def unpin(self, address: int) -> None:
-        """Call cuMemHostUnregister."""
-        await self.driver.mem_host_unregister(address)
-
-    async def alloc_host(self, nbytes: int) -> int:
-        """Call cuMemAllocHost."""
-        return await self.driver.mem_alloc_host(nbytes)
-
-    async def free_host(self, address: int) -> None:
-        """Call cuMemFreeHost."""
-        await self.driver.mem_free_host(address)
+        if (uvm := self.driver.managed.uvm) is not None:
+            await uvm.host_access(address, nbytes, writes)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
         """Call cuMemPrefetchAsync in the queue's stream."""
-        stream = queue.stream or await self.stream_of(queue)
-        await self.driver.mem_prefetch_async(address, nbytes, stream, to_host, queue.cause)
-
-    async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Call cuMemAdvise."""
-        await self.driver.mem_advise(address, nbytes, advice)
+        stream = queue.stream or await self.open(queue)
+        await self.driver.managed.prefetch(address, nbytes, stream, to_host, queue.cause)

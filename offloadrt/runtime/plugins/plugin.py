@@ -1,29 +1,65 @@
-"""What the runtime asks of one device (`DevicePlugin`), and of a driver library.
+"""The interface between the runtime and one device (`DevicePlugin`), and LLVM's rule for open teams and threads.
 
-Only plugins know the driver: `cuda.py` CUDA's, `amdgpu.py` ROCr's.
+The plugins are in `cuda.py` for CUDA's driver library and in `amdgpu.py` for ROCr.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from offloadrt.driver import Advice, Schedule, Touching, Uvm
+import attrs
+
+from offloadrt.driver import Schedule, Touching
 from offloadrt.kernels import Launch
+from offloadrt.machine import MachineSpec
 from offloadrt.runtime.host_array import HostSpan
-from offloadrt.runtime.plugins.grid import GridDefaults
 from offloadrt.sim import LockStatistics, Signal
 
 
-class MemoryDriver(Protocol):
-    """The calls of a driver library that allocators make."""
+@attrs.frozen
+class GridDefaults:
+    """The teams and threads that a plugin gives a region that leaves its teams or its threads open."""
 
-    async def mem_alloc(self, nbytes: int, phantom: bool = False) -> int: ...
-    async def mem_free(self, address: int) -> None: ...
+    teams: int
+    """The most teams of a loop; where they have fewer threads than it has iterations, threads take several."""
+    threads: int
+    """Threads of a team."""
+    least_threads: int
+    """Down to so many threads a team, a loop with few iterations gets more teams instead of larger ones."""
+    reuses: bool = True
+    """Whether ``teams`` is the most; otherwise a loop has as many teams as give each iteration a thread."""
+
+    @classmethod
+    def of(cls, spec: MachineSpec, teams: int, threads: int) -> Self:
+        """Return those of a plugin, as the runtime is set."""
+        return cls(teams, threads, spec.count("teams.least_threads"), spec.flag("teams.reuse"))
+
+    def over_threads(self, iterations: int, threads: int | None) -> tuple[int, int]:
+        """Return the teams of a loop whose iterations all threads share, and the threads of each.
+
+        threads: of a team, where the program says how many
+
+        >>> GridDefaults(3200, 128, 32).over_threads(1 << 20, None), GridDefaults(3200, 128, 32).over_threads(128, None)
+        ((3200, 128), (4, 32))
+        """
+        per_team = self.threads if threads is None else threads
+        if threads is None and iterations < self.teams * per_team:
+            least = min(self.least_threads, per_team)
+            if iterations >= self.teams * least:
+                each = -(-iterations // self.teams)
+                least = 1 << (each - 1).bit_length()
+            per_team = min(per_team, least)
+        return self.over_teams(-(-iterations // per_team)), per_team
+
+    def over_teams(self, iterations: int) -> int:
+        """Return the teams of a loop of which each team takes whole iterations."""
+        return min(max(1, iterations), self.teams if self.reuses else sys.maxsize)
 
 
 class QueueLike(Protocol):
-    """What the plugin reads of a directive's queue."""
+    """The part of a directive's queue that the plugin uses."""
 
     stream: Any
     cause: int
@@ -36,8 +72,6 @@ class DevicePlugin(Protocol):
 
     `queue` arguments are `DirectiveQueue`s, which get their stream here at first use; device memory is told by its
     addresses. What a call wants may still be going on when it returns; `synchronize` waits for it.
-
-    Wide because it is the whole interface between LLVM's runtime and a plugin, as it is in LLVM.
     """
 
     kernels_fault: bool
@@ -47,17 +81,13 @@ class DevicePlugin(Protocol):
     global_indirection: float
     """Seconds that a kernel takes longer which reaches a global of the host through a pointer."""
     grid: GridDefaults
-    """What a region gets that leaves its teams or its threads open."""
+    """The rule for a region that leaves its teams or its threads open."""
     illegal_access: str
-    """What the driver says when a kernel reaches memory that the device does not have."""
+    """The driver's message when a kernel reaches memory that the device does not have."""
     shared_streams: bool
     """Whether several host threads may put work into one stream at the same time."""
     image_pending: bool
     """Whether the first thread that reaches the device has to load the program."""
-
-    @property
-    def managed(self) -> Uvm | None:
-        """Return the driver of managed memory, where the program's arrays are that, or some of them."""
 
     def start(self) -> None:
         """Spawn the actors below. Called by a running actor, once."""
@@ -131,28 +161,5 @@ class DevicePlugin(Protocol):
         Pages that nobody has touched are populated, those that a device owns come back.
         """
 
-    def manage(self) -> Uvm:
-        """Make the driver of managed memory, and return it. Raises DriverError where nothing migrates."""
-
-    def alloc_managed(self, nbytes: int, name: str, /) -> Awaitable[int]:
-        """Allocate managed memory, whatever the program's other arrays are; returns its address."""
-
-    def free_managed(self, address: int, /) -> Awaitable[None]: ...
-
-    def pin(self, address: int, nbytes: int, /) -> Awaitable[object]:
-        """Lock memory of the host, so that copies need no staging. Raises DriverError where it cannot."""
-
-    def unpin(self, address: int, /) -> Awaitable[object]:
-        """Take `pin` back."""
-
-    def alloc_host(self, nbytes: int, /) -> Awaitable[int]:
-        """Allocate pinned memory of the host; returns its address."""
-
-    def free_host(self, address: int, /) -> Awaitable[object]:
-        """Free what `alloc_host` gave."""
-
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
         """Have managed memory migrate, in the order of the queue."""
-
-    def advise(self, address: int, nbytes: int, advice: Advice, /) -> Awaitable[None]:
-        """Say how managed memory will be used."""

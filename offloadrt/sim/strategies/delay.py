@@ -8,7 +8,7 @@ from math import ldexp
 
 import attrs
 
-from offloadrt.sim.actor import Actor
+from offloadrt.sim.scheduler import Actor
 
 _OCTAVES = 10
 """The shortest delay is so many halvings of the longest one: about three decades."""

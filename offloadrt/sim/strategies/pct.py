@@ -12,7 +12,7 @@ from math import inf
 
 import attrs
 
-from offloadrt.sim.actor import Actor
+from offloadrt.sim.scheduler import Actor
 
 
 @attrs.define

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from offloadrt.sim.actor import Actor
+from offloadrt.sim.scheduler import Actor
 
 
 @attrs.define

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from offloadrt.sim.actor import Actor
+from offloadrt.sim.scheduler import Actor
 from offloadrt.sim.strategies.schedule import Choice, Departure, Hold
 from offloadrt.sim.strategies.strategy import Strategy
 

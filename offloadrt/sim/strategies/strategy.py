@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from offloadrt.sim.actor import Actor
+from offloadrt.sim.scheduler import Actor
 
 
 class Strategy(Protocol):

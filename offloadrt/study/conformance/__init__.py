@@ -1,5 +1,5 @@
 """Conformance: programs that were recorded on LLVM's runtime are replayed, and every step is compared.
 
-`recorded.py` reads the recordings, `replay.py` runs one of them through the emulated runtime, `conform.py` runs all
-of a folder and reports the differences; open `replay.py` first.
+`recorded.py` reads the recordings; `conform.py` runs one of them, or all of a folder, through the emulated runtime and
+reports the differences; open it first.
 """

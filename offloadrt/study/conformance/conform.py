@@ -8,17 +8,331 @@ starts from the clauses; the lowering (order of items, map types) is ours.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import msgspec
+import numpy as np
+from msgspec import UNSET
 
+from offloadrt.driver import open_driver
+from offloadrt.kernels import Kernel
+from offloadrt.machine import Machine, load
+from offloadrt.models import openmp as omp
+from offloadrt.models.openmp.clauses import Clause
+from offloadrt.models.openmp.host_thread import HostThread
+from offloadrt.models.openmp.options import OpenMPOptions
+from offloadrt.models.openmp.program import OpenMP
+from offloadrt.models.openmp.target_data import TargetData
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
+from offloadrt.runtime.mapping.present_table import count_text
 from offloadrt.sim import Gear, Simulation
+from offloadrt.study.conformance import recorded
 from offloadrt.study.conformance.recorded import RecordedProgram
-from offloadrt.study.conformance.replay import Replay, ReplayDifference
+
+ELEMENT: Final = np.dtype("<u4")
+ALIGNMENT: Final = 256
+WHOLE_CASE: Final = -1
+"""The step of a difference that concerns the program as a whole."""
+
+
+@attrs.frozen
+class ReplayDifference:
+    """Where the emulator and the record part. step is -1 for the outcome of the whole program."""
+
+    case: str
+    step: int
+    field: str
+    expected: Any
+    actual: Any
+
+    def __str__(self) -> str:
+        where = "outcome" if self.step == WHOLE_CASE else f"step {self.step}"
+        return f"{self.case}: {where}: {self.field}\n  recorded: {self.expected}\n  emulated: {self.actual}"
+
+
+class _Record:
+    """The tool that notes the operations of a step, and fills new device blocks as the recorder did."""
+
+    def __init__(self, memory: Any, fill: int) -> None:
+        self.ops: list[dict[str, Any]] = []
+        self.lowered: list[dict[str, Any]] = []
+        self._memory = memory
+        self._fill = fill
+
+    def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
+        self.lowered.extend(_lowered(item) for item in items)
+
+    def target_data_op(
+        self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
+    ) -> None:
+        if op == "alloc":
+            self._memory.view(device_address, nbytes)[:] = self._fill
+        at = None if array is None else {"arr": array.name, "off": host_address - array.address}
+        self.ops.append({"op": op, "at": at, "bytes": nbytes})
+
+    def target_submit(self, device: int, kernel: str) -> None:
+        self.ops.append({"op": "kernel"})
+
+
+def _lowered(item: MapItem) -> dict[str, Any]:
+    """Show an item as clang's call to the runtime would: addresses outside arrays, and of descriptors, are null."""
+
+    def at(address: int) -> dict[str, Any] | None:
+        array = item.array
+        if array is None or not array.address <= address < array.address + array.nbytes:
+            return None
+        return {"arr": array.name, "off": address - array.address}
+
+    begin = None if item.type & NON_CONTIG else at(item.begin)
+    return {"base": at(item.base), "begin": begin, "size": item.size, "type": hex(item.type)}
+
+
+_MODIFIERS: Final = {"always": "always", "present": "present", "close": "close", "ompx_hold": "hold"}
+
+
+class Replay:
+    """One case while it runs."""
+
+    def __init__(self, case: recorded.RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
+        self.case = case
+        self.lowering = lowering
+        self.step = 0
+        self.differences: list[ReplayDifference] = []
+        self.machine = Machine(sim, load(machine))
+        driver = open_driver(self.machine)
+        self.program = OpenMP(self.machine, [driver], OpenMPOptions(configuration=case.mode, allocator="malloc"))
+        self.device = self.program.devices[0]
+        self.record = _Record(self.device.memory, case.device_fill)
+        self.device.tool = self.record
+        self.arrays: dict[str, HostArray] = {}
+        self.blocks: dict[str, DevicePointer | None] = {}
+        self.regions: dict[int, TargetData] = {}
+
+    async def run(self) -> None:
+        t = self.program.host_thread()
+        for name, spec in self.case.arrays.items():
+            self.arrays[name] = self._declare(t, name, spec)
+        await self.program.globals.load()
+        host: dict[str, Any] = {name: array.data.tolist() for name, array in self.arrays.items()}
+        device: dict[str, Any] = {name: self._device_values(array) for name, array in self.arrays.items()}
+        completed = True
+        for number, step in enumerate(self.case.steps):
+            self.step = number
+            truth = step.truth
+            self.record.ops.clear()
+            self.record.lowered.clear()
+            try:
+                code = await self._do(t, number, step)
+            except OffloadError:
+                completed = False
+                self._check(number, "ops", truth.ops, list(self.record.ops))
+                self._check(number, "fatal", truth.fatal, True)
+                break
+            self._check(number, "fatal", truth.fatal, False)
+            if truth.fatal:
+                break
+            self._compare_step(number, truth, code, host, device)
+        self._compare_outcome(completed)
+
+    def _declare(self, t: HostThread, name: str, spec: recorded.ArraySpec) -> HostArray:
+        fill = np.array(spec.init, ELEMENT)
+        count = len(spec.init)
+        if spec.kind == "global":
+            return self.program.declare_target(name, count, ELEMENT, fill, align=ALIGNMENT)
+        if spec.kind == "link":
+            return self.program.declare_target_link(name, count, ELEMENT, fill, align=ALIGNMENT)
+        return t.array(name, count, ELEMENT, fill, kind="heap" if spec.kind == "heap" else "static", align=ALIGNMENT)
+
+    # steps
+
+    async def _do(self, t: HostThread, number: int, step: recorded.Step) -> int | None:
+        """Run a step, and return what its routine returned."""
+        match step:
+            case recorded.HostStep():
+                for statement in step.body:
+                    _apply(statement, self.arrays[statement.arr].data)
+            case recorded.EnterStep():
+                await t.target_enter_data(*self._maps(step.maps), nowait=step.nowait)
+            case recorded.ExitStep():
+                await t.target_exit_data(*self._maps(step.maps), nowait=step.nowait)
+            case recorded.UpdateStep():
+                await t.target_update(*self._motions(step.maps), nowait=step.nowait)
+            case recorded.DataBeginStep():
+                self.regions[number] = t.target_data(*self._maps(step.maps))
+                await self.regions[number].__aenter__()
+            case recorded.DataEndStep():
+                await self.regions.pop(step.begin).__aexit__(None, None, None)
+            case recorded.TargetStep():
+                names = list(dict.fromkeys(statement.arr for statement in step.body))
+                kernel = _kernel(step.body, names)
+                arguments = [self.arrays[name] for name in names]
+                await t.target(kernel, *arguments, maps=self._maps(step.maps), nowait=step.nowait)
+            case recorded.DeviceTargetStep():
+                block = self._block(step.h).viewed(ELEMENT)
+                await t.target(_kernel(step.body, [step.h]), block, is_device_ptr=block)
+            case _:
+                return await self._routine(t, step)
+        if step.nowait:
+            await t.taskwait()
+        return None
+
+    async def _routine(self, t: HostThread, step: recorded.RoutineStep) -> int | None:
+        match step:
+            case recorded.AllocStep():
+                self.blocks[step.h] = await t.omp_target_alloc(step.bytes)
+                return int(self.blocks[step.h] is not None)
+            case recorded.FreeStep():
+                await t.omp_target_free(self.blocks.pop(step.h))
+                return None
+            case recorded.DisassociateStep():
+                place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
+                return await t.omp_target_disassociate_ptr(place)
+            case recorded.AssociateStep():
+                place = omp.section(self.arrays[step.arr], step.off // ELEMENT.itemsize)
+                return await t.omp_target_associate_ptr(place, self._block(step.h), step.bytes, step.hoff)
+            case recorded.MemcpyStep():
+                array, block = self.arrays[step.arr], self._block(step.h)
+                if step.dir == "h2d":
+                    return await t.omp_target_memcpy(block, array, step.bytes, step.hoff, step.off)
+                return await t.omp_target_memcpy(array, block, step.bytes, step.off, step.hoff)
+
+    def _block(self, handle: str) -> DevicePointer:
+        block = self.blocks[handle]
+        if block is None:
+            raise ValueError(f"omp_target_alloc gave no block {handle!r}")
+        return block
+
+    def _place(self, item: recorded.MapItemSpec) -> Any:
+        array = self.arrays[item.arr]
+        if item.whole:
+            return array
+        lower = item.off // ELEMENT.itemsize
+        if item.stride is not None:
+            return omp.section(array, lower, item.count, item.stride // ELEMENT.itemsize)
+        return omp.section(array, lower, item.len // ELEMENT.itemsize)
+
+    def _maps(self, items: Sequence[recorded.MapItemSpec]) -> list[Any]:
+        clauses = []
+        for item in items:
+            kind = "from_" if item.type == "from" else item.type
+            modifiers: dict[str, Any] = {_MODIFIERS[name]: True for name in item.mods}
+            clauses.append(omp.map(**{kind: self._place(item)}, **modifiers))
+        return clauses
+
+    def _motions(self, items: Sequence[recorded.MapItemSpec]) -> list[Clause]:
+        motions: dict[str, Callable[..., Clause]] = {"to": omp.to, "from": omp.from_}
+        return [motions[item.type](self._place(item), present="present" in item.mods) for item in items]
+
+    # comparison
+
+    def _check(self, step: int, field: str, expected: Any, actual: Any) -> None:
+        if expected != actual:
+            self.differences.append(ReplayDifference(self.case.name, step, field, expected, actual))
+
+    def _compare_step(
+        self, number: int, truth: recorded.Truth, code: int | None, host: dict[str, Any], device: dict[str, Any]
+    ) -> None:
+        self._check(number, "ops", truth.ops, list(self.record.ops))
+        if self.lowering and truth.lowered is not UNSET:
+            items = [item for call in truth.lowered for item in call.maps]
+            self._check(number, "lowered", items, list(self.record.lowered))
+        if truth.rc is not UNSET:
+            self._check(number, "rc", truth.rc, code)
+        if truth.table is not UNSET:
+            self._check(number, "table", sorted(truth.table), sorted(self._table()))
+        self._check(
+            number, "present", truth.present, {name: self._present(array) for name, array in self.arrays.items()}
+        )
+        host.update(truth.host)
+        device.update(truth.device)
+        for name, array in self.arrays.items():
+            self._check(number, f"host {name}", host[name], array.data.tolist())
+            self._check(number, f"device {name}", device[name], self._device_values(array))
+
+    def _compare_outcome(self, completed: bool) -> None:
+        outcome = self.case.outcome
+        self._check(WHOLE_CASE, "completed", outcome.completed, completed)
+        self._check(
+            WHOLE_CASE, "errors", [_without_source(line) for line in outcome.errors],
+            [_without_source(line) for line in self.device.messages],
+        )  # fmt: skip
+        if outcome.final_host is not None:
+            for name, expected in outcome.final_host.items():
+                self._check(WHOLE_CASE, f"final_host {name}", expected, self.arrays[name].data.tolist())
+        if completed and outcome.final_device is not None:  # a device that an error has ended is not read any more
+            for name, values in outcome.final_device.items():
+                self._check(WHOLE_CASE, f"final_device {name}", values, self._device_values(self.arrays[name]))
+
+    def _table(self) -> list[recorded.Row]:
+        rows = []
+        for entry in self.device.table:
+            array = self.arrays.get(entry.name)
+            if array is not None:
+                counts = count_text(entry.dynamic), count_text(entry.hold)
+                rows.append(recorded.Row(entry.name, entry.host_begin - array.address, entry.size, *counts))
+        return rows
+
+    def _address(self, host_address: int) -> int | None:
+        """Return the device address of a byte, found as omp_target_is_present does."""
+        result = self.device.table.lookup(host_address, 1)
+        entry = result.entry
+        return entry.device_address(host_address) if result.overlaps and entry is not None else None
+
+    def _present(self, array: HostArray) -> list[list[int]]:
+        """Return the runs of elements that are present, as [offset, length]."""
+        runs: list[list[int]] = []
+        for offset in range(0, array.nbytes, ELEMENT.itemsize):
+            if self._address(array.address + offset) is not None:
+                if runs and runs[-1][0] + runs[-1][1] == offset:
+                    runs[-1][1] += ELEMENT.itemsize
+                else:
+                    runs.append([offset, ELEMENT.itemsize])
+        return runs
+
+    def _device_values(self, array: HostArray) -> list[int | None]:
+        values: list[int | None] = []
+        for offset in range(0, array.nbytes, ELEMENT.itemsize):
+            address = self._address(array.address + offset)
+            if address is None:
+                values.append(None)
+            else:
+                values.append(int(self.device.memory.view(address, ELEMENT.itemsize).view(ELEMENT)[0]))
+        return values
+
+
+def _without_source(line: str) -> str:
+    """Return the last line of a fatal error without the source line that only the real program has."""
+    return re.sub(r"^.*?: (omptarget fatal error)", r"\1", line)
+
+
+def _kernel(body: Sequence[recorded.Statement], names: Sequence[str]) -> Kernel:
+    """Make a kernel over the named arrays of the statements of a target region."""
+
+    def run(*views: Any) -> None:
+        for statement in body:
+            _apply(statement, views[names.index(statement.arr)])
+
+    return Kernel("region", run)
+
+
+def _apply(statement: recorded.Statement, values: Any) -> None:
+    lower, upper = statement.lo, statement.lo + statement.len
+    constant = np.uint32(statement.c)
+    if statement.op == "add":
+        values[lower:upper] = values[lower:upper] + constant
+    elif statement.op == "mul":
+        values[lower:upper] = values[lower:upper] * constant
+    else:
+        values[lower:upper] = np.arange(lower, upper, dtype=ELEMENT) + constant
+
 
 __all__ = [
     "ConformanceFileError",

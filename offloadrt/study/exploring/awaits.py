@@ -17,7 +17,7 @@ from trio.lowlevel import Task, add_instrument, remove_instrument
 
 from offloadrt.runtime.invariants import held, unreturned, violations
 from offloadrt.sim import Actor
-from offloadrt.sim.actor import SELF
+from offloadrt.sim.scheduler import SELF
 from offloadrt.study.exploring.outcome import RunOutcome, reported
 from offloadrt.study.running.run import Run
 

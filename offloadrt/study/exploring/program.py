@@ -13,14 +13,14 @@ from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
 from offloadrt.study.exploring.case import ScheduleCase, costs_with_a_range
 from offloadrt.study.exploring.outcome import RunOutcome, failure_of, reported, result_of
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
-from offloadrt.study.running.execution import Supervisor, run_of, run_to_the_end
+from offloadrt.study.running.execution import Supervisor, run_of, run_to_the_end, with_policies
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 
 Checker = Callable[[Run], Callable[[], Sequence[str]]]
 """Watches a run: called with it before it begins; what it returns is called at the end, and gives what is to report."""
@@ -70,7 +70,7 @@ class ScenarioProgram:
     reference: str
     """What `registry.find` understands."""
     parameters: Mapping[str, Value]
-    options: Options = attrs.field(factory=Options)
+    options: RunSpec = attrs.field(factory=RunSpec)
     results: tuple[str, ...] = ()
     """Which figures are compared; by default what the scenario says."""
     checkers: tuple[Checker, ...] = ()
@@ -104,21 +104,15 @@ class ScenarioProgram:
 
     def _made(self, case: ScheduleCase, **how: Any) -> tuple[Run, dict[str, Value]]:
         """Make the run of a case, and the parameters that it is to be run with."""
-        options, parameters = self.options, dict(self.parameters)
-        forced = {name: getattr(options, name) for name in ("configuration", "allocator", "table_policy")}
-        parameters |= {name: value for name, value in forced.items() if value is not None and name in parameters}
-        given = {
-            "machine": options.machine,
-            "runtime": options.runtime,
-            "overrides": {**options.overrides, **case.overrides},
-            "range_end": case.range_end or "mean",
-            "environment": options.environment,
-            **forced,
-            "seed": options.seed,
-            "gear": options.gear,
-            "faults": (*options.faults, *case.faults),
-        }
-        return run_of(self.scenario, parameters, **{**given, **how}), parameters
+        spec = attrs.evolve(
+            self.options,
+            overrides={**self.options.overrides, **case.overrides},
+            range_end=case.range_end,
+            faults=(*self.options.faults, *case.faults),
+            **how,
+        )
+        parameters = with_policies(self.parameters, spec)
+        return run_of(self.scenario, parameters, spec), parameters
 
     def _outcome(self, run: Run, parameters: Mapping[str, Value], supervisor: Supervisor | None) -> RunOutcome:
         """Run to the end, and return what came out."""

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import attrs
 
+from offloadrt.checking.checked import reports_mistakes
 from offloadrt.study.errors import UserError
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.outcome import RunOutcome
 from offloadrt.study.exploring.program import Checker, Ended, ScenarioProgram
 from offloadrt.study.exploring.token import CHECKED, Token
-from offloadrt.study.points import Options, digest_of_file, digest_of_sources
+from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running import profiles
-from offloadrt.study.running.checked import reports_mistakes
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.listing import folder
+from offloadrt.study.spec import RunSpec
 
 _DIGITS = 12
 
@@ -23,8 +24,7 @@ _DIGITS = 12
 def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
     """Run a case once more, and make the token of that run."""
     ended = program.run(case, case.strategy, hash=True)
-    defaults = attrs.asdict(Options())
-    options = {name: value for name, value in attrs.asdict(program.options).items() if value != defaults[name]}
+    options = program.options.changed()
     options.pop("gear", None)  # both give the same run
     if reports_mistakes in program.checkers:
         options[CHECKED] = True
@@ -94,7 +94,7 @@ def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()
     if given.pop(CHECKED, False) and reports_mistakes not in checkers:
         checkers = (*checkers, reports_mistakes)
     try:
-        options = Options(**given)
+        options = RunSpec(**given)
     except TypeError as error:
         raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
     program = ScenarioProgram(

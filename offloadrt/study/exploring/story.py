@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from offloadrt.sim import place
-from offloadrt.sim.actor import Actor
+from offloadrt.sim import source_line
+from offloadrt.sim.scheduler import Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.exploring.case import ScheduleCase
 from offloadrt.study.exploring.program import Program
-from offloadrt.trace.event import to_ns
+from offloadrt.trace.events import to_ns
 
 _MOST = 4
 """Of so many actors that went on meanwhile a line tells."""
@@ -71,7 +71,7 @@ class StoryStrategy:
         return held
 
     def _who(self, actor: Actor) -> str:
-        site = place.site(place.awaited(getattr(actor.task, "coro", None)))
+        site = source_line.site(source_line.awaited(getattr(actor.task, "coro", None)))
         if site:
             self.sites[actor.cause] = site
         elif actor.cause:

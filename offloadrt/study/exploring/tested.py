@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from offloadrt.checking.checked import reports_mistakes
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.executors import InProcess
 from offloadrt.study.exploring.awaits import NEVER, AwaitRecorder, EndCheck
@@ -22,7 +23,6 @@ from offloadrt.study.exploring.shrink import shrink
 from offloadrt.study.exploring.story import story_of
 from offloadrt.study.exploring.token import CHECKED, Token
 from offloadrt.study.points import digest_of_file, digest_of_sources
-from offloadrt.study.running.checked import reports_mistakes
 from offloadrt.study.running.execution import Supervisor, run_supervised
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.tracebacks import unwrapped

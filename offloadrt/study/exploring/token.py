@@ -29,7 +29,7 @@ class Token:
     parameters: Mapping[str, Any]
     """Those that are not at their defaults."""
     options: Mapping[str, Any]
-    """Those of `Options` that are not at their defaults, and `CHECKED` for a run under the checker."""
+    """Those of `RunSpec` that are not at their defaults, and `CHECKED` for a run under the checker."""
     results: tuple[str, ...]
     case: ScheduleCase
     digests: Mapping[str, str]

@@ -17,16 +17,25 @@ import attrs
 import msgspec
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.errors import did_you_mean
-from offloadrt.study.independent.measured import MeasuredResult
-from offloadrt.study.independent.planning import EntryPlan, PlannedValue, plan
-from offloadrt.study.independent.quantities import converted
-from offloadrt.study.independent.rules import PredictionRules
+from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
+from offloadrt.study.independent.measured import (
+    EntryFigure,
+    EntryRun,
+    MeasuredResult,
+    ReportedValue,
+    UnitMismatch,
+    converted,
+    unit_of,
+)
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
+from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome, sweep
-from offloadrt.study.validation.paper import may_matter
+from offloadrt.study.validation.judging import may_matter
 
 INPUT_KIND = "unit_cost"
 """The kind of entries that profiles may be calibrated with: their values are shown and not counted."""
@@ -35,6 +44,108 @@ CORNERS: Mapping[str, Mapping[str, str]] = {
     "fast": {"cost": "low", "rate": "high"},
     "slow": {"cost": "high", "rate": "low"},
 }
+
+
+@attrs.frozen
+class PlannedValue:
+    """How one value is predicted; with a `reason` it is not. Others may need its run all the same."""
+
+    value: ReportedValue
+    reason: str = ""
+    point: Point | None = None
+    figure: str = ""
+    unit: str = ""
+    """The unit of the figure."""
+    over: Point | None = None
+    """The run by whose figure that of `point` is divided."""
+    difference_to: str = ""
+    """The value of the entry to which both are compared as differences."""
+
+    @property
+    def points(self) -> list[Point]:
+        """Return the runs that it needs."""
+        return [point for point in (self.point, self.over) if point is not None]
+
+
+@attrs.frozen
+class EntryPlan:
+    """How the values of an entry are predicted."""
+
+    entry: MeasuredResult
+    values: Sequence[PlannedValue]
+
+
+def plan(entry: MeasuredResult, file: str) -> EntryPlan:
+    """Find the runs that predict an entry's values, or the reasons why none does.
+
+    Raises UserError, with file, entry and field, for a run that cannot be made.
+    """
+    run = entry.run
+    if run is None:
+        return EntryPlan(entry, [PlannedValue(value, entry.not_predicted) for value in entry.values])
+    where = f"{file}: result {entry.id!r}: run"
+    try:
+        scenario = registry.find(run.scenario)
+    except (ScenarioNotFound, ScriptFailed) as error:
+        raise UserError(f"{where}.scenario: {error}") from None
+    try:
+        profiles.load(run.machine)
+    except UserError as error:
+        raise UserError(f"{where}.machine: {error}") from None
+    _bound(scenario, run.parameters, f"{where}.parameters")
+    planned = []
+    for value in entry.values:
+        wanted = run.figures.get(value.name)
+        if wanted is None:
+            reason = run.not_predicted.get(value.name, "its run names no figure for it")
+            planned.append(PlannedValue(value, reason))
+        else:
+            figure = EntryFigure(wanted) if isinstance(wanted, str) else wanted
+            planned.append(_planned(value, figure, run, scenario, f"{where}.figures.{value.name}"))
+    return EntryPlan(entry, _without_loose_differences(planned))
+
+
+def _planned(value: ReportedValue, wanted: EntryFigure, run: EntryRun, scenario: Scenario, where: str) -> PlannedValue:
+    unit = wanted.unit or ("fraction" if wanted.over is not None else unit_of(wanted.figure))
+    try:
+        converted(1.0, unit, value.unit)
+    except UnitMismatch as error:
+        raise UserError(f"{where}: {wanted.figure}: {error}") from None
+    reference, options = registry.reference(scenario), RunSpec(machine=run.machine)
+    own = {**run.parameters, **wanted.parameters}
+    over = None
+    if wanted.over is not None:
+        over = Point(reference, _bound(scenario, {**own, **wanted.over}, f"{where}.over"), options)
+    return PlannedValue(
+        value,
+        point=Point(reference, _bound(scenario, own, f"{where}.parameters"), options),
+        figure=wanted.figure,
+        unit=unit,
+        over=over,
+        difference_to=wanted.difference_to or "",
+    )
+
+
+def _bound(scenario: Scenario, parameters: Mapping[str, Value], where: str) -> dict[str, Value]:
+    """Bind parameters. Raises UserError that says where."""
+    try:
+        return scenario.bind(parameters)
+    except ParameterError as error:
+        raise UserError(f"{where}.{error.parameter}: {error.message}") from None
+
+
+def _without_loose_differences(values: Sequence[PlannedValue]) -> list[PlannedValue]:
+    """Refuse differences to values that the entry does not have, or that are not predicted themselves."""
+    predicted = {planned.value.name for planned in values if planned.point is not None}
+    checked = []
+    for planned in values:
+        to = planned.difference_to
+        if to and to not in predicted:
+            planned = PlannedValue(planned.value, f"it is compared by its difference to {to}, which is not predicted")
+        elif to == planned.value.name:
+            planned = attrs.evolve(planned, reason="the others of its entry are compared by their difference to it")
+        checked.append(planned)
+    return checked
 
 
 @attrs.frozen
@@ -147,7 +258,6 @@ class IndependentReport:
 
 def predict(
     entries: Sequence[MeasuredResult],
-    rules: PredictionRules,
     file: str,
     pool: Executor,
     *,
@@ -158,9 +268,9 @@ def predict(
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
     ranges: at the corners of the ranges, too. A run that fails makes its values not predicted. Raises UserError for an
-    entry whose own run cannot be made.
+    entry whose run cannot be made.
     """
-    plans = [plan(entry, rules, file) for entry in entries]
+    plans = [plan(entry, file) for entry in entries]
     runs = _Runs(CORNERS if ranges else {"mean": CORNERS["mean"]})
     for planned in (value for one in plans for value in one.values):
         for point in planned.points:

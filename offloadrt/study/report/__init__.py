@@ -4,7 +4,3 @@
 `charts.py` has the Vega-Lite charts and `page.py` puts everything into `page.html`, with its script and its style.
 Altair's Vega bundle is a part of the page, so that it opens from a disk without a network.
 """
-
-from offloadrt.study.report.page import write_report
-
-__all__ = ["write_report"]

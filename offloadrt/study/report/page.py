@@ -57,7 +57,7 @@ def report(runs: Sequence[ReportedRun]) -> str:
     data: dict[str, Any] = {"charts": {}, "timelines": [], "flames": []}
     sections = []
     for number, run in enumerate(runs):
-        timeline = timeline_of(run.rows, run.observed.path, run.shown, run.observed.handovers)
+        timeline = timeline_of(run.rows, run.observed.path, run.shown, run.observed.causal_log)
         threads = threads_of(timeline.tracks)
         by_thread[run.name] = {track.name: own_times(track, run.shown) for track in threads}
         tracks, short_ps = overview(timeline)

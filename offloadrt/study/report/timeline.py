@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from offloadrt.study.why.critical_path import PathPart
-from offloadrt.trace import Handovers, Row
+from offloadrt.trace import CausalLog, Row
 from offloadrt.trace.drawing import HOST, LOCKS, Drawing
 from offloadrt.trace.tracks import Notes
 
@@ -98,11 +98,11 @@ class Timeline:
 
 
 def timeline_of(
-    rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int], handovers: Handovers | None = None
+    rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int], causal_log: CausalLog | None = None
 ) -> Timeline:
     """Draw a run, its critical path on a track above all others; keep what lies in the window, in picoseconds."""
     timeline = Timeline()
-    drawing = Drawing(timeline, handovers)
+    drawing = Drawing(timeline, causal_log)
     drawing.draw(rows)
     drawing.finish()
     on_path = TimelineTrack(CRITICAL_PATH, CRITICAL_PATH)

@@ -21,16 +21,17 @@ from typing import Any
 import attrs
 import msgspec
 
+from offloadrt.study.draws import draws_of
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
-from offloadrt.study.points import Options, grid, read_axis, read_value
+from offloadrt.study.points import grid, read_axis, read_value
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.results import Cell, Result, TimeShare, builtins, row
 from offloadrt.study.reporting.words import figure, html_page, html_table, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import Failure, SweepOutcome, sweep
-from offloadrt.study.validation.draws import draws_of
 from offloadrt.trace import CallStatistics
 
 ELAPSED = "elapsed_s"
@@ -175,7 +176,7 @@ def compare(
     *,
     baseline: Mapping[str, Any] | None = None,
     measures: Sequence[str] = (),
-    options: Options | None = None,
+    options: RunSpec | None = None,
     jobs: int = 1,
     advanced: Callable[[SweepOutcome], None] | None = None,
 ) -> Comparison:
@@ -193,7 +194,7 @@ def compare(
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
-    options = options or Options()
+    options = options or RunSpec()
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
     swept = swept_in(read)
@@ -233,7 +234,7 @@ def compare(
             for of in cases.values()
         ],
         refused=[
-            RefusedVariant({name: failure.point.place[name] for name in swept}, failure.message)
+            RefusedVariant({name: failure.point.axis_values[name] for name in swept}, failure.message)
             for failure in refuse_failures(outcome, read, chosen)
         ],
         whole_run=any(result.calls_outside for result in outcome.finished),
@@ -325,7 +326,7 @@ def refuse_failures(
     """
     refused = []
     for failure in outcome.failures:
-        place = failure.point.place
+        place = failure.point.axis_values
         of_variant = baseline is not None and any(place[name] != value for name, value in baseline.items())
         if failure.of_program or not of_variant:
             named = ", ".join(f"{name}={place[name]}" for name in swept)
@@ -491,7 +492,7 @@ def compare_drawn(
     *,
     draws: int,
     baseline: Mapping[str, Any] | None = None,
-    options: Options | None = None,
+    options: RunSpec | None = None,
     jobs: int = 1,
     rank: bool = False,
     advanced: Callable[[SweepOutcome], None] | None = None,
@@ -501,7 +502,7 @@ def compare_drawn(
     Raises UserError when nothing is swept or nothing can be drawn, for a baseline that is none of the values or leaves
     some open, and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
     """
-    options = options or Options()
+    options = options or RunSpec()
     if draws < 1:
         raise UserError(f"--draws {draws}: at least one")
     read = read_axes(scenario, axes)

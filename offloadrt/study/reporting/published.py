@@ -7,18 +7,20 @@ draws it there with hollow markers. Claims are read when a figure is drawn: no p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final, Protocol
 
 import attrs
 
+from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.reporting.panels import DrawnRun, Series, label, number_of
 from offloadrt.study.reporting.results import Cell
 from offloadrt.study.scripts.definition import Figure, PublishedPoint
-from offloadrt.study.validation.claims import Claim, claims_of
 
+_CLAIMS: Final = Registry[Callable[[str], Mapping[str, Any]]]("reader of claims", "offloadrt.claims")
+"""Called with the name of a package, it gives the claims of the paper there by name."""
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 _RATIOS = ("x", "ratio", "fraction")
 _NEUTRAL = "#303030"
@@ -42,12 +44,41 @@ class Mark:
     """Whether it is about all runs along x instead of one."""
 
 
+class _Claim(Protocol):
+    """What a paper reports, as it is needed to draw it."""
+
+    @property
+    def value(self) -> Any:
+        """Return the reported number, or several."""
+
+    @property
+    def lo(self) -> float | None:
+        """Return the least number for which it holds."""
+
+    @property
+    def hi(self) -> float | None:
+        """Return the largest number for which it holds."""
+
+    @property
+    def unit(self) -> str:
+        """Return its unit, such as "us" or "x"."""
+
+    @property
+    def where(self) -> str:
+        """Return where the paper says it."""
+
+    @property
+    def role(self) -> str:
+        """Return one of `_ROLES`."""
+
+
 @cache
-def _claims(package: str) -> dict[str, Claim]:
-    return claims_of(package)
+def _claims(package: str) -> Mapping[str, _Claim]:
+    claims: Mapping[str, _Claim] = _CLAIMS.load("toml")(package)
+    return claims
 
 
-def _claim(package: str, name: str) -> Claim:
+def _claim(package: str, name: str) -> _Claim:
     claims = _claims(package)
     if name not in claims:
         raise UserError(
@@ -91,7 +122,7 @@ def _reported(point: PublishedPoint, y: str) -> _Reported:
     )
 
 
-def _scale(point: PublishedPoint, claim: Claim, y: str) -> float:
+def _scale(point: PublishedPoint, claim: _Claim, y: str) -> float:
     if point.per is not None or point.along_x:
         return 1.0
     if point.over or point.times:

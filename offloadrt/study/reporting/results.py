@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 
+from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
 from offloadrt.study.errors import ScenarioRefused, UserError, writing
 from offloadrt.study.reporting.words import figure, html_page, html_table, named, percent, seconds, where
@@ -53,18 +54,6 @@ class Bytes:
     d2h: int = 0
     d2d: int = 0
     p2p: int = 0
-
-
-@attrs.frozen
-class PlacementFigures:
-    """The last placement of an object under the configuration `otm`: bytes, rank by GAF, density, place, mechanism."""
-
-    nbytes: int
-    rank: int
-    gaf: float
-    density: float
-    place: str
-    mechanism: str
 
 
 @attrs.frozen
@@ -149,10 +138,8 @@ class Result:
     """The values that the program took of inputs with a range."""
     calls_outside: dict[str, CallStatistics] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
-    placements: dict[str, PlacementFigures] = attrs.field(factory=dict)
-    """Placements by object, in order of rank; empty unless the runtime places objects."""
-    otm: dict[str, int] = attrs.field(factory=dict)
-    """The counters of the runtime that places objects (`Run.objects`)."""
+    sections: dict[str, ResultSection] = attrs.field(factory=dict)
+    """What the memory configuration has to say of the run; in the JSON file each stands under its own name."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
     """Managed memory by object; objects of one name are added up. Empty without managed memory. The sums are those of
     `faults`.
@@ -167,6 +154,11 @@ class Result:
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
     """`elapsed_s` and every measured number over the repeated runs; empty when there was only one."""
+
+    def figures(self, section: str) -> Mapping[str, Any]:
+        """Return the figures of a section of the memory configuration; empty when it has none of that name."""
+        made = self.sections.get(section)
+        return {} if made is None else made.figures
 
     def all_calls(self) -> dict[str, CallStatistics]:
         """Return the calls of the whole run, as a profiler that watches the process counts them."""
@@ -234,19 +226,23 @@ class Spread:
 
 
 _LEFT_OUT_WHEN_EMPTY = (
-    "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "placements", "otm", "managed",
-    "algorithms", "phases",
+    "options", "inputs", "warnings", "repeats", "spreads", "calls_outside", "managed", "algorithms", "phases",
 )  # fmt: skip
 
 
 def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
-    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`,
-    `placements`, `otm`, `managed`, `algorithms` and `phases` when there are none.
+    `repeats` and `spreads` are left out when there was one run; `options`, `inputs`, `warnings`, `calls_outside`, the
+    sections of a memory configuration, `managed`, `algorithms` and `phases` when there are none.
     """
-    record = attrs.asdict(result)
-    return {name: value for name, value in record.items() if value or name not in _LEFT_OUT_WHEN_EMPTY}
+    record: dict[str, Any] = {}
+    for name, value in attrs.asdict(result).items():
+        if name == "sections":
+            record |= {section: made["figures"] for section, made in value.items() if made["figures"]}
+        elif value or name not in _LEFT_OUT_WHEN_EMPTY:
+            record[name] = value
+    return record
 
 
 def to_json(result: Result) -> bytes:
@@ -302,9 +298,8 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
 
 Cell = int | float | bool | str | None
 
-_GROUPS = (
-    "calls", "locks", "devices", "bytes", "faults", "where_time_went", "placements", "otm", "managed", "algorithms",
-)  # fmt: skip
+_GROUPS = ("calls", "locks", "devices", "bytes", "faults", "where_time_went")
+_LAST_GROUPS = ("managed", "algorithms")
 
 
 def row(result: Result) -> dict[str, Cell]:
@@ -316,7 +311,7 @@ def row(result: Result) -> dict[str, Cell]:
         cells[f"measured.{name}" if name in cells else name] = value
     rest = builtins(result)
     cells |= _flat("options", result.options)
-    for group in _GROUPS:
+    for group in (*_GROUPS, *result.sections, *_LAST_GROUPS):
         cells |= _flat(group, rest.get(group, {}))
     cells |= {"events": result.events, "trace_hash": result.trace_hash}
     return cells

@@ -2,19 +2,15 @@
 
 ==================  =================================================================================================
 ``run.py``          `Run`: what a scenario or a test holds; open it first
-``building.py``     what a run builds at the first use of its machine
+``building.py``     what a run builds at the first use of its machine; reads its faults
 ``options.py``      the options of a program, by its model
 ``statistics.py``   `RunStatistics`: what a run counts
-``execution.py``    `execute`: runs a scenario once, or several times, and collects the `Result`
-``clock.py``        `ClockedRun`: a run inside somebody else's `trio.run`, for the pytest plugin
+``execution.py``    `execute`: runs a scenario, once or several times, and collects the `Result`; `ClockedRun`
 ``windows.py``      measured windows, as differences of the figures that ``ledger.py`` reads
 ``collect.py``      takes the figures of a finished run from the floors that counted them
 ``profiles.py``     machines as the user names them
 ``phases.py``       repeated phases of a long program, of which a few instances stand for all
-``in_step.py``      whether the threads of a loop have come to the state in which they stay for most of it
 ``checked.py``      runs under the checker
-``faults.py``       reads the faults of a run
-``unawaited.py``    finds forgotten `await` and `async with`
 ``sinks.py``        the files that a run writes while it goes
 ==================  =================================================================================================
 """

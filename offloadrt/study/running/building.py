@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from offloadrt.driver import Driver, Rocr, open_driver
+from offloadrt.driver import CALLS, Driver, open_drivers
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection import EVERYWHERE, FORMS, BadFault, FaultPlan, Injector
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, processes_of
 from offloadrt.models.host.program import OffloadProgram
@@ -27,7 +27,7 @@ class Built:
 
     spec: MachineSpec
     machine: Machine
-    drivers: list[list[Driver | Rocr]]
+    drivers: Sequence[Sequence[Driver]]
     """The driver libraries of each process."""
     processes: list[Process]
     """The processes that run the program, by rank."""
@@ -57,9 +57,7 @@ def build(
         devices, processes = options.devices_on(spec), options.num_processes
         machine = Machine(sim, spec, trace=trace, calls=calls, devices=devices, processes=processes, injector=injector)
         views = [machine.of_process(rank) for rank in range(processes)]
-        drivers = [[open_driver(machine, number) for number in range(devices)]]
-        for view in views[1:]:
-            drivers.append([open_driver(view, number, drivers[0][number]) for number in range(devices)])
+        drivers = open_drivers(views, devices)
         chosen = options.chosen_on(spec, environment)
         programs = [program_of(chosen, view, opened, trace) for view, opened in zip(views, drivers, strict=True)]
         for program in programs[1:]:  # the numbers of directives tell in a trace what caused what, in all processes
@@ -112,3 +110,20 @@ def _plain(value: str) -> str | float:
         return float(value)
     except ValueError:
         return value
+
+
+def plan_of(faults: Sequence[str]) -> FaultPlan:
+    """Read the faults of a run. Raises UserError, also for a call that no driver library has."""
+    if EVERYWHERE in faults:
+        raise UserError(
+            f"--faults {EVERYWHERE}: is an option of `offloadrt explore` only, which makes a run for each fault"
+        )
+    try:
+        plan = FaultPlan.parse(faults)
+    except BadFault as error:
+        raise UserError(f"--faults {error}") from None
+    for fault in plan.faults:
+        if fault.kind == "call" and fault.name and fault.name not in CALLS:
+            hint = did_you_mean(fault.name, CALLS) or f"; a fault is written {', '.join(FORMS)}"
+            raise UserError(f"--faults {fault.text}: no driver library has a call {fault.name}{hint}")
+    return plan

@@ -10,7 +10,6 @@ import attrs
 from offloadrt.study.reporting.results import (
     Bytes,
     ManagedFigures,
-    PlacementFigures,
     Result,
     SampledPhase,
     TimeShare,
@@ -19,7 +18,7 @@ from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.trace.host_time import OTHER
+from offloadrt.trace.statistics import OTHER
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
@@ -47,26 +46,13 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),
         calls_outside=run.windows.calls_outside.statistics(),
-        placements=_placements(run),
-        otm=dict(run.statistics.objects),
+        sections=dict(run.statistics.sections),
         algorithms={name: int(count) for name, count in ledger.algorithms.items()},
         phases=[
             SampledPhase(phase.threads, phase.instances, phase.skipped, phase.seconds, phase.error_s, phase.settled)
             for phase in run.windows.skipped
         ],
     )
-
-
-def _placements(run: Run) -> dict[str, PlacementFigures]:
-    """Return the placements by the name of the object; of several with one name the later are numbered: ``a (2)``."""
-    placements: dict[str, PlacementFigures] = {}
-    seen: dict[str, int] = {}
-    for placed in run.statistics.placements:
-        seen[placed.name] = number = seen.get(placed.name, 0) + 1
-        placements[placed.name if number == 1 else f"{placed.name} ({number})"] = PlacementFigures(
-            placed.nbytes, placed.rank, placed.gaf, placed.density, placed.place, placed.mechanism
-        )
-    return placements
 
 
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:

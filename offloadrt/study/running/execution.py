@@ -1,33 +1,41 @@
-"""Runs one scenario and collects its result."""
+"""Runs a scenario and collects its result.
+
+`execute` makes the run that a `RunSpec` describes; `run_to_the_end` and `run_supervised` run its program, on which
+`explore` builds. `ClockedRun` is a run inside somebody else's `trio.run`, for the pytest plugin. `all_awaited` finds
+forgotten `await`s.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import re
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 import attrs
+import trio.abc
 
-from offloadrt.driver.errors import DriverError
+from offloadrt.driver.calls import DriverError
 from offloadrt.kernels.errors import SourceRefused
-from offloadrt.machine.compute.page_fault import MemoryAccessFault
-from offloadrt.machine.injection.fault import ThreadDied
+from offloadrt.machine.injection import ThreadDied
+from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
-from offloadrt.sim.strategies import Strategy
+from offloadrt.sim import Simulation
 from offloadrt.study.errors import ScenarioRefused, UserError
 from offloadrt.study.input_range import inputs_at
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result, measured_of, median
 from offloadrt.study.running import collect
 from offloadrt.study.running.profiles import far_off, machine_of
 from offloadrt.study.running.run import Run
-from offloadrt.study.running.unawaited import all_awaited
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.scripts.tracebacks import innermost, script_failure
-from offloadrt.trace import Handovers
+from offloadrt.study.scripts.tracebacks import innermost, script_failure, script_line
+from offloadrt.study.spec import POLICIES, RunSpec
+from offloadrt.trace import CausalLog
 
 R = TypeVar("R")
 Progress = Callable[[int, int], object]
@@ -47,88 +55,80 @@ def execute(
     scenario: Scenario,
     given: Mapping[str, Any] | None = None,
     *,
-    machine: str | None = None,
-    runtime: str | None = None,
-    overrides: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
-    configuration: str | None = None,
-    allocator: str | None = None,
-    table_policy: str | None = None,
-    range_end: str | Mapping[str, str | float] = "mean",
-    inputs: Mapping[str, str | float] | None = None,
-    seed: int = 0,
-    gear: str = "turbo",
-    strategy: str | Strategy = "fifo",
-    hash: bool | None = None,
-    record: bool = False,
+    spec: RunSpec | None = None,
     sinks: Sequence[Any] = (),
-    handovers: Handovers | None = None,
-    faults: Sequence[str] = (),
+    causal_log: CausalLog | None = None,
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] | None = None,
-    sample_phases: bool = False,
+    **fields: Any,
 ) -> Result:
-    """Run `scenario` once with the parameters `given`.
+    """Run `scenario` with the parameters `given`, as `spec` and these fields of it say, and return its result.
 
-    Texts among them are read as on the command line; the rest take their defaults. `configuration`,
-    `allocator` and `table_policy` are what the program gets, whatever it asks for; a parameter of such a name has then
-    this value. `range_end` and `inputs` say where
-    entries of the machine and inputs of the program are taken in their ranges. `faults` are injected. `on_progress` is
-    called with (done, total) as often as the program tells how far it is, `before_run` with the run before it begins.
-    With `sample_phases`, a few instances of repeated phases stand for all.
+    Texts among the parameters are read as on the command line; the rest take their defaults. A parameter of the name of
+    one of the spec's policies has the policy's value where there is one. With `repeat`, there are runs with seeds
+    counting up, and the median run is returned; `sinks` and `causal_log` are those of the first. `on_progress` is
+    called with (done, total) as often as the program tells how far it is, `before_run` with each run before it begins.
 
     Raises ParameterError and UserError for what the user asked wrongly, and ScriptFailed, from the original error and
     with the script's own traceback as its text, for whatever else the scenario raises.
     """
-    parameters = scenario.bind(given or {})
-    forced = {"configuration": configuration, "allocator": allocator, "table_policy": table_policy}
-    parameters |= {name: value for name, value in forced.items() if value is not None and name in parameters}
-    machine, runtime = _machine_and_runtime(scenario, machine, runtime)
-    doubtful = far_off(machine, runtime, overrides or {})
-    run = _run_on(
-        scenario,
-        parameters,
-        machine=machine,
-        runtime=runtime,
-        overrides=overrides,
-        range_end=range_end,
-        environment=environment,
-        **forced,
-        seed=seed,
-        gear=gear,
-        strategy=strategy,
-        hash=hash,
-        record=record,
-        sinks=sinks,
-        handovers=handovers,
-        faults=faults,
-        on_progress=on_progress,
-        sample_phases=sample_phases,
-    )
+    spec = RunSpec.of(spec, fields)
+    return median([
+        _execute_once(
+            scenario,
+            given or {},
+            attrs.evolve(spec, seed=spec.seed + number, repeat=1),
+            sinks if number == 0 else (),
+            causal_log if number == 0 else None,
+            on_progress,
+            before_run,
+        )
+        for number in range(spec.repeat)
+    ])  # fmt: skip
+
+
+def _execute_once(
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    spec: RunSpec,
+    sinks: Sequence[Any],
+    causal_log: CausalLog | None,
+    on_progress: Progress | None,
+    before_run: Callable[[Run], object] | None,
+) -> Result:
+    parameters = with_policies(scenario.bind(given), spec)
+    spec = _on_its_machine(scenario, spec)
+    doubtful = far_off(str(spec.machine), spec.runtime, spec.overrides)
+    run = run_of(scenario, parameters, spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     if before_run is not None:
         before_run(run)
-    with inputs_at(inputs or {}) as taken:
+    with inputs_at(spec.inputs) as taken:
         returned = run_to_the_end(run, scenario, parameters)
     try:
         measured = measured_of(returned, scenario.name)
     except ScenarioRefused as error:
         raise ScenarioRefused(f"{scenario.path}: {error}") from None
-    options: dict[str, str | dict[str, str | float]] = {
-        "overrides": {**(overrides or {})},
-        "environment": {**(environment or {})},
-        "range_end": range_end if isinstance(range_end, str) else dict(range_end),
-        "inputs": {name: place for name, place in (inputs or {}).items() if name in taken},
-        **{name: "" if value is None or name in parameters else value for name, value in forced.items()},
-        "phases": "sampled" if run.windows.skipped else "",
-        "gear": gear,
-        "strategy": strategy if isinstance(strategy, str) else strategy.name,
-        "faults": " ".join(faults),
-    }
-    changed = {name: value for name, value in options.items() if value and value != _DEFAULTS.get(name)}
-    result = collect.result(run, scenario, parameters, measured)
+    used = attrs.evolve(spec, inputs={name: where for name, where in spec.inputs.items() if name in taken})
     return attrs.evolve(
-        result, options=changed, inputs=taken, warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run)]
+        collect.result(run, scenario, parameters, measured),
+        options=_options(used, parameters, sampled=bool(run.windows.skipped)),
+        inputs=taken,
+        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run)],
     )
+
+
+def _options(
+    spec: RunSpec, parameters: Mapping[str, Value], *, sampled: bool
+) -> dict[str, str | dict[str, str | float]]:
+    """Return the options of a result; a policy that is a parameter of the scenario as well is among its parameters."""
+    options = spec.options_of_result()
+    for name in POLICIES:
+        if name in parameters:
+            options.pop(name, None)
+    if not sampled:
+        return options
+    begin = {name: value for name, value in options.items() if name in POLICIES or isinstance(value, dict)}
+    return {**begin, "phases": "sampled", **options}
 
 
 def _oversubscribed(run: Run) -> list[str]:
@@ -144,9 +144,6 @@ def _unused_faults(run: Run) -> list[str]:
     return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
 
 
-_DEFAULTS = {"range_end": "mean", "gear": "turbo", "strategy": "fifo"}
-
-
 class Supervisor(Protocol):
     """Looks after a run from within, in the first actor."""
 
@@ -154,26 +151,32 @@ class Supervisor(Protocol):
         """Return a context in which the program is run to its end."""
 
 
-def _machine_and_runtime(scenario: Scenario, machine: str | None, runtime: str | None) -> tuple[str, str | None]:
-    """Return the machine and the runtime of a run: the scenario's own unless others are given. Raises UserError."""
-    return machine_of(scenario.name, scenario.path, scenario.machine, machine), runtime or scenario.runtime
+def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, Value]:
+    """Return the parameters of a scenario with the policies of the spec, where it has parameters of their names."""
+    policies = {name: value for name, value in spec.policies.items() if value is not None and name in parameters}
+    return {**parameters, **policies}
 
 
 def run_of(
-    scenario: Scenario, parameters: Mapping[str, Value], *, machine: str | None, runtime: str | None, **options: Any
+    scenario: Scenario,
+    parameters: Mapping[str, Value],
+    spec: RunSpec,
+    *,
+    sinks: Sequence[Any] = (),
+    causal_log: CausalLog | None = None,
+    on_progress: Progress | None = None,
 ) -> Run:
-    """Make the run of a scenario, on its own machine and runtime unless others are given; `options` are `Run`'s.
-
-    Raises UserError.
-    """
-    machine, runtime = _machine_and_runtime(scenario, machine, runtime)
-    return _run_on(scenario, parameters, machine=machine, runtime=runtime, **options)
-
-
-def _run_on(scenario: Scenario, parameters: Mapping[str, Value], **options: Any) -> Run:
-    run = Run(**options)
+    """Make the run of a scenario, on its own machine and runtime unless the spec has others. Raises UserError."""
+    spec = _on_its_machine(scenario, spec)
+    run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     run.configure(**{option: parameters[name] for name, option in _OPTIONS.items() if name in parameters})
     return run
+
+
+def _on_its_machine(scenario: Scenario, spec: RunSpec) -> RunSpec:
+    """Return the spec with the scenario's machine and runtime, unless it has others. Raises UserError."""
+    machine = machine_of(scenario.name, scenario.path, scenario.machine, spec.machine)
+    return attrs.evolve(spec, machine=machine, runtime=spec.runtime or scenario.runtime)
 
 
 def run_to_the_end(
@@ -252,32 +255,100 @@ def patient_collector() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def execute_repeatedly(
-    scenario: Scenario,
-    given: Mapping[str, Any],
-    options: Options,
-    sinks: Sequence[Any] = (),
-    on_progress: Progress | None = None,
-    before_run: Callable[[Run], object] | None = None,
-    handovers: Handovers | None = None,
-) -> Result:
-    """Run as often as `options.repeat` says, with seeds counting up from `options.seed`, and return the median run.
+# Without `await` a directive does nothing, which no figure shows; so does a region that is not entered by `async with`
+# but thrown away. Python warns when it throws such a coroutine away, and a `Region` warns as well: while a run lasts,
+# that is an error of the run. Nothing is added to what is awaited.
 
-    Raises as `execute`.
+_NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
+
+
+class NeverAwaited(UserError):
+    """A directive or another coroutine was called without `await`, or a region without `async with`.
+
+    The message says which, and its thread.
     """
-    if options.repeat < 1:
-        raise UserError(f"--repeat {options.repeat}: at least once")
-    once = {key: value for key, value in attrs.asdict(options).items() if key not in ("repeat", "seed")}
-    return median([
-        execute(
-            scenario,
-            given,
-            seed=options.seed + number,
-            sinks=sinks if number == 0 else (),
-            handovers=handovers if number == 0 else None,
-            on_progress=on_progress,
-            before_run=before_run,
-            **once,
-        )
-        for number in range(options.repeat)
-    ])  # fmt: skip
+
+
+@contextmanager
+def all_awaited(sim: Simulation) -> Iterator[None]:
+    """Notice coroutines and regions that are thrown away before they have begun, while the body runs.
+
+    Raises NeverAwaited at the end; what the body itself raises gets a note instead.
+    """
+    forgotten: list[str] = []
+    before = sys.unraisablehook
+
+    def notice(unraisable: Any) -> None:
+        warning = str(unraisable.exc_value)
+        if isinstance(unraisable.exc_value, RuntimeWarning) and (what := re.match(_NEVER, warning)):
+            actor = sim.running
+            who = "the program" if actor is None else actor.name
+            called, word = _called(unraisable.object, warning), "await" if what[1] == "coroutine" else "async with"
+            forgotten.append(f"{who}: {called} was never {what[2]}{script_line()}, so it did nothing: write `{word}`")
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = notice
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=_NEVER, category=RuntimeWarning)
+            yield
+    except Exception as error:
+        for line in dict.fromkeys(forgotten):
+            error.add_note(line)
+        raise
+    finally:
+        sys.unraisablehook = before
+    if forgotten:
+        times = f" (and {len(forgotten) - 1} more)" if len(forgotten) > 1 else ""
+        raise NeverAwaited(forgotten[0] + times)
+
+
+def _called(coroutine: Any, warning: str) -> str:
+    """Return the directive that a coroutine is; else its function's name.
+
+    The warning has the name where Python gives no more.
+    """
+    frame = getattr(coroutine, "cr_frame", None)
+    function = warning.split("'")[1].rpartition(".")[2]
+    if function not in ("in_directive", "_defer", "_run_after"):
+        return function
+    return "a directive" if frame is None else str(frame.f_locals["name"])
+
+
+class ClockedRun(Run, trio.abc.Clock):
+    """A `Run` that is a `trio.abc.Clock`, which is what pytest-trio looks for among a test's fixtures."""
+
+    __slots__ = ()
+
+    def start_clock(self) -> None:
+        """Start the clock; Trio calls this once, before its first task runs."""
+        self.sim.start_clock()
+
+    def current_time(self) -> float:
+        """Return the virtual seconds since the start."""
+        return self.sim.current_time()
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Let virtual time pass when nothing else is to be done."""
+        return self.sim.deadline_to_sleep_time(deadline)
+
+    async def live(self, main: Callable[[], Awaitable[object]]) -> None:
+        """Run `await main()` as the first actor, in the current task, and wait for all that it started.
+
+        An error of one actor is raised as it is, not in a group.
+        """
+        __tracebackhide__ = True
+        try:
+            with all_awaited(self.sim):
+                async with self.sim.running_here():
+                    async with self.sim.adopt("test"):
+                        await main()
+                        await self.finish()
+            if self.sim.violation is not None:
+                raise self.sim.violation
+        except BaseExceptionGroup as group:
+            raise innermost(group) from None
+        finally:
+            if self.trace is not None:
+                self.trace.close()

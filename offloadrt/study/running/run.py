@@ -9,38 +9,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy
-from offloadrt.machine.injection.injector import Injector
+from offloadrt.machine.injection import Injector
+from offloadrt.models.host.model import MODELS
 from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
 from offloadrt.models.host.program import OffloadProgram
+from offloadrt.registry import Registry
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
 from offloadrt.runtime.program_events import ProgramObserver
-from offloadrt.sim import Fifo, Random, Simulation
+from offloadrt.sim import Fifo, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
-from offloadrt.study.running.building import Built, build
-from offloadrt.study.running.faults import plan_of
+from offloadrt.study.running.building import Built, build, plan_of
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.options import changed, options_for
 from offloadrt.study.running.statistics import RunStatistics
 from offloadrt.study.running.windows import MeasuredPart, Windows
-from offloadrt.trace import Calls, Handovers, Trace
+from offloadrt.study.spec import RunSpec
+from offloadrt.trace import Calls, CausalLog, Trace
 
-if TYPE_CHECKING:  # two of the three are not used by a run, and each takes a good part of the start-up time
-    from offloadrt.models.openacc import OpenACC
+if TYPE_CHECKING:  # most runs are of one model, and each takes a good part of the start-up time
     from offloadrt.models.openmp import OpenMP
-    from offloadrt.models.stdpar import StdPar
 
-Gear = Literal["native", "turbo"]
-GEARS: tuple[Gear, ...] = ("native", "turbo")
+DEFAULT_MACHINE = "alex-a100"
+STRATEGIES: Final = Registry[Strategy]("strategy", "offloadrt.strategies")
 V = TypeVar("V")
 P = TypeVar("P", bound=OffloadProgram[Any])
 
@@ -56,14 +55,14 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
             raise UserError(f"strategy {type(text).__name__}: is no object with `name` and `choose(ready)`")
         return text
     if text == "fifo":
-        return Fifo()
-    if match := re.fullmatch(r"random(?:\((\d+)\))?", text):
-        return Random(int(match[1]) if match[1] else seed)
-    name, _, number = text.removesuffix(")").partition("(")
-    others = {point.name: point for point in entry_points(group="offloadrt.strategies")}
-    if name in others and re.fullmatch(r"[^()]+(\(\d+\))?", text):
-        return strategy_of(others[name].load()(int(number) if number else seed), seed)
-    known = ", ".join(["fifo", *others, "random or random(N)"])
+        return Fifo()  # the one that no seed decides
+    if (
+        (match := re.fullmatch(r"([^()]+)(?:\((\d+)\))?", text))
+        and match[1] in STRATEGIES.points()
+        and match[1] != "fifo"
+    ):
+        return strategy_of(STRATEGIES.load(match[1])(int(match[2]) if match[2] else seed), seed)
+    known = ", ".join(["fifo", *STRATEGIES.others(), "random or random(N)"])
     raise UserError(f"--strategy {text}: it can be {known}")
 
 
@@ -84,18 +83,14 @@ class _Option(Generic[V]):
 class Run:
     """One run of an offloading program on one emulated machine.
 
-    `machine` and `runtime` are names of profiles or paths of files (by default the machine's own runtime), `overrides`
-    replaces entries of them (`{"alloc.cudaFree": "20 us"}`), `range_end` says where entries with a range run.
-    `environment` has the program's environment variables, by name: those that `runtime.environment` knows.
-    `configuration`, `allocator` and `table_policy` name what the program gets whatever its options say. `record`,
-    `hash` and `sinks` ask for a trace; without any there is none (`run.trace` is None). `strategy` is a name or an
-    object of one's own. What is recorded is hashed too, unless `hash` is False. `handovers` records who lets whom go
-    on. `faults` are injected, each as `--faults` takes it (`machine/injection/fault.py`). `on_progress` is called with
-    (done, total) as a long program advances. With `sample_phases`, a few instances of repeated phases stand for all.
-    Raises UserError for a gear, strategy, fault, machine or runtime that does not exist.
+    `spec` says how it is made; its fields can also be given by name: `Run(machine="mi300a", seed=1)`. Without a machine
+    it is alex-a100. `hash`, `record`, `sinks` and `causal_log` ask for a trace; without any there is none (`run.trace`
+    is None). What is recorded is hashed too, unless the field `hash` is False. `causal_log` records who resumes whom.
+    `on_progress` is called with (done, total) as a long program advances. Raises UserError for a gear, strategy, fault,
+    machine or runtime that does not exist, TypeError for a field that there is not.
 
-    Wide because it is all that scripts and tests hold: each member is one line on the part that does the work (`sim`,
-    `trace`, `options`, `machine`, `windows`, `statistics`, the program).
+    Each member is one line on the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`,
+    `statistics`, the program).
     """
 
     __slots__ = (
@@ -106,44 +101,28 @@ class Run:
 
     def __init__(
         self,
+        spec: RunSpec | None = None,
         *,
-        machine: str = "alex-a100",
-        runtime: str | None = None,
-        overrides: Mapping[str, str] | None = None,
-        range_end: str | Mapping[str, str | float] = "mean",
-        environment: Mapping[str, str] | None = None,
-        configuration: str | None = None,
-        allocator: str | None = None,
-        table_policy: str | None = None,
-        seed: int = 0,
-        gear: str = "turbo",
-        strategy: str | Strategy = "fifo",
-        record: bool = False,
-        hash: bool | None = None,
         sinks: Sequence[Any] = (),
-        handovers: Handovers | None = None,
-        faults: Sequence[str] = (),
+        causal_log: CausalLog | None = None,
         on_progress: Callable[[int, int], object] | None = None,
-        sample_phases: bool = False,
+        **fields: Any,
     ) -> None:
-        if not is_integer(seed):
-            raise UserError(f"--seed {seed!r}: it is no whole number")
-        if seed < 0:
-            raise UserError(f"--seed {seed}: it cannot be negative")
-        if gear not in GEARS:
-            raise UserError(f"--gear {gear}: it can be native or turbo")
-        self.seed = seed
-        self.sim = Simulation(gear=gear, strategy=strategy_of(strategy, seed), seed=seed, handovers=handovers)
+        spec = RunSpec.of(spec, fields)
+        self.seed = spec.seed
+        strategy = strategy_of(spec.strategy, spec.seed)
+        self.sim = Simulation(gear=spec.gear, strategy=strategy, seed=spec.seed, causal_log=causal_log)
         self.trace: Trace | None = None
-        if record or hash or sinks or handovers is not None:
-            hashed = record if hash is None else hash
-            self.trace = Trace(self.sim, record=record, hash=hashed, sinks=list(sinks), handovers=handovers)
+        if spec.record or spec.hash or sinks or causal_log is not None:
+            hashed = spec.record if spec.hash is None else spec.hash
+            self.trace = Trace(self.sim, record=spec.record, hash=hashed, sinks=list(sinks), causal_log=causal_log)
             self.sim.observer = self.trace
         self._built: Built | None = None
-        self._spec = profiles.load(machine, overrides, range_end, runtime)
-        self._environment = dict(environment or {})
-        forced = {"configuration": configuration, "allocator": allocator, "table_policy": table_policy}
-        self._forced = {name: value for name, value in forced.items() if value is not None}
+        self._spec = profiles.load(
+            spec.machine or DEFAULT_MACHINE, spec.overrides, spec.range_end or "mean", spec.runtime
+        )
+        self._environment = spec.environment
+        self._forced = {name: value for name, value in spec.policies.items() if value is not None}
         self.most_threads = 0
         """The threads of the largest parallel region so far."""
         self.options = options_for("openmp")()
@@ -152,10 +131,10 @@ class Run:
         self._counting = Calls()
         self.injector: Injector | None = None
         """What injects faults; None in a run without."""
-        if faults:
-            self.injector = Injector(self.sim, plan_of(faults))
+        if spec.faults:
+            self.injector = Injector(self.sim, plan_of(spec.faults))
         self.windows = Windows(
-            self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, sample_phases
+            self.sim, lambda: Ledger.of(self.statistics, self.sim.now), self._counting, spec.sample_phases
         )
         """The measured windows of the run; `measure` opens one."""
 
@@ -256,31 +235,30 @@ class Run:
             raise UserError("observe: the machine runs already; name the observer before its first use")
         self._observer = observer
 
-    def _of_model(self, kind: type[P], model: str) -> P:
+    def program_as(self, kind: type[P]) -> P:
+        """Return the program as one of this class: `run.program_as(acc.OpenACC)`. Raises UserError for another one."""
         if not isinstance(program := self.program, kind):
-            raise UserError(f"run.{model}: the program's model is {self.options.model}")
+            raise UserError(f"run: the program is no {kind.__name__}, its model is {self.options.model}")
         return program
+
+    if not TYPE_CHECKING:  # which cannot know what entry points give; `program_as` has a type
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the program by the name of its model, as in `run.openacc`. Raises UserError for another model."""
+            if name.startswith("_") or name not in MODELS.points():
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return self._of_model(name)
+
+    def _of_model(self, name: str) -> Any:
+        if self.options.model != name:
+            raise UserError(f"run.{name}: the program's model is {self.options.model}")
+        return self.program
 
     @property
     def openmp(self) -> OpenMP:
         """Return the OpenMP program: its runtime library and its present tables. Raises UserError for another model."""
-        from offloadrt.models.openmp import OpenMP
-
-        return self._of_model(OpenMP, "openmp")
-
-    @property
-    def openacc(self) -> OpenACC:
-        """Return the OpenACC program: its runtime library, its async queues. Raises UserError for another model."""
-        from offloadrt.models.openacc import OpenACC
-
-        return self._of_model(OpenACC, "openacc")
-
-    @property
-    def stdpar(self) -> StdPar:
-        """Return the stdpar program: its heap, its implementation. Raises UserError for another model."""
-        from offloadrt.models.stdpar import StdPar
-
-        return self._of_model(StdPar, "stdpar")
+        program: OpenMP = self._of_model("openmp")
+        return program
 
     async def parallel(self, body: Callable[[Any], Awaitable[Any]], num_threads: int = 1) -> list[Any]:
         """Run a parallel region: `num_threads` host threads, of the program's model, each run `await body(t)`.

@@ -12,14 +12,14 @@ import attrs
 from offloadrt.study.errors import UserError
 
 if TYPE_CHECKING:
-    from offloadrt.trace import Handovers, Sink
-    from offloadrt.trace.event import Row
+    from offloadrt.trace import CausalLog, Sink
+    from offloadrt.trace.events import Row
 
 
 def open_sinks(
-    *, log: Path | None = None, perfetto: Path | None = None, handovers: Handovers | None = None
+    *, log: Path | None = None, perfetto: Path | None = None, causal_log: CausalLog | None = None
 ) -> list[Sink]:
-    """Open the sinks for `Run(sinks=...)`; `handovers` are those of the same run, for the Perfetto file.
+    """Open the sinks for `Run(sinks=...)`; `causal_log` are those of the same run, for the Perfetto file.
 
     Raises UserError for a file that cannot be written and for a package that is missing.
     """
@@ -32,7 +32,7 @@ def open_sinks(
         if perfetto is not None:
             from offloadrt.trace.perfetto import PerfettoFile
 
-            sinks.append(_FileSink(perfetto, PerfettoFile(perfetto, handovers)))
+            sinks.append(_FileSink(perfetto, PerfettoFile(perfetto, causal_log)))
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
     except ImportError as error:

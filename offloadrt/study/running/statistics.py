@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 
 import attrs
 
-from offloadrt.driver import Driver, FaultBatch, Rocr
-from offloadrt.machine.managed.usage import ManagedUsage
-from offloadrt.machine.object_placement import ObjectPlacement
+from offloadrt.driver import Driver, FaultBatch
+from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device import OffloadDevice, ResultSection
 from offloadrt.study.errors import did_you_mean
 from offloadrt.study.running.building import Built
 from offloadrt.trace import HostTime
@@ -75,8 +74,7 @@ class RunStatistics:
     @property
     def fault_batches(self) -> tuple[FaultBatch, ...]:
         """Return the batches in which GPU faults on managed memory were served, device by device."""
-        drivers = self._kernel_drivers
-        return tuple(batch for driver in drivers if isinstance(driver, Driver) for batch in driver.fault_batches())
+        return tuple(batch for driver in self._kernel_drivers for batch in driver.fault_batches())
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
@@ -88,27 +86,10 @@ class RunStatistics:
         return objects
 
     @property
-    def objects(self) -> Mapping[str, int]:
-        """Return the room that objects took under the configuration `otm`, over all devices; empty under others.
-
-        The most bytes of explicit and of implicit objects that were active at one time (`explicit_bytes`,
-        `implicit_bytes`), and what there was for both (`budget_bytes`). `placements` says where each object lies.
-        """
-        tables = [device.objects for device in self._runtime_devices if device.objects is not None]
-        return _summed(
-            {
-                "explicit_bytes": table.peak.explicit,
-                "implicit_bytes": table.peak.implicit,
-                "budget_bytes": table.budget,
-            }
-            for table in tables
-        )
-
-    @property
-    def placements(self) -> tuple[ObjectPlacement, ...]:
-        """Return where objects were placed last under the configuration `otm`, device by device; empty under others."""
-        devices = [device.machine.devices[device.number] for device in self._runtime_devices]
-        return tuple(placement for device in devices for placement in device.placements)
+    def sections(self) -> Mapping[str, ResultSection]:
+        """Return what the memory configuration has to say of the run (`MemoryConfiguration.sections`), by name."""
+        devices = self._runtime_devices
+        return devices[0].configuration.sections(devices) if devices else {}
 
     @property
     def algorithms(self) -> Mapping[str, int]:
@@ -147,7 +128,7 @@ class RunStatistics:
         return () if self._built is None else self._built.programs
 
     @property
-    def _kernel_drivers(self) -> Sequence[Driver | Rocr]:
+    def _kernel_drivers(self) -> Sequence[Driver]:
         """Return a driver of each device; those of other processes have the same kernel driver."""
         return () if self._built is None else self._built.drivers[0]
 

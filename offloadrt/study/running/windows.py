@@ -10,7 +10,7 @@ from types import TracebackType
 import attrs
 
 from offloadrt.sim import Actor, Simulation
-from offloadrt.sim.async_only import AsyncOnly
+from offloadrt.sim.errors import AsyncOnly
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.phases import PhaseEstimate, RepeatedPhases

@@ -10,20 +10,22 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import msgspec
 
+from offloadrt.registry import Registry
+
 PACKAGE: Final = Path(__file__).resolve().parents[2]
 """The folder `offloadrt`. Importing the package for its `__file__` would be an import circle."""
-
 
 PROGRAMS = "programs"
 """The group of a script that names none; it is listed first."""
 INDEX = "index.json"
+SCENARIOS: Final = Registry[Any]("scenario", "offloadrt.scenarios")
+"""The scenarios that other packages add; those that come with offloadrt are files."""
 
 
 @attrs.frozen
@@ -82,7 +84,7 @@ def _indexed(folder: Path) -> dict[Path, list[ListedScenario]]:
 def from_index() -> list[ListedScenario] | None:
     """Return all scenarios, in groups, if the index knows all of them, else None."""
     known = indexed()
-    if of_packages() or any(path not in known for path in files()):
+    if SCENARIOS.points() or any(path not in known for path in files()):
         return None
     return grouped(scenario for scenarios in known.values() for scenario in scenarios)
 
@@ -102,9 +104,3 @@ def file_of(name: str) -> Path | None:
         if any(scenario.name == name for scenario in scenarios):
             return path
     return None
-
-
-@functools.cache  # what is installed does not change while a process runs, and reading it takes milliseconds
-def of_packages() -> dict[str, EntryPoint]:
-    """Return the entry points by which other packages add scenarios, by name."""
-    return {point.name: point for point in entry_points(group="offloadrt.scenarios")}

@@ -3,7 +3,7 @@
 A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`; those in folders there have names like
 `questions/streams`. A script is loaded as Python loads it, with its own folder on the path (at the end, so that it
 hides nothing); a file may hold several scenarios, `FILE.py:NAME` chooses one. A recording of a program (`app.rec`) is
-a scenario as well (`recordings.py`), and so is an entry point of the group `offloadrt.scenarios` in another package.
+a scenario as well (`program_files.py`), and so is an entry point of the group `offloadrt.scenarios` in another package.
 """
 
 from __future__ import annotations
@@ -12,28 +12,30 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from offloadrt.kernels.errors import SourceRefused
 from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import (
     PROGRAMS,
+    SCENARIOS,
     ListedScenario,
     file_of,
     files,
     folder,
     grouped,
     indexed,
-    of_packages,
 )
+from offloadrt.study.scripts.program_files import hint_of, is_source, reader_of
 from offloadrt.study.scripts.tracebacks import script_failure
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _modules: dict[Path, ModuleType] = {}
-_COMPILED = {".c": "cc", **dict.fromkeys((".cc", ".cpp", ".cxx"), "cxx"), **dict.fromkeys((".f", ".f90", ".f95"), "fc")}
-"""The command that compiles each kind of source that is no script, by the end of the file's name."""
 
 
 def load(path: Path) -> dict[str, Scenario]:
@@ -51,7 +53,7 @@ def _import(path: Path) -> ModuleType:
     except OSError as error:
         raise ScenarioNotFound(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise ScenarioNotFound(f"{path}: is no Python script (not UTF-8){_to_record(path)}") from None
+        raise ScenarioNotFound(f"{path}: is no Python script (not UTF-8){hint_of(path)}") from None
     name = f"offloadrt_scenario_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -81,20 +83,6 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-def _to_record(path: Path) -> str:
-    """Say how a program that is no script is recorded, if the file is a binary or the source of one."""
-    compiler = _COMPILED.get(path.suffix.lower())
-    if compiler is not None:
-        program = f"./{path.stem}"
-        return (
-            f"; build it with `offloadrt {compiler} -fopenmp {path} -o {path.stem}`, record it with `offloadrt record "
-            f"-o {path.stem}.rec {program}`, and give the recording"
-        )
-    if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
-        return f"; a program is recorded with `offloadrt record -o {path.name}.rec {path}`, and the recording is given"
-    return ""
-
-
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
     """Load every scenario that comes with the package, by name: those of a subfolder, or those that are in none."""
     scenarios: dict[str, Scenario] = {}
@@ -119,7 +107,7 @@ def listed() -> list[ListedScenario]:
     entries = [entry for path in files() for entry in (known[path] if path in known else listed_in(path))]
     entries += [
         ListedScenario(name, found.machine, found.summary, f"from the package {point.dist.name if point.dist else '?'}")
-        for name, point in of_packages().items()
+        for name, point in SCENARIOS.points().items()
         for found in [_of_package(point)]
     ]
     return grouped(entries)
@@ -153,12 +141,10 @@ def find(reference: str) -> Scenario:
             f"{reference}: is the file of a machine or a runtime, and no scenario; "
             f"after a scenario's name, give it with --machine {reference} or --runtime {reference}"
         )
-    if is_recording(reference):
-        from offloadrt.study.scripts.recordings import scenario_of
-
-        return scenario_of(Path(reference))
-    if Path(reference).suffix.lower() in _COMPILED:
-        raise ScenarioNotFound(f"{reference}: is no Python script{_to_record(Path(reference))}")
+    if (reader := reader_of(reference)) is not None:
+        return reader.scenario_of(Path(reference))
+    if is_source(Path(reference)):
+        raise ScenarioNotFound(f"{reference}: is no Python script{hint_of(Path(reference))}")
     subfolder, _, base = reference.rpartition("/")
     if subfolder.isidentifier() and (folder() / subfolder / f"{base}.py").is_file():
         return load(folder() / subfolder / f"{base}.py")[base]
@@ -181,7 +167,7 @@ def find(reference: str) -> Scenario:
     file = file_of(reference)
     if file is not None and reference in (scenarios := load(file)):
         return scenarios[reference]
-    others = of_packages()
+    others = SCENARIOS.points()
     if reference in others:
         return _of_package(others[reference])
     scenarios = shipped()
@@ -194,19 +180,9 @@ def find(reference: str) -> Scenario:
     )
 
 
-def is_recording(reference: str) -> bool:
-    """Tell whether a reference names a recording: a file or folder that ends in .rec, or has a recording in it."""
-    path = Path(reference)
-    if path.suffix == ".py" or (path.suffix != ".rec" and not path.exists()):
-        return False  # scripts and names of scenarios need no reader of recordings
-    from offloadrt.recording.format import is_recording as has_recording
-
-    return has_recording(path)
-
-
 def split(reference: str) -> tuple[Path | None, str | None]:
     """Divide a reference into the file and the name in it; the file is None for a plain name."""
-    if is_recording(reference):
+    if reader_of(reference) is not None:
         return Path(reference), None
     file, colon, name = reference.rpartition(":")
     if colon and file.endswith(".py"):
@@ -218,9 +194,9 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 def reference(scenario: Scenario) -> str:
     """Return a text that `find` turns into this scenario in another process."""
-    if is_recording(str(scenario.path)):
+    if reader_of(str(scenario.path)) is not None:
         return str(scenario.path)
-    for name, point in of_packages().items():
+    for name, point in SCENARIOS.points().items():
         package = scenario.function.__module__.partition(".")[0]
         if point.module.partition(".")[0] == package and _of_package(point) is scenario:
             return name

@@ -13,21 +13,67 @@ are answered together: equal runs are made once, all on one executor.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from offloadrt.study.errors import UserError
-from offloadrt.study.points import Keys, Options, Point
+from offloadrt.registry import Registry
+from offloadrt.study.errors import UserError, did_you_mean
+from offloadrt.study.input_range import InputRange
+from offloadrt.study.points import Keys, Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.running.run import Run
 from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.claims import Claim, claims_of
-from offloadrt.study.validation.measured import longer
+from offloadrt.trace import Event, events
+from offloadrt.trace.events import decode
+
+DISCERNIBLE = 1.01
+"""The ratio from which one time counts as longer than another: real machines cannot tell less apart."""
+
+
+def longer(time: float, other: float) -> bool:
+    """Tell whether a time, or another positive figure, is discernibly larger than the other one."""
+    return time >= DISCERNIBLE * other
+
+
+def number(value: Any) -> float:
+    """Read a measured figure that is a number."""
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def numbers(measured: Mapping[str, Any], *names: str) -> list[float]:
+    """Read several measured figures that are numbers."""
+    return [number(measured[name]) for name in names]
+
+
+def mean(values: Iterable[float]) -> float:
+    """Take the arithmetic mean, as the papers average."""
+    terms = list(values)
+    return math.fsum(terms) / len(terms)
+
+
+def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
+    """Write figures by place.
+
+    >>> listed({2.0: 1.6, "S4": 1.5})
+    '2: 1.6, S4: 1.5'
+    """
+    return ", ".join(f"{_text(place)}: {value:{form}}" for place, value in values.items())
+
+
+def _text(place: Any) -> str:
+    return f"{place:g}" if isinstance(place, float) else str(place)
+
 
 T = TypeVar("T")
 
@@ -86,6 +132,8 @@ Answer = TypeVar("Answer")
 Asking: TypeAlias = Generator[list[Point], list[Result], Answer]
 """Yields points, is sent their results in the same order, returns an answer."""
 
+Program: TypeAlias = Scenario | str
+"""A scenario, such as a probe that lies beside the judges, or the name of one."""
 Check = TypeVar("Check", bound=Callable[..., Any])
 
 Hearing: TypeAlias = Asking[Judgement | Reading]
@@ -136,16 +184,16 @@ class JudgingGrid(ABC):
     """Where the judges of a paper look: its scenario, and the machine with what is changed of it."""
 
     scenario: str
-    options: Options = attrs.field(factory=Options, kw_only=True)
+    options: RunSpec = attrs.field(factory=RunSpec, kw_only=True)
 
     @property
     @abstractmethod
     def described(self) -> str:
         """Say in words how much is looked at."""
 
-    def point(self, parameters: Mapping[str, Value], *, scenario: str | None = None, record: bool = False) -> Point:
+    def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
         """Describe one run of the paper's scenario, or of another one."""
-        chosen = registry.find(scenario or self.scenario)
+        chosen = scenario if isinstance(scenario, Scenario) else registry.find(scenario or self.scenario)
         options = attrs.evolve(self.options, record=record)
         return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)
 
@@ -154,7 +202,7 @@ class JudgingGrid(ABC):
         answers: list[Result] = yield [self.point(parameters) for parameters in many]
         return answers
 
-    def facts(self, scenario: str, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
+    def facts(self, scenario: Program, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
         """Make recorded runs of a probe, and return what they measured; `yield from` it."""
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]
@@ -263,3 +311,125 @@ def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: A
                 judgements[number] = stop.value
                 del open_[number]
     return [judgements[number] for number in range(len(cases))]
+
+
+Facts: TypeAlias = dict[str, int | float | bool | str | None]
+"""What a probe measured."""
+
+E = TypeVar("E", bound=Event)
+B = TypeVar("B", bound=Event)
+
+
+def recorded(run: Run, *kinds: type[E]) -> list[E]:
+    """Decode the recorded events of some kinds, in order."""
+    assert run.trace is not None, "a probe is run with a recording"
+    labels = frozenset(kind.label for kind in kinds)
+    return [decode(row) for row in run.trace.rows if row[0] in labels]  # type: ignore[misc]
+
+
+@attrs.frozen
+class Span(Generic[B]):
+    """An interval of virtual time, in picoseconds, with the event that began it."""
+
+    begin: int
+    end: int
+    first: B
+
+    @property
+    def duration(self) -> int:
+        """Return how long it lasts."""
+        return self.end - self.begin
+
+
+def calls(run: Run, api: str | None = None) -> list[Span[events.CallBegin]]:
+    """List the calls of the driver's API, or of one function of it, in the order of their ends."""
+    spans = _spans(run, events.CallBegin, events.CallEnd, lambda event: (event.actor, event.api))
+    return [span for span in spans if api is None or span.first.api == api]
+
+
+def copies(run: Run) -> list[Span[events.CopyBegin]]:
+    """List the transfers of copy engines, in the order of their ends."""
+    return _spans(run, events.CopyBegin, events.CopyEnd, lambda event: (event.device, event.copy))
+
+
+def kernels(run: Run) -> list[Span[events.KernelStart]]:
+    """List the kernels while they were resident, in the order of their starts."""
+    spans = _spans(run, events.KernelStart, events.KernelEnd, lambda event: (event.device, event.kernel))
+    return sorted(spans, key=lambda span: (span.begin, span.end))
+
+
+def _spans(run: Run, begin: type[B], end: type[Event], key: Callable[[Any], object]) -> list[Span[B]]:
+    """Pair every end with the begin of the same key."""
+    begun: dict[object, B] = {}
+    spans = []
+    for event in recorded(run, begin, end):
+        if isinstance(event, begin):
+            begun[key(event)] = event
+        elif (first := begun.pop(key(event), None)) is not None:
+            spans.append(Span(first.time_ps, event.time_ps, first))
+    return spans
+
+
+def overlap(some: Iterable[Span[Any]], others: Sequence[Span[Any]]) -> int:
+    """Add up over all pairs the picoseconds for which one span runs while the other does."""
+    return sum(max(0, min(a.end, b.end) - max(a.begin, b.begin)) for a in some for b in others)
+
+
+SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]]
+"""Parameters of the paper's scenario, or another scenario and its parameters."""
+
+RARELY_USED = (
+    "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mps.", "numa.", "process.", "runlist.",
+    "stream.", "teams.",
+)  # fmt: skip
+"""Groups of entries whose mechanisms no program of a paper uses, but those that it names in `uses`.
+
+They can neither turn a verdict nor age a report.
+"""
+
+
+def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
+    """Tell whether a program of a paper can meet the mechanism that this entry of a machine belongs to."""
+    return entry in uses or not entry.startswith(RARELY_USED)
+
+
+@attrs.frozen
+class Paper:
+    """A paper's claims, the judges that check them, and where the judges look."""
+
+    name: str
+    machine: str
+    """The machine that its claims are about."""
+    bench: Bench
+    """The claims of the paper and their judges."""
+    grid: Callable[[Extent, RunSpec], JudgingGrid]
+    """Makes the grid on which its judges run, full or reduced."""
+    sensitivity: Sequence[SensitivityRun]
+    """Short runs that show whether an entry of the machine has any influence on times."""
+    candidates: Mapping[str, Mapping[str, str]]
+    """Mechanisms without a source that a machine may have, by entry: what to override to switch one on."""
+    runtime: str | None = None
+    """The runtime that its programs were built for; None is the machine's default."""
+    inputs: Mapping[str, InputRange] = attrs.field(factory=dict)
+    """Inputs of its programs that its authors leave open, by name."""
+    other_machines: Sequence[str] = ()
+    """Further machines that its judges look at."""
+    uses: Collection[str] = ()
+    """Entries of rarely used mechanisms (``RARELY_USED``) that its programs do use."""
+
+
+def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:
+    """Describe a paper's sensitivity runs on the machine of a grid."""
+    named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
+    return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]
+
+
+PAPERS: Final = Registry[Paper]("paper", "offloadrt.papers")
+
+
+def paper_named(name: str) -> Paper:
+    """Import the paper of that name. Raises UserError, with the names that exist, for any other name."""
+    known = PAPERS.names()
+    if name not in known:
+        raise UserError(f"--paper {name}: no claims of it{did_you_mean(name, known)} (there are: {', '.join(known)})")
+    return PAPERS.find(name)

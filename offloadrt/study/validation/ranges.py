@@ -5,7 +5,11 @@ changes none of them by more than `MATTERS` is left out, and so is a choice that
 each variant that is left, one at a time, the claims are judged on the grid `ends`, which has fewer places than the full
 one. Claims on small recorded runs are judged with every variant, and all claims with both ends of a program's input:
 runs that do not take the input are those of the machine as it stands. Two variants have all ranges of the machine at
-one end together; other places of several ranges at a time are drawn (`draws.py`).
+one end together; other places of several ranges at a time are drawn (`draws_of`).
+
+The drawn places are a scrambled Sobol sequence (`scipy.stats.qmc`): few points that fill a space of many dimensions
+evenly. Each range counts on a logarithmic scale between its ends, as its mean does. Every draw judges all claims on the
+small grid. The shares are of 64 draws, so that a true share of a half may come out as 0.38 to 0.62 (95 %).
 """
 
 from __future__ import annotations
@@ -16,10 +20,129 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Options
-from offloadrt.study.validation.draws import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
-from offloadrt.study.validation.judging import Answers, Judge, Judgement, JudgingGrid, hear, hear_all
-from offloadrt.study.validation.paper import SensitivityRun, may_matter, sensitivity_points
+from offloadrt.study.points import Keys, Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.validation.judging import (
+    Answers,
+    Judge,
+    Judgement,
+    JudgingGrid,
+    RunFailed,
+    SensitivityRun,
+    hear,
+    hear_all,
+    may_matter,
+    sensitivity_points,
+)
+
+_AT_ONCE = 8
+"""Draws whose runs are made together; their results are then let go."""
+
+
+@attrs.frozen
+class DrawnShare:
+    """In how many draws a claim holds, of those in which it could be judged.
+
+    It cannot be judged at a place where a run that it needs ends with an error.
+    """
+
+    holds: int
+    judged: int
+
+    def __str__(self) -> str:
+        return f"{self.holds} of {self.judged} draws"
+
+
+def shares_of(
+    judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[RunSpec], stage: Callable[[str], Answers]
+) -> dict[str, DrawnShare]:
+    """Judge the claims on `grid` at every place that was drawn."""
+    if not drawn:
+        return {}
+    answers = stage("ranges: claims at places drawn in all of them")
+    verdicts: dict[str, list[bool | None]] = {judge.claim.id: [] for judge in judges}
+    for start in range(0, len(drawn), _AT_ONCE):
+        grids = [attrs.evolve(grid, options=options) for options in drawn[start : start + _AT_ONCE]]
+        cases = [(judge, at) for at in grids for judge in judges]
+        for (judge, _), holds in zip(cases, _verdicts(cases, answers), strict=True):
+            verdicts[judge.claim.id].append(holds)
+    return {
+        claim: DrawnShare(sum(holds is True for holds in said), sum(holds is not None for holds in said))
+        for claim, said in verdicts.items()
+    }
+
+
+def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> list[bool | None]:
+    """Hear judges, all at once unless a run fails: then each half for itself, down to the judge that needs the run."""
+    try:
+        return [judgement.holds for judgement in hear_all(cases, answers)]
+    except RunFailed:
+        if len(cases) == 1:
+            return [None]
+        half = len(cases) // 2
+        return [*_verdicts(cases[:half], answers), *_verdicts(cases[half:], answers)]
+
+
+def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -> list[str]:
+    """Say in sentences what was drawn, and in how much of the space claims hold."""
+    if not drawn:
+        return []
+    ranges = f"{len(drawn[0].range_end)} entries of the machine and {len(drawn[0].inputs)} inputs of the programs"
+    always = sum(0 < share.holds == share.judged for share in shares.values())
+    never = sum(share.holds == 0 for share in shares.values())
+    failed = [
+        f"{claim} is judged in {share.judged} draws only: runs fail in the others"
+        for claim, share in shares.items()
+        if share.judged < len(drawn)
+    ]
+    partly = {claim: share for claim, share in shares.items() if 0 < share.holds < share.judged}
+    drawn_of = f"{len(drawn)} draws (Sobol) of {ranges} together"
+    return [
+        f"{drawn_of}: {always} claims hold in all of them, {never} in none",
+        *failed,
+        *(f"{claim} holds in {share}" for claim, share in sorted(partly.items(), key=lambda item: item[1].holds)),
+    ]
+
+
+@attrs.define
+class AnswersByTakenInputs:
+    """Answers that know which inputs a run takes, and leave the others out of what it is asked for.
+
+    Runs that take none of the inputs that were changed are then those of the machine as it stands, and made once.
+    """
+
+    answers: Answers
+    _taken: dict[tuple[str, str], frozenset[str]] = attrs.field(factory=dict)
+    _known: dict[str, Result] = attrs.field(factory=dict)
+
+    def __call__(self, points: Sequence[Point]) -> list[Result]:
+        """Answer the points, in order."""
+        asked = [self._of_taken(point) for point in points]
+        keys_of = Keys()
+        keys = [keys_of.of(point) for point in asked]
+        missing = {key: point for key, point in zip(keys, asked, strict=True) if key not in self._known}
+        made = dict(zip(missing, self.answers(list(missing.values())), strict=True))
+        for key, result in made.items():
+            point = missing[key]
+            if not point.options.inputs:
+                self._taken[_program(point)] = frozenset(result.inputs)
+                if not point.options.range_end:
+                    self._known[key] = result
+        return [self._known.get(key) or made[key] for key in keys]
+
+    def _of_taken(self, point: Point) -> Point:
+        taken = self._taken.get(_program(point))
+        if taken is None or not point.options.inputs:
+            return point
+        inputs = {name: place for name, place in point.options.inputs.items() if name in taken}
+        return attrs.evolve(point, options=attrs.evolve(point.options, inputs=inputs))
+
+
+def _program(point: Point) -> tuple[str, str]:
+    """Name what decides which inputs a run takes: its scenario and its parameters."""
+    return point.scenario, repr(sorted(point.parameters.items()))
+
 
 MATTERS = 0.02
 """An end of a range matters when it changes the time of a sensitivity run by more than this part."""
@@ -29,8 +152,6 @@ FAILING = "crashes"
 """A choice under which programs that meet it fail, so that nothing can be judged with it."""
 CORNER = "all ranges together"
 """The entry that a verdict depends on when a corner turns it round."""
-_AT_ONCE = 8
-"""Variants whose runs are made together; their results, with every event of the recorded ones, are then let go."""
 
 
 @attrs.frozen
@@ -40,7 +161,7 @@ class MachineVariant:
     key: str
     """The entry that a verdict then depends on."""
     text: str
-    options: Options
+    options: RunSpec
     least: float = MATTERS
     """How much it must change a sensitivity run to be judged, as a part of its time; 0 means by any amount."""
     always: bool = False
@@ -64,7 +185,7 @@ class RangeEffects:
 def variants_of(
     spec: MachineSpec,
     candidates: Mapping[str, Mapping[str, str]],
-    options: Options | None = None,
+    options: RunSpec | None = None,
     inputs: Mapping[str, InputRange] | None = None,
     uses: Collection[str] = (),
 ) -> list[MachineVariant]:
@@ -73,7 +194,7 @@ def variants_of(
     They are changes to `options`; what the user set there is left as it is, and so is what says which
     machine it is. `uses`: entries of rarely used mechanisms that count all the same.
     """
-    options = options or Options()
+    options = options or RunSpec()
     entries = {
         key: entry
         for key, entry in spec.entries.items()
@@ -101,11 +222,11 @@ def variants_of(
     return variants
 
 
-def _at(key: str, text: str, ends: Mapping[str, str], options: Options) -> MachineVariant:
-    return MachineVariant(key, text, attrs.evolve(options, range_end={**options.range_end, **ends}))
+def _at(key: str, text: str, ends: Mapping[str, str], options: RunSpec) -> MachineVariant:
+    return MachineVariant(key, text, options.with_ends(ends))
 
 
-def _with(key: str, overrides: Mapping[str, str], options: Options) -> MachineVariant:
+def _with(key: str, overrides: Mapping[str, str], options: RunSpec) -> MachineVariant:
     text = ", ".join(f"{name} = {value}" for name, value in overrides.items())
     return MachineVariant(key, text, attrs.evolve(options, overrides={**options.overrides, **overrides}), least=0.0)
 
@@ -117,7 +238,7 @@ def range_effects(
     variants: Sequence[MachineVariant],
     sensitivity: Sequence[SensitivityRun],
     stage: Callable[[str], Answers],
-    drawn: Sequence[Options] = (),
+    drawn: Sequence[RunSpec] = (),
 ) -> RangeEffects:
     """Judge the claims again on `grid` with each of `variants` that matters, and at the places that were `drawn`.
 

@@ -7,25 +7,149 @@ fail is not counted. What the ranges do is in `ranges.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import attrs
 import msgspec
 
+from offloadrt.machine import MachineSpec
+from offloadrt.study.draws import DRAWS, draws_of
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import SweepOutcome, sweep
 from offloadrt.study.validation.claims import Claim, JudgedKind
-from offloadrt.study.validation.draws import DRAWS, draws_of
-from offloadrt.study.validation.freshness import digest_of
-from offloadrt.study.validation.judging import Extent, Judgement, RunFailed, hear
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import (
+    Answers,
+    Extent,
+    Judgement,
+    Paper,
+    RunFailed,
+    hear,
+    may_matter,
+    sensitivity_points,
+)
 from offloadrt.study.validation.ranges import MachineVariant, RangeEffects, range_effects, variants_of
+
+_DECIDING = (
+    "id", "role", "kind", "judged_as", "value", "lo", "hi", "at_least", "at_most", "more_than", "less_than", "given",
+)  # fmt: skip
+"""Fields of a claim that decide its verdict, or where it is counted."""
+
+
+def digest_of(paper: Paper, options: RunSpec, answers: Answers) -> str:
+    """Return a digest of what a report's verdicts rest on, so that a stored report shows when it is out of date.
+
+    It covers the numbers and choices of the machine's profile, what decides each claim, the code of the judges and
+    probes, and what the paper's sensitivity runs give: they are short, and an entry or a mechanism that matters changes
+    them. Sources, quotations, comments, docstrings and the wording of reasons are left out, so that no text makes a
+    report stale; imports and the order of definitions as well, so that code may move.
+    """
+    runtime, machine = options.runtime, options.machine or paper.machine
+    facts = [
+        [_of_machine(profiles.load(name, runtime=runtime), paper.uses) for name in paper.other_machines],
+        _of_machine(profiles.load(machine, options.overrides, runtime=runtime), paper.uses),
+        [_of_claim(claim) for claim in paper.bench.claims.values()],
+        sorted(code for file in _judging(paper) for code in _of_code(file.read_text(encoding="utf-8"))),
+        [_of_run(result) for result in answers(sensitivity_points(paper.sensitivity, paper.grid("ends", options)))],
+    ]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _of_machine(spec: MachineSpec, uses: Collection[str]) -> Any:
+    entries = {key: entry for key, entry in spec.entries.items() if may_matter(key, uses) and not entry.reference}
+    return [
+        spec.name,
+        spec.runtime,
+        {key: [entry.value, entry.low, entry.high, entry.choices] for key, entry in entries.items()},
+    ]
+
+
+def _of_claim(claim: Claim) -> Any:
+    return {name: getattr(claim, name) for name in _DECIDING}
+
+
+def _judging(paper: Paper) -> list[Path]:
+    """List the files of the judges, with those that lie beside them: probes, and where the judges look.
+
+    Of what several papers share, in this package, it is the file of the judge, and what all judges judge by.
+    """
+    functions = (judge.function for judge in paper.bench.judges.values())
+    of_judges = {Path(inspect.getfile(one.func if isinstance(one, partial) else one)) for one in functions}
+    here = Path(__file__).parent
+    shared = {file for file in of_judges if file.parent == here} | {here / "judging.py"}
+    return sorted(shared | {beside for file in of_judges - shared for beside in file.parent.glob("*.py")})
+
+
+def _of_code(source: str) -> list[str]:
+    """Return the statements of a module without sentences and imports: what moves to another file stays the same."""
+    imports = (ast.Import, ast.ImportFrom)
+    body = [
+        statement
+        for statement in ast.parse(source).body
+        if not isinstance(statement, imports) and not (isinstance(statement, ast.If) and _is_typing(statement))
+    ]
+    return [code for statement in body if (code := ast.unparse(_WithoutWords().visit(statement))) != "''"]
+
+
+def _is_typing(statement: ast.If) -> bool:
+    return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
+
+
+_TAKES_WORDS = ("Reading", "Judgement", "unless", "append", "join")
+"""Functions whose arguments are sentences."""
+
+
+class _WithoutWords(ast.NodeTransformer):
+    """Leaves out sentences: texts with a blank, but for those that choose something.
+
+    Such are keys, what is matched or compared, and arguments of functions that take no sentence. Of a text with values
+    in it the values stay.
+    """
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return ast.Constant("") if isinstance(node.value, str) and " " in node.value else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        values = [value.value for value in node.values if isinstance(value, ast.FormattedValue)]
+        return ast.Tuple([self.visit(value) for value in values])
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        node.value = self.visit(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Attribute | ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            if name not in _TAKES_WORDS:
+                node.func = self.visit(node.func)
+                node.args = [one if isinstance(one, ast.Constant) else self.visit(one) for one in node.args]
+                node.keywords = [self.visit(one) for one in node.keywords]
+                return node
+        self.generic_visit(node)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        return node
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.pattern:
+        return node
+
+
+def _of_run(result: Result) -> Any:
+    calls = {name: call.count for name, call in result.calls.items()}
+    return [result.elapsed_s, result.events, calls, result.inputs]
+
 
 Advanced = Callable[[str, int, int], None]
 """Called with each run: what the runs are for, how many of them are made, and how many are asked for so far."""
@@ -101,7 +225,7 @@ class ValidationReport:
     inputs: list[StructuralInput] = attrs.field(factory=list)
     """Numbers of the programs that the paper reports and that were put in: kernels, executions, bytes."""
     digest: str = ""
-    """A digest of what the verdicts rest on (`freshness.py`)."""
+    """A digest of what the verdicts rest on (`digest_of`)."""
 
     def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
         """Count the claims by verdict, of one role and one kind or of all.
@@ -167,7 +291,7 @@ def validate(
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
-    options = Options(machine=machine, runtime=runtime or paper.runtime, overrides=dict(overrides or {}))
+    options = RunSpec(machine=machine, runtime=runtime or paper.runtime, overrides=dict(overrides or {}))
     spec = profiles.load(machine or paper.machine, overrides, runtime=options.runtime)
     if machine is not None and not profiles.is_based_on(machine, paper.machine):
         raise UserError(

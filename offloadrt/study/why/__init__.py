@@ -1,6 +1,6 @@
 """Why a run took as long as it did, and what would make it faster. Open `critical_path.py` first.
 
-history        what every actor did when, and who let it go on, from the events and the hand-overs of a run
+history        what every actor did when, and who let it go on, from the events and the resumptions of a run
 critical_path  the chain of work and waits that ends at the end of the run
 resources      how long each lock was held, by which calls, and how many waited for it
 sentence       what limits the run, in one sentence

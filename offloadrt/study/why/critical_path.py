@@ -1,7 +1,7 @@
 """The critical path: from the end of the run backwards, always to the actor that let the present one go on.
 
-An actor's time is its own from the last hand-over to it on: then it works, or waits for a timer of its own. At the
-hand-over the path goes over to the giver. So the parts of the path follow one another without a gap, and add up to the
+An actor's time is its own from the last resumption to it on: then it works, or waits for a timer of its own. At the
+resumption the path goes over to the giver. So the parts of the path follow one another without a gap, and add up to the
 time from its begin to its end. Where an actor had waited for its turn, at a lock for instance, the path of that time is
 the work of those before it, and each part of it tells what was waited for.
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from offloadrt.study.why.history import IDLE, ApiCall, Doing, History, KernelRun
-from offloadrt.trace.event import lock_family
+from offloadrt.trace.events import lock_family
 
 FAULTS = "page faults"
 """The resource of what the handler of page faults does, and of the migrations that it asks for."""
@@ -104,23 +104,23 @@ class _Walk:
                 actor, time_ps, number = self._along(kernel, time_ps, number)
                 continue
             taken = history.last_taken(actor, number)
-            since_ps = 0 if taken is None else min(history.handovers[taken].time_ps, time_ps)
+            since_ps = 0 if taken is None else min(history.resumptions[taken].time_ps, time_ps)
             self._work(actor, since_ps, time_ps)
             if taken is None:
                 break
             self._wait(taken)
-            giver = history.handovers[taken].giver
+            giver = history.resumptions[taken].giver
             actor, time_ps, number = (giver if giver >= 0 else actor), since_ps, taken
         return self._parts[::-1]
 
     # ------------------------------------------------------------------ waits for a turn
 
     def _wait(self, taken: int) -> None:
-        handover = self._history.handovers[taken]
-        if handover.turn:
-            self._turns.append(_Turn(lock_family(handover.target), handover.since_ps))
-        elif not handover.target:
-            lock_wait = self._history.lock_waits.get((handover.taker, handover.time_ps))
+        resumption = self._history.resumptions[taken]
+        if resumption.turn:
+            self._turns.append(_Turn(lock_family(resumption.target), resumption.since_ps))
+        elif not resumption.target:
+            lock_wait = self._history.lock_waits.get((resumption.taker, resumption.time_ps))
             if lock_wait is not None:
                 self._turns.append(_Turn(lock_family(lock_wait[0]), lock_wait[1]))
 
@@ -192,7 +192,7 @@ class _Walk:
             call="" if call is None else call.api,
             array=array,
             directive=history.directives.get(directive, ""),
-            place=history.places.get(directive, ""),
+            place=history.source_lines.get(directive, ""),
             waited_for=behind,
         )
 
@@ -207,7 +207,7 @@ class _Walk:
         return None
 
     def _along(self, kernel: KernelRun, time_ps: int, number: int) -> tuple[int, int, int]:
-        """Go from a kernel's end or page fault to what had let it go on; returns actor, time and hand-overs."""
+        """Go from a kernel's end or page fault to what had let it go on; returns actor, time and resumptions."""
         history = self._history
         name = history.names.get(kernel.actor, "?")
         work = self._made(name, "kernel", kernel.directive, ApiCall(kernel.name))
@@ -248,9 +248,9 @@ class _Walk:
         if any(other != kernel.number for other in history.ends.get((kernel.actor, kernel.start), ())):
             return True
         taken = history.last_taken(kernel.actor, history.handovers_until(kernel.start))
-        if taken is None or history.handovers[taken].time_ps != kernel.start:
+        if taken is None or history.resumptions[taken].time_ps != kernel.start:
             return False
-        return history.is_program(history.handovers[taken].giver)
+        return history.is_program(history.resumptions[taken].giver)
 
     def _giver_at(self, actor: int, time_ps: int, number: int) -> tuple[int, int, int]:
         """Return who let an actor go on at a time; the actor itself if a kernel of its own did."""
@@ -258,6 +258,6 @@ class _Walk:
         if history.ends.get((actor, time_ps)):
             return actor, time_ps, min(number, history.handovers_until(time_ps))
         taken = history.last_taken(actor, min(number, history.handovers_until(time_ps)))
-        if taken is None or history.handovers[taken].giver < 0:
+        if taken is None or history.resumptions[taken].giver < 0:
             return actor, time_ps, number
-        return history.handovers[taken].giver, time_ps, taken
+        return history.resumptions[taken].giver, time_ps, taken

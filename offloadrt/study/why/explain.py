@@ -16,12 +16,13 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.observed import Observed, observe
 from offloadrt.study.why.proposals import decisions, proposals
 from offloadrt.study.why.resources import ResourceUse
@@ -105,7 +106,7 @@ def explain(
     given: Mapping[str, Any],
     pool: Executor,
     *,
-    options: Options | None = None,
+    options: RunSpec | None = None,
     jobs: int = 1,
     budget_s: float = 50.0,
     draws: int = 0,
@@ -125,7 +126,7 @@ def explain(
     begun = time.monotonic()
     draws = draws or (_DRAWS if sobol else 0)
     part_s = budget_s / (1 + bool(draws) + bool(sobol))
-    options = options or Options()
+    options = options or RunSpec()
     parameters = scenario.bind(given)
     trials = Trials(scenario, parameters, options, pool, jobs, begun + part_s)
     observed, tried = _try_changes(trials, budget_s > 0, stage, watched)

@@ -1,4 +1,4 @@
-"""What every actor did when, and who let it go on: the events and the hand-overs of a run, put in order by actor."""
+"""What every actor did when, and who let it go on: the events and the resumptions of a run, put in order by actor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import attrs
 
-from offloadrt.trace import Handover, Row
-from offloadrt.trace.kernel_names import plain_kernel
+from offloadrt.trace import Resumption, Row
+from offloadrt.trace.events import plain_kernel
 
 _NUMBERS = re.compile(r"[\s_.\[(]*\d[\d\s_.,\])]*$")
 
@@ -89,15 +89,15 @@ class History:
     steps: dict[int, ActorSteps] = attrs.field(factory=dict)
     directives: dict[int, str] = attrs.field(factory=dict)
     """Name of each directive by number."""
-    places: dict[int, str] = attrs.field(factory=dict)
-    handovers: Sequence[Handover] = ()
+    source_lines: dict[int, str] = attrs.field(factory=dict)
+    resumptions: Sequence[Resumption] = ()
     taken: dict[int, list[int]] = attrs.field(factory=dict)
-    """For each actor the numbers of the hand-overs to it, in order."""
+    """For each actor the numbers of the resumptions to it, in order."""
     kernels: dict[int, KernelRun] = attrs.field(factory=dict)
     ends: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
     """Kernels that ended or met a missing page, by actor and time."""
     arrivals: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-    """When each kernel reached the compute units, and how many hand-overs there had been."""
+    """When each kernel reached the compute units, and how many resumptions there had been."""
     arrays: dict[int, set[str]] = attrs.field(factory=dict)
     """What each directive maps."""
     lock_waits: dict[tuple[int, int], tuple[str, int]] = attrs.field(factory=dict)
@@ -106,14 +106,14 @@ class History:
     """Every wait for a lock that got it: the lock, when it began and ended."""
 
     def last_taken(self, actor: int, before: int) -> int | None:
-        """Return the number of the last hand-over to an actor that has a lower number than `before`."""
+        """Return the number of the last resumption to an actor that has a lower number than `before`."""
         numbers = self.taken.get(actor, ())
         place = bisect.bisect_left(numbers, before) - 1
         return numbers[place] if place >= 0 else None
 
     def handovers_until(self, time_ps: int) -> int:
-        """Count the hand-overs up to a time, that instant included."""
-        return bisect.bisect_right(self.handovers, time_ps, key=_time_of)
+        """Count the resumptions up to a time, that instant included."""
+        return bisect.bisect_right(self.resumptions, time_ps, key=_time_of)
 
     def is_program(self, actor: int) -> bool:
         """Tell whether an actor is a thread of the program, and no part of the machine or of the driver."""
@@ -130,20 +130,20 @@ def plain(array: str) -> str:
     return _NUMBERS.sub("", array)
 
 
-def _time_of(handover: Handover) -> int:
-    return handover.time_ps
+def _time_of(resumption: Resumption) -> int:
+    return resumption.time_ps
 
 
 def history_of(
     rows: Iterable[Row],
-    handovers: Sequence[Handover],
-    places: dict[int, str],
+    resumptions: Sequence[Resumption],
+    source_lines: dict[int, str],
     arrivals: dict[int, tuple[int, int]],
 ) -> History:
-    """Put a run's events and hand-overs in order by actor."""
-    history = History(places=places, handovers=handovers, arrivals=arrivals)
-    for number, handover in enumerate(handovers):
-        history.taken.setdefault(handover.taker, []).append(number)
+    """Put a run's events and resumptions in order by actor."""
+    history = History(source_lines=source_lines, resumptions=resumptions, arrivals=arrivals)
+    for number, resumption in enumerate(resumptions):
+        history.taken.setdefault(resumption.taker, []).append(number)
     reading = _Reading(history)
     for number, row in enumerate(rows):
         reading.read(number, row)

@@ -9,16 +9,16 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Options
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.execution import Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.critical_path import PathPart, counted_over, critical_path
 from offloadrt.study.why.history import History, history_of
 from offloadrt.study.why.resources import ResourceUse, Window, lock_uses, part_uses
-from offloadrt.trace import Handovers, Row
-from offloadrt.trace.event import PS_PER_S
+from offloadrt.trace import CausalLog, Row
+from offloadrt.trace.events import PS_PER_S
 
 _MAIN = 0
 """The index of the actor that a run begins with."""
@@ -36,7 +36,7 @@ class Observed:
     history: History = attrs.field(repr=False)
     rows: Sequence[Row] = attrs.field(repr=False)
     """Every event of the run."""
-    handovers: Handovers = attrs.field(repr=False)
+    causal_log: CausalLog = attrs.field(repr=False)
 
     @property
     def elapsed_ps(self) -> int:
@@ -45,7 +45,7 @@ class Observed:
 
 
 def observe(
-    scenario: Scenario, given: Mapping[str, Any], options: Options, progress: Progress | None = None
+    scenario: Scenario, given: Mapping[str, Any], options: RunSpec, progress: Progress | None = None
 ) -> Observed:
     """Run a scenario once, as `offloadrt run` does, and find its critical path.
 
@@ -53,22 +53,13 @@ def observe(
     """
     if options.repeat != 1:
         raise UserError("why: one run is explained; leave --repeat out")
-    handovers = Handovers()
+    causal_log = CausalLog()
     runs: list[Run] = []
-    once = {key: value for key, value in attrs.asdict(options).items() if key not in ("repeat", "record", "hash")}
-    result = execute(
-        scenario,
-        given,
-        record=True,
-        hash=bool(options.hash),
-        handovers=handovers,
-        on_progress=progress,
-        before_run=runs.append,
-        **once,
-    )
+    once = attrs.evolve(options, repeat=1, record=True, hash=bool(options.hash))
+    result = execute(scenario, given, spec=once, causal_log=causal_log, on_progress=progress, before_run=runs.append)
     run = runs[-1]
     assert run.trace is not None
-    history = history_of(run.trace.rows, handovers.rows, handovers.places, handovers.arrivals)
+    history = history_of(run.trace.rows, causal_log.rows, causal_log.source_lines, causal_log.arrivals)
     spans = [(round(begin * PS_PER_S), round(end * PS_PER_S), actor.index) for begin, end, actor in run.windows.spans]
     if not spans:  # a program that used no machine
         spans = [(0, round(run.sim.now * PS_PER_S), _MAIN)]
@@ -81,4 +72,4 @@ def observe(
     uses = lock_uses(history, [(begin, end) for begin, end, _ in phases] or windows) + part_uses(
         result.devices, result.elapsed_s
     )
-    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, handovers)
+    return Observed(result, run.spec, tuple(windows), tuple(path), tuple(uses), history, run.trace.rows, causal_log)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import attrs
@@ -46,38 +47,15 @@ _SECOND = re.compile(r"p2p|(device|rank|process) [1-9]")
 _ALONE = 0.01
 """What is left of an entry's promise where there are not several."""
 
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-"""The words in a name: `cuMemcpyDtoHAsync` has cu, Memcpy, Dto, H and Async."""
-_COMMON = frozenset({"cu", "cuda", "mem", "async", "gpu", "device", "for", "of", "hsa", "amd", "locks"})
-"""Words that say nothing, for the names of too many calls and entries have them."""
-_SAME: Mapping[str, frozenset[str]] = {
-    "launch": frozenset({"latency", "gap"}),
-    "table": frozenset({"lookup", "insert", "erase"}),
-    "faults": frozenset({"fault", "block", "evict", "prefetch", "uvm", "handler", "mmap"}),
-    "kernel": frozenset({"bw", "sm", "latency", "compute", "placement"}),
-    "compute": frozenset({"placement", "concurrent"}),
-    "core": frozenset({"cores", "host"}),
-    "program": frozenset({"core", "cores"}),
-    "copy": frozenset({"link", "engines", "engine"}),
-    "memcpy": frozenset({"copy", "link", "staging", "memory"}),
-    "malloc": frozenset({"alloc"}),
-    "synchronize": frozenset({"sync"}),
-}
-"""Words of the critical path that entries of the machine have other words for."""
+_SHARED = 0.5
+"""What a part counts where a bandwidth is shared: the path does not tell whether anybody else used it at that time."""
+_POLICY = 0.9
+"""What a part counts for another policy, which may change nothing; a price that is charged there is paid for sure."""
+_ANY_CALL = 0.5
+"""What a part of the path counts for an entry that is charged in all its calls, beside an entry of one call.
 
-_TURNS = {"handover", "handoff", "uncontended"}
-"""Own names of entries that say how a turn at a lock or a queue is given."""
-_GROUP = 0.2
-"""What the name of an entry's group counts, beside its own name."""
-
-
-@attrs.frozen
-class _Spent:
-    """Words that parts of the path have to do with, and their share of it."""
-
-    waited_for: frozenset[str]
-    all: frozenset[str]
-    share: float
+The entry of one call is the larger piece of what that call takes.
+"""
 
 
 @attrs.frozen
@@ -133,12 +111,12 @@ def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Va
 
 def proposals(spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str]) -> list[Proposal]:
     """Return changes of the machine's entries, but for those that the user has set."""
-    spent = _spent(path)
+    shares = _shares(path)
     several = any(_SECOND.search(f"{part.resource} {part.waited_for}") for part in path)
     found: list[Proposal] = []
     for key, entry in spec.entries.items():
         if not entry.reference and key not in overrides and key not in _FACTS:
-            of_entry = _of_entry(key, entry, 0.0 if key.startswith(_AT_START) else _match(key, spent))
+            of_entry = _of_entry(key, entry, 0.0 if key.startswith(_AT_START) else _match(entry, shares))
             weight = _ALONE if key.startswith(_SEVERAL) and not several else 1.0
             found += [attrs.evolve(change, promise=weight * change.promise) for change in of_entry]
     return sorted(found, key=lambda change: -change.promise)
@@ -161,11 +139,12 @@ def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]
     value, unit = entry.value, entry.unit
     if isinstance(value, bool):
         if key.endswith(".uncontended") and not value:
-            yield Proposal("contention", {}, {key: "true"}, 0.05 + 3.0 * match)
+            is_turn = any(where.startswith("behind ") for where in entry.charged_in)
+            yield Proposal("contention", {}, {key: "true"}, 0.05 + (3.0 if is_turn else _SHARED) * match)
     elif isinstance(value, str):
         for choice in entry.choices:
             if choice != value:
-                yield Proposal("policy", {}, {key: choice}, 0.02 + match)
+                yield Proposal("policy", {}, {key: choice}, 0.02 + _POLICY * match)
     elif unit is None or key.startswith(_NO_COSTS) or not value:
         return
     elif unit.is_count:
@@ -184,38 +163,29 @@ def _quantity(entry: ProfileEntry, factor: float) -> str:
     return f"{text}{entry.unit.text}"
 
 
-def _spent(path: Iterable[PathPart]) -> list[_Spent]:
-    """Return what each kind of part has to do with, and its share of the path."""
+def _shares(path: Iterable[PathPart]) -> dict[tuple[str, str, str], float]:
+    """Return the share of the path by what was waited for, what worked, and its call."""
     sums: dict[tuple[str, str, str], int] = {}
-    whole = 0
     for part in path:
         key = part.waited_for, part.resource, part.call
         sums[key] = sums.get(key, 0) + part.ps
-        whole += part.ps
-    return [_Spent(_words(key[0]), frozenset().union(*map(_words, key)), ps / whole) for key, ps in sums.items() if ps]
+    whole = sum(sums.values())
+    return {key: ps / whole for key, ps in sums.items() if ps}
 
 
-def _words(text: str) -> frozenset[str]:
-    words = {word.lower() for word in _WORDS.findall(text)}
-    return frozenset(words.union(*(_SAME.get(word, frozenset()) for word in words)) - _COMMON)
+def _match(entry: ProfileEntry, shares: Mapping[tuple[str, str, str], float]) -> float:
+    """Return the share of the path in which an entry is charged."""
+    return sum(
+        share * max((_weight(where, *part) for where in entry.charged_in), default=0.0)
+        for part, share in shares.items()
+    )
 
 
-def _match(key: str, spent: Iterable[_Spent]) -> float:
-    """Return how much of the path has to do with an entry, more for more words in common.
-
-    An entry of how a turn is given matters where somebody waits for that turn.
-    """
-    group, _, own = key.partition(".")
-    groups, owns = ({word.lower() for word in _WORDS.findall(text)} - _COMMON for text in (group, own))
-    match = 0.0
-    for part in spent:
-        if owns & _TURNS:
-            wanted = (groups | owns) - _TURNS
-            match += part.share * _common(wanted, part.waited_for)
-        else:
-            match += part.share * (_common(owns, part.all) + _GROUP * _common(groups, part.all))
-    return match
-
-
-def _common(words: set[str], others: frozenset[str]) -> float:
-    return len(words & others) / len(words) if words else 0.0
+def _weight(where: str, waited_for: str, resource: str, call: str) -> float:
+    """Return what a part of the path counts for an entry that is charged in `where`."""
+    if where.startswith("behind "):
+        return float(fnmatchcase(waited_for, where.removeprefix("behind ")))
+    worked, colon, called = where.partition(": ")
+    if not fnmatchcase(resource, worked) or not fnmatchcase(call, called or "*"):
+        return 0.0
+    return 1.0 if colon else _ANY_CALL

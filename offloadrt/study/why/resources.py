@@ -8,7 +8,7 @@ import attrs
 
 from offloadrt.study.reporting.results import DeviceFigures
 from offloadrt.study.why.history import Doing, History, plain
-from offloadrt.trace.event import lock_family
+from offloadrt.trace.events import lock_family
 
 Window = tuple[int, int]
 """Begin and end of a measured window, in picoseconds."""
@@ -132,7 +132,7 @@ def _holders(history: History, pieces: Sequence[tuple[Window, Doing]]) -> tuple[
             "" if call is None else call.api,
             "" if call is None else plain(call.array),
             history.directives.get(doing.directive, ""),
-            history.places.get(doing.directive, ""),
+            history.source_lines.get(doing.directive, ""),
         )
         sums[key] = sums.get(key, 0) + end - begin
         total += end - begin

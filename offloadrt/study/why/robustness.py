@@ -1,6 +1,6 @@
 """How robust a sentence is: whether it holds at places drawn in all ranges of the machine.
 
-The draws are those of `validation.draws`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
+The draws are those of `study/draws.py`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
 draw when it names the same resource and the same call.
 """
 
@@ -18,12 +18,13 @@ import attrs
 import msgspec
 
 from offloadrt.machine import MachineSpec
+from offloadrt.study.draws import draws_of
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.draws import draws_of
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.observed import observe
 from offloadrt.study.why.sentence import Limit, grouped, limit_of
 
@@ -84,7 +85,7 @@ def robustness_of(
     limit: Limit,
     scenario: Scenario,
     given: Mapping[str, Value],
-    options: Options,
+    options: RunSpec,
     spec: MachineSpec,
     pool: Executor,
     draws: int,
@@ -103,7 +104,7 @@ def robustness_of(
     said = shares_in_time(points, pool, jobs, deadline, advanced)
     if not said:
         return None
-    places = [place.range_end for place, one in zip(drawn, said, strict=False) if "limit" in one]
+    places = [place.ends for place, one in zip(drawn, said, strict=False) if "limit" in one]
     limits = [one["limit"] for one in said if "limit" in one]
     holds = [one == named(limit) for one in limits]
     others = Counter(one for one in limits if one != named(limit))

@@ -13,8 +13,9 @@ from typing import Any
 
 import attrs
 
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import library
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.why.robustness import drawn_correlations, shares_in_time
 
 Groups = Mapping[str, str]
@@ -99,9 +100,8 @@ def total_order(
 
 
 def _at(point: Point, groups: Mapping[str, str], row: Sequence[float]) -> Point:
-    options: Options = point.options
-    ends = {**options.range_end, **dict(zip(groups, row, strict=True))}
-    return attrs.evolve(point, options=attrs.evolve(options, range_end=ends))
+    options: RunSpec = point.options
+    return attrs.evolve(point, options=options.with_ends(dict(zip(groups, row, strict=True))))
 
 
 def _analyzed(problem: Mapping[str, Any], figures: Sequence[float]) -> tuple[TotalOrder, ...]:

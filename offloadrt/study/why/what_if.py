@@ -17,14 +17,15 @@ import attrs
 import msgspec
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.dispatch import run_point
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import run_point
 from offloadrt.study.why.proposals import Proposal, half
 
 _WORTH = 1.01
@@ -62,7 +63,7 @@ class Trials:
 
     scenario: Scenario
     given: Mapping[str, Value]
-    options: Options
+    options: RunSpec
     pool: Executor
     jobs: int
     deadline: float
@@ -114,7 +115,7 @@ class Trials:
         begun = time.monotonic()
         self._waiting[self.pool.submit(run_point, point)] = change, begun
 
-    def _options(self, change: Proposal) -> Options:
+    def _options(self, change: Proposal) -> RunSpec:
         """Return the options of the run, with the memory configuration of the change."""
         chosen = change.configuration
         return self.options if chosen is None else attrs.evolve(self.options, configuration=chosen)
@@ -153,7 +154,7 @@ def merit_of(scenario: Scenario, base: Result) -> str:
 def command_of(
     scenario: Scenario,
     parameters: Mapping[str, Value],
-    options: Options,
+    options: RunSpec,
     more: Mapping[str, str],
     *,
     sampled: bool = False,
@@ -166,18 +167,8 @@ def command_of(
     for name, value in parameters.items():
         if scenario.parameters[name].required or value != scenario.parameters[name].default:
             words.append(f"{name}={word(value)}")
-    defaults = Options()
-    for name in ("machine", "runtime", "configuration", "allocator", "table_policy", "seed", "gear", "strategy"):
-        if (value := getattr(options, name)) != getattr(defaults, name):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    words += ["--sample-phases"] if sampled else []
-    for option, values in (
-        ("--faults", options.faults),
-        ("--env", [f"{name}={value}" for name, value in options.environment.items()]),
-        ("--set", [f"{key}={value}" for key, value in {**options.overrides, **more}.items()]),
-    ):
-        words += [part for value in values for part in (option, value)]
-    return shlex.join(words)
+    changed = attrs.evolve(options, overrides={**options.overrides, **more}, repeat=1, hash=None, sample_phases=sampled)
+    return shlex.join([*words, *changed.words()])
 
 
 def _called(scenario: Scenario) -> str:

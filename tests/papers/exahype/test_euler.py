@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from offloadrt.papers.exahype.program import euler
-from offloadrt.papers.exahype.program.domain import PatchDomain, grid_of
-from offloadrt.papers.exahype.program.geometry import PatchGeometry
-from offloadrt.papers.exahype.program.reference import rusanov_reference
+from offloadrt.papers.exahype.program.euler import PatchDomain, PatchGeometry, grid_of
+from offloadrt.papers.exahype.program.experiment import rusanov_reference
 
 SMALL = [PatchGeometry(2, 4, 4, 2), PatchGeometry(3, 3, 5, 3)]
 

@@ -10,14 +10,15 @@ from invented_results import FACTS, collapsing, invented, parallel, result_of, s
 
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.papers.exahype.judges.curves import CASES, saturation
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 from offloadrt.study.validation.validate import _verdict
 
 
 def _judged(claim: str, time: Any) -> Judgement:
-    grid = PAPER.grid("full", Options())
+    grid = PAPER.grid("full", RunSpec())
     return hear([PAPER.bench.judges[claim]], grid, invented(time))[claim]
 
 
@@ -62,7 +63,7 @@ def _of_facts(claim: str, *facts: dict[str, Any]) -> Judgement:
     def answers(points: Sequence[Point]) -> list[Result]:
         return [result_of(point, **facts[number % len(facts)]) for number, point in enumerate(points)]
 
-    return hear([PAPER.bench.judges[claim]], PAPER.grid("quick", Options()), answers)[claim]
+    return hear([PAPER.bench.judges[claim]], PAPER.grid("quick", RunSpec()), answers)[claim]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_equal_runs_are_made_once() -> None:
 
     judges = [PAPER.bench.judges[f"exahype.fig3.{case}.robust"] for case in CASES]
     judges += [PAPER.bench.judges["exahype.concl.obs_invalid"]]
-    hear(judges, PAPER.grid("full", Options()), answers)
+    hear(judges, PAPER.grid("full", RunSpec()), answers)
     assert len(made) == len(set(made)) == 3 * 8 * 2, "each place takes two runs"
 
 
@@ -120,5 +121,5 @@ def test_large_batches_are_looked_at_only_where_needed() -> None:
         found: list[Result] = invented(lambda parameters: 1.0)(points)
         return found
 
-    (judgement,) = hear([PAPER.bench.judges["exahype.obs1.inflight"]], PAPER.grid("full", Options()), answers).values()
+    (judgement,) = hear([PAPER.bench.judges["exahype.obs1.inflight"]], PAPER.grid("full", RunSpec()), answers).values()
     assert judgement.emulated == f"{128 * 4 * 17**2} volumes (n = 4)" and asked == [4, 8]

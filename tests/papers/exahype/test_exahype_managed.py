@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offloadrt import ParameterError
-from offloadrt.papers.exahype.judges.curves import UNIFIED_PROBES
+from offloadrt.papers.exahype.judges import probes
 from offloadrt.papers.exahype.program import Setup
 from offloadrt.papers.exahype.program.kernels import block_values
 from offloadrt.study import Run, execute, find_scenario
@@ -121,7 +121,7 @@ def test_where_nothing_migrates_the_parameter_is_named() -> None:
 
 
 def test_the_probe_of_link_demand_counts_all_bytes_and_no_more_than_the_link_can() -> None:
-    probe = find_scenario(f"{UNIFIED_PROBES}:link_demand")
+    probe = probes.link_demand
     spec = profiles.load("alex-a100")
     setting = setup(memory="pool", equations="euler3d", batch=4, threads=8, patches=4)
     asked = {"memory": "pool", "batch": 4, "batches": 1, "threads": 8}

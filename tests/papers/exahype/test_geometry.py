@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offloadrt.papers.exahype.program import costs, euler
-from offloadrt.papers.exahype.program.equations import EQUATIONS
+from offloadrt.papers.exahype.program import euler, kernels
+from offloadrt.papers.exahype.program.euler import EQUATIONS
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def test_operations_are_those_of_the_arithmetic(dimensions: int) -> None:
     unknowns = dimensions + 2
     Tally.operations = 0
     euler.face_flux([Tally() for _ in range(unknowns)], [Tally() for _ in range(unknowns)], 0)
-    assert Tally.operations == costs.euler_flops_per_face(dimensions)
+    assert Tally.operations == kernels.euler_flops_per_face(dimensions)
     Tally.operations = 0
     for _ in range(unknowns):
         faces = [Tally() for _ in range(dimensions)]
         euler.advance(Tally(), faces, faces, 0.1)
-    assert Tally.operations == costs.euler_flops_per_update(dimensions)
+    assert Tally.operations == kernels.euler_flops_per_update(dimensions)
 
 
 def test_work_of_euler_is_that_of_its_faces_and_volumes() -> None:
     geometry = EQUATIONS["euler2d"].geometry(17)
-    work = costs.kernel_work(EQUATIONS["euler2d"], geometry)
+    work = kernels.kernel_work(EQUATIONS["euler2d"], geometry)
     assert geometry.faces == 2 * 18 * 17
     assert work.flops_per_volume == pytest.approx((612 * 58 + 289 * 20) / 289)
     assert work.bytes_per_volume == pytest.approx((11_552 + 2 * 23_104 + 9_248) / 289)
@@ -78,10 +78,10 @@ def test_work_of_euler_is_that_of_its_faces_and_volumes() -> None:
 
 def test_work_of_ccz4_is_a_stated_range() -> None:
     ccz4 = EQUATIONS["ccz4"]
-    low, mean, high = (costs.kernel_work(ccz4, ccz4.geometry(5), where) for where in ("low", "mean", "high"))
+    low, mean, high = (kernels.kernel_work(ccz4, ccz4.geometry(5), where) for where in ("low", "mean", "high"))
     assert mean.flops_per_volume == pytest.approx(np.sqrt(10) * 1e4)
     assert low.flops_per_volume < mean.flops_per_volume < high.flops_per_volume
     assert mean.efficiency == pytest.approx(np.sqrt(10) / 100)
     assert low.efficiency < mean.efficiency < high.efficiency
     with pytest.raises(ValueError, match="low, mean or high"):
-        costs.kernel_work(ccz4, ccz4.geometry(5), "middle")
+        kernels.kernel_work(ccz4, ccz4.geometry(5), "middle")

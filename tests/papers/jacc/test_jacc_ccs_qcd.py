@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from jacc_rig import run_benchmark
 
-from offloadrt.papers.jacc.programs import benchmark
+from offloadrt.papers.jacc.programs import benchmark, ccs_qcd
 from offloadrt.papers.jacc.programs.benchmark import extent
-from offloadrt.papers.jacc.programs.ccs_qcd import clover
-from offloadrt.papers.jacc.programs.ccs_qcd.program import KAPPA, links, source_of
+from offloadrt.papers.jacc.programs.ccs_qcd import KAPPA, links, source_of
 
 CCS_QCD = benchmark("CCS-QCD")
 NX, NY, NZ, NT, APPLICATIONS = CCS_QCD.sizes["test"]
@@ -88,10 +87,10 @@ def test_blocks_are_inverted() -> None:
     root = random.normal(size=(*INNER, 6, 6)) + 1j * random.normal(size=(*INNER, 6, 6))
     positive = root @ np.conj(np.swapaxes(root, -1, -2)) + np.eye(6)
     work, inverse, d = np.zeros_like(positive), np.zeros_like(positive), np.zeros(INNER)
-    clover.begin_inverse(positive, work, inverse)
-    clover.decompose(work)
-    clover.determinant(work, d)
-    clover.solve(work, inverse)
+    ccs_qcd.begin_inverse(positive, work, inverse)
+    ccs_qcd.decompose(work)
+    ccs_qcd.determinant(work, d)
+    ccs_qcd.solve(work, inverse)
     np.testing.assert_allclose(inverse, np.linalg.inv(positive), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(d, np.linalg.det(positive).real, rtol=1e-9)
 

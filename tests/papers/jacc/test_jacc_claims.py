@@ -9,15 +9,16 @@ import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt.papers.jacc.judges import PAPER, places
-from offloadrt.papers.jacc.judges.divided import DIVISION
-from offloadrt.papers.jacc.judges.multi import DETAILED
-from offloadrt.study import execute, find_scenario
-from offloadrt.study.points import Options, Point
+from offloadrt.papers.jacc.judges import PAPER, figures
+from offloadrt.papers.jacc.judges.figures import DETAILED
+from offloadrt.papers.jacc.judges.mechanisms import DIVISION
+from offloadrt.study import execute
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 
-GRID = PAPER.grid("quick", Options())
+GRID = PAPER.grid("quick", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -27,7 +28,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
     def answer(point: Point) -> Result:
         parameters = dict(point.parameters)
         if "benchmark" in parameters:
-            iterations = places.iterations_of(str(parameters["benchmark"]), str(parameters["size"]))
+            iterations = figures.iterations_of(str(parameters["benchmark"]), str(parameters["size"]))
             parameters["ran"] = max(1, round(iterations * float(str(parameters["fraction"]))))
             made = {"iterations": parameters["ran"], **measure(parameters)}
         else:
@@ -48,7 +49,7 @@ def timed(**by_execution: float) -> Measure:
     def run(of: Mapping[str, Any]) -> dict[str, Any]:
         key = f"{of['compiler']}_{of['execution']}"
         each = by_execution.get(key, by_execution.get(of["execution"], 1.0))
-        whole = places.iterations_of(of["benchmark"])
+        whole = figures.iterations_of(of["benchmark"])
         return {"total_s": 1.0 + each * of["ran"] * 1000 / whole}
 
     return run
@@ -255,5 +256,5 @@ def test_longer_kernels_have_to_gain_more() -> None:
 
 
 def test_the_probe_s_values_are_those_of_numpy() -> None:
-    found = execute(find_scenario(DIVISION), {"planes": 3, "rows": 9, "steps": 3, "data": True}, record=True).measured
+    found = execute(DIVISION, {"planes": 3, "rows": 9, "steps": 3, "data": True}, record=True).measured
     assert found["equal"] is True and found["divided"] == 3

@@ -7,7 +7,7 @@ import pytest
 
 from offloadrt.papers.jacc.programs import BENCHMARKS, benchmark
 from offloadrt.papers.jacc.programs.benchmark import extent
-from offloadrt.papers.jacc.programs.code_quality import effects, factor
+from offloadrt.papers.jacc.programs.experiment import effects, factor
 
 
 @attrs.frozen

@@ -11,16 +11,18 @@ import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt.papers.otm.judges import PAPER
-from offloadrt.papers.otm.judges.mechanisms import PROBES
+from offloadrt.extensions.otm.object_table import PlacementFigures
+from offloadrt.papers.otm.judges import PAPER, probes
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
+from offloadrt.runtime.configurations import ResultSection
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.points import Options, Point
-from offloadrt.study.reporting.results import DeviceFigures, PlacementFigures, Result
+from offloadrt.study.points import Point
+from offloadrt.study.reporting.results import DeviceFigures, Result
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 from offloadrt.study.validation.validate import validate
 
-GRID = PAPER.grid("full", Options())
+GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -32,10 +34,10 @@ def test_a_candidate_is_a_machine() -> None:
 
 def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
     def over_memory(extent: Any, size: float) -> float:
-        grid = PAPER.grid(extent, Options())
+        grid = PAPER.grid(extent, RunSpec())
         point = grid.point(grid.sized(size, {"benchmark": "srad", "placement": "otm"}))
         result = execute(find_scenario("rodinia"), dict(point.parameters), overrides=dict(point.options.overrides))
-        assert sum(one.place == "cpu" for one in result.placements.values()) == (1 if size == 18.0 else 0)
+        assert sum(one.place == "cpu" for one in result.figures("placements").values()) == (1 if size == 18.0 else 0)
         found = result.measured["size_over_memory"]
         assert isinstance(found, float)
         return found
@@ -45,7 +47,7 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
 
 
 def test_smaller_grids_divide_what_is_changed_of_the_memory_as_well() -> None:
-    grid = PAPER.grid("ends", Options(overrides={"otm.reserve": "512 MiB"}))
+    grid = PAPER.grid("ends", RunSpec(overrides={"otm.reserve": "512 MiB"}))
     overrides = grid.point({"benchmark": "bfs", "placement": "otm", "size_gb": 1.0}).options.overrides
     assert overrides["otm.reserve"] == f"{16 << 20} B" and overrides["mem.size"] == f"{17071734784 // 32} B"
 
@@ -62,8 +64,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
             result_of(point, **moved | {name: value for name, value in made.items() if name not in fields}),
             parameters=parameters,
             devices={"device 0 page fault handler": DeviceFigures(0.5, 0.5, 0.0)},
-            placements=placed(edges="gpu", cost="cpu"),
-            otm={"budget_bytes": 8},
+            sections=sections(placed(edges="gpu", cost="cpu")),
         )
         return attrs.evolve(plain, **{name: value for name, value in made.items() if name in fields})
 
@@ -81,6 +82,10 @@ def placed(**places: str) -> dict[str, PlacementFigures]:
         name: PlacementFigures(8, rank, 10.0 - rank, 1.0, place, mechanism[place])
         for rank, (name, place) in enumerate(places.items(), start=1)
     }
+
+
+def sections(placements: dict[str, PlacementFigures]) -> dict[str, ResultSection]:
+    return {"placements": ResultSection(placements), "otm": ResultSection({"budget_bytes": 8})}
 
 
 def times(**by_placement: float) -> Measure:
@@ -142,9 +147,9 @@ def test_extra_traffic_to_the_host_where_all_fits_is_no_traffic_of_results() -> 
 def test_what_is_pinned_at_which_size() -> None:
     def pinning(edges_from: float) -> Measure:
         return lambda of: {
-            "placements": placed(edges="cpu", cost="gpu")
+            "sections": sections(placed(edges="cpu", cost="gpu"))
             if of["size_gb"] >= edges_from
-            else placed(edges="gpu", cost="cpu")
+            else sections(placed(edges="gpu", cost="cpu"))
         }
 
     assert judged("bfs.edges_pinned", pinning(24.0)).holds
@@ -156,7 +161,7 @@ def test_what_is_pinned_at_which_size() -> None:
 
 def test_every_region_of_cfd_needs_a_pinned_argument() -> None:
     def with_pinned(*names: str) -> Measure:
-        return lambda of: {"placements": placed(**dict.fromkeys(names, "cpu"))}
+        return lambda of: {"sections": sections(placed(**dict.fromkeys(names, "cpu")))}
 
     assert judged("cfd.reason", with_pinned("variables")).holds
     assert judged("cfd.reason", with_pinned("old_variables", "areas", "fluxes")).holds
@@ -178,9 +183,9 @@ def test_decisions_take_less_than_a_hundredth(free: float, holds: bool) -> None:
 
 
 def test_objects_are_placed_as_far_as_they_fit() -> None:
-    assert judged("mech.map_order", lambda of: {"placements": placed(edges="gpu", cost="cpu")}).holds
-    assert judged("mech.map_order", lambda of: {"placements": placed(edges="cpu", cost="gpu")}).holds is False
-    assert judged("mech.map_order", lambda of: {"placements": placed(edges="cpu", cost="cpu")}).holds is False
+    assert judged("mech.map_order", lambda of: {"sections": sections(placed(edges="gpu", cost="cpu"))}).holds
+    assert judged("mech.map_order", lambda of: {"sections": sections(placed(edges="cpu", cost="gpu"))}).holds is False
+    assert judged("mech.map_order", lambda of: {"sections": sections(placed(edges="cpu", cost="cpu"))}).holds is False
 
 
 def synthetic(um: float, explicit: float = 1.0, large: float = 3.0) -> Measure:
@@ -289,16 +294,16 @@ def test_counters_count_to_the_byte() -> None:
 
 def test_ranks_are_a_permutation_by_frequency() -> None:
     good = placed(a="gpu", b="gpu")
-    assert judged("mech.rank", lambda of: {"placements": good}).holds
+    assert judged("mech.rank", lambda of: {"sections": sections(good)}).holds
     twice = {**good, "b": attrs.evolve(good["b"], rank=1)}
-    assert judged("mech.rank", lambda of: {"placements": twice}).holds is False
+    assert judged("mech.rank", lambda of: {"sections": sections(twice)}).holds is False
     turned = {**good, "b": attrs.evolve(good["b"], gaf=99.0)}
-    assert judged("mech.rank", lambda of: {"placements": turned}).holds is False
+    assert judged("mech.rank", lambda of: {"sections": sections(turned)}).holds is False
 
 
 def test_densities_are_parts() -> None:
     more = {"a": attrs.evolve(placed(a="gpu")["a"], density=1.5)}
-    assert judged("mech.density", lambda of: {**OBJECTS, "placements": more}).holds is False
+    assert judged("mech.density", lambda of: {**OBJECTS, "sections": sections(more)}).holds is False
 
 
 def test_allocations_fail_above_the_memory_only() -> None:
@@ -317,7 +322,7 @@ def test_bandwidth_on_demand_is_less(demand: float, holds: bool) -> None:
 
 
 def test_the_probe_s_frequencies_are_those_counted_by_hand() -> None:
-    found = execute(find_scenario(f"{PROBES}:objects"), {}, record=True).measured
+    found = execute(probes.objects, {}, record=True).measured
     assert {name: found[f"{name}_gaf"] for name in LAF} == {"c": 12.0, "a": 6.0, "b": 1.0}
     assert {name: found[f"{name}_density"] for name in DENSITY} == {"c": 1.0, "a": 1.0, "b": 0.25}
 

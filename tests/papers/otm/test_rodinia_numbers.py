@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Mesh, Srad
+from offloadrt.papers.otm.rodinia.bfs import Graph
 from offloadrt.papers.otm.rodinia.cfd import far_field
-from offloadrt.papers.otm.rodinia.frontier import Graph
 from offloadrt.papers.otm.rodinia.inputs import LAMBDA, Structure
 from offloadrt.study import Run
 

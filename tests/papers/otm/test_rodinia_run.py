@@ -57,7 +57,7 @@ def test_time_is_without_allocations_and_frees(benchmark: str) -> None:
 
 
 def test_bounds_are_read_before_each_trip_so_that_nodes_rank_before_edges() -> None:
-    placed = rodinia(SMALL, benchmark="bfs", size_gb=0.3, placement="otm").placements
+    placed = rodinia(SMALL, benchmark="bfs", size_gb=0.3, placement="otm").figures("placements")
     ranks = {name: placed[name].rank for name in ("nodes", "edges", "cost")}
     assert ranks["nodes"] == 1 and placed["edges"].place == "cpu"
 

@@ -11,22 +11,24 @@ import attrs
 import pytest
 from invented_results import result_of
 
-from offloadrt.papers.stdpar.judges import PAPER
-from offloadrt.papers.stdpar.judges.mechanisms import FLOW, MEMORY, PAGE, SCRIPT, SWEPT
-from offloadrt.papers.stdpar.judges.places import MACHINE, MAX1550, MI100, MILAN, VENDORS
-from offloadrt.study import execute, find_scenario
-from offloadrt.study.points import Options, Point
+from offloadrt.papers.stdpar.judges import PAPER, probes
+from offloadrt.papers.stdpar.judges.figures import MACHINE, MAX1550, MI100, MILAN, VENDORS
+from offloadrt.papers.stdpar.judges.mechanisms import PAGE, SCRIPT, SWEPT
+from offloadrt.study import execute
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 from offloadrt.study.validation.validate import validate
 
-GRID = PAPER.grid("full", Options())
+GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def test_a_change_of_the_machine_is_one_of_the_others_where_they_have_a_range_or_a_choice() -> None:
-    changed = Options(
+    changed = RunSpec(
         overrides={"sync.latency": "1 us", "usm.prefetch": "nothing"},
         range_end={"sync.latency": "low", "alloc.cudaFree": "high"},
     )
@@ -316,9 +318,9 @@ def test_the_heuristic_is_judged_by_its_decisions() -> None:
     assert judged("mech.heuristic_hostrun", deciding(1.2, slow_side="offloaded")).holds is False, "shows nothing"
 
 
-@pytest.mark.parametrize("probe", [f"{MEMORY}:memory", f"{MEMORY}:host_pointer", f"{FLOW}:loop", f"{FLOW}:prefetches"])
-def test_the_probes_are_deterministic(probe: str) -> None:
-    first, second = (execute(find_scenario(probe), {}, record=True) for _ in range(2))
+@pytest.mark.parametrize("probe", [probes.memory, probes.host_pointer, probes.loop, probes.prefetches])
+def test_the_probes_are_deterministic(probe: Scenario) -> None:
+    first, second = (execute(probe, {}, record=True) for _ in range(2))
     assert first.trace_hash == second.trace_hash
     assert first.measured == second.measured
 
@@ -337,7 +339,7 @@ def test_mechanisms_hold_on_the_emulator() -> None:
             for point in points
         ]
 
-    quick = PAPER.grid("quick", Options())
+    quick = PAPER.grid("quick", RunSpec())
     small = attrs.evolve(quick, work={**quick.work, "babelstream": {"size": 1 << 22, "steps": 2}})
     said = hear(judges, small, answers)
     assert {claim: judgement.reason for claim, judgement in said.items() if not judgement.holds} == {}

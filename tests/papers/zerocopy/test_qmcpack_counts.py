@@ -7,8 +7,7 @@ import pytest
 from offloadrt.papers.zerocopy.qmcpack import QmcpackSetup, structure
 from offloadrt.papers.zerocopy.qmcpack.counts import START_UP_ALLOCATIONS, START_UP_COPIES, Plan, part
 from offloadrt.papers.zerocopy.qmcpack.inputs import Inputs
-from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES
-from offloadrt.papers.zerocopy.qmcpack.structure import KernelKind
+from offloadrt.papers.zerocopy.qmcpack.structure import SIZES, KernelKind
 from offloadrt.study.errors import ParameterError
 
 

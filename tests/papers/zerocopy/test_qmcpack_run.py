@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
-from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES
+from offloadrt.papers.zerocopy.qmcpack.structure import SIZES
 from offloadrt.study import Run
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts.registry import find

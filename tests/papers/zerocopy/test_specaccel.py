@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from offloadrt.papers.zerocopy.specaccel import BENCHMARKS, Ends, code
-from offloadrt.papers.zerocopy.specaccel.solver import Solver
+from offloadrt.papers.zerocopy.specaccel import BENCHMARKS, Ends, Solver, code
 
 RunProgram = Callable[..., Any]
 SHORT = Ends(sizes="low", lengths="low", fraction=0.02)

@@ -12,15 +12,16 @@ import pytest
 from invented_results import result_of
 
 from offloadrt.papers.zerocopy.judges import PAPER
+from offloadrt.papers.zerocopy.judges.figures import correlation
 from offloadrt.papers.zerocopy.judges.probes import allocated_for, waited_for
-from offloadrt.papers.zerocopy.judges.ratios import correlation
-from offloadrt.study.points import Options, Point
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result, TimeShare
+from offloadrt.study.spec import RunSpec
 from offloadrt.study.validation.judging import Judgement, hear
 from offloadrt.study.validation.validate import validate
 from offloadrt.trace import CallStatistics
 
-GRID = PAPER.grid("quick", Options())
+GRID = PAPER.grid("quick", RunSpec())
 
 
 def _invented(measure: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callable[[Sequence[Point]], list[Result]]:

@@ -1,12 +1,13 @@
 """JACC's runtime: OpenACC kernels generated at run time, ordered by their data, divided among devices.
 
 ====================  ===============================================================================================
-``routines.py``       `Jacc`: the routines that a program calls; open it first
-``arguments.py``      argument descriptors, as JACC's translator builds them
-``generation.py``     the source that a pushed kernel is compiled from; ``code_cache.py`` keeps what was compiled
-``dependences.py``    pure: on which queue an operation goes, and behind which others; ``order.py`` carries it out
-``pushes.py``         a kernel with its arguments, made ready once; ``launching.py`` runs it, whole or divided
-``devices/``          several devices: when a kernel is divided, how, and what the devices exchange
+``routines.py``       `Jacc`: the routines that a program calls, and how a pushed kernel is launched, whole or divided;
+                      open it first
+``generation.py``     the source that a pushed kernel is compiled from, by its arguments' descriptors as JACC's
+                      translator builds them, and the cache of what was compiled
+``dependences.py``    on which queue an operation goes, and behind which others
+``strategies.py``     several devices: whether a kernel is divided. What is asked before each push is a pure policy.
+``division.py``       several devices: how a kernel is divided, what they send one another, where reductions meet
 ====================  ===============================================================================================
 
 Source: Matsumura, Garcia De Gonzalo, Peña, "JACC: An OpenACC Runtime Framework with Kernel-Level and Multi-GPU

@@ -12,18 +12,143 @@ import ast
 import copy
 import enum
 import hashlib
+import inspect
 import linecache
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.loop_kernel import of_source
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.source.function_source import Source
-from offloadrt.models.openacc.jacc.arguments import Argument
+from offloadrt.kernels.source import Source
+from offloadrt.machine import Machine
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.lock_wait import take
+from offloadrt.sim import Lock, LockStatistics
+from offloadrt.trace import Trace, events
+
+
+class Attribute(enum.Flag):
+    """What is known of an array argument.
+
+    WRITE: the kernel writes it. PRESENT: it is on the device already; any other array is copied in and out for the
+    launch. REDUCTED: the iterations combine their values in it.
+    """
+
+    NONE = 0
+    WRITE = enum.auto()
+    PRESENT = enum.auto()
+    REDUCTED = enum.auto()
+
+
+@attrs.frozen(eq=False)
+class Argument:
+    """One argument. address and size are of the host's memory, in bytes; 0 for a number.
+
+    bounds: rows [lower, upper) of an array's first dimension outside of which the kernel touches nothing.
+    """
+
+    symbol: str
+    type: np.dtype[Any]
+    address: int
+    size: int
+    attributes: Attribute
+    bounds: tuple[int, int] | None
+    value: Any
+
+    @property
+    def is_array(self) -> bool:
+        return isinstance(self.value, HostArray)
+
+    @property
+    def writes(self) -> bool:
+        """Tell whether it is written, reductions included."""
+        return bool(self.attributes & (Attribute.WRITE | Attribute.REDUCTED))
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Return the bytes [begin, end) of the host's memory that stand for what the kernel touches."""
+        if self.bounds is None:
+            return self.address, self.address + self.size
+        row = self.size // len(self.value) if len(self.value) else 0
+        return self.address + self.bounds[0] * row, self.address + self.bounds[1] * row
+
+
+def jacc_arg_build(
+    symbol: str, value: Any, attributes: Attribute = Attribute.NONE, bounds: tuple[int, int] | None = None
+) -> Argument:
+    """Build the descriptor of one argument, a `HostArray` or a number.
+
+    TypeError for another value, ValueError for attributes or bounds of a number, bounds outside of the array, and a
+    whole number of more than 64 bits.
+    """
+    if isinstance(value, HostArray):
+        if bounds is not None and not 0 <= bounds[0] <= bounds[1] <= value.shape[0]:
+            raise ValueError(f"argument {symbol!r}: bounds {bounds} lie outside of {value.name}[0:{value.shape[0]}]")
+        return Argument(symbol, value.dtype, value.address, value.nbytes, attributes, bounds, value)
+    number = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(number, (bool, int, float, complex)):
+        raise TypeError(f"argument {symbol!r}: {value!r} is neither an array nor a number")
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        raise ValueError(f"argument {symbol!r} has {number.bit_length()} bits: whole numbers of a kernel have 64")
+    if attributes is not Attribute.NONE or bounds is not None:
+        raise ValueError(f"argument {symbol!r} is the number {number!r}: it has neither attributes nor bounds")
+    return Argument(symbol, np.result_type(type(number)), 0, 0, attributes, None, number)
+
+
+def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argument, ...]:
+    """Build the descriptors of a kernel's arguments, as the translator does from its analysis of the source.
+
+    present: whether the arrays are on the device already. An array of which nothing is known counts as written.
+    TypeError and ValueError as for `jacc_arg_build`, and ValueError for too many or too few values.
+    """
+    symbols = symbols_of(kernel, len(values))
+    if len(symbols) != len(values):
+        raise ValueError(f"kernel {kernel.name!r} takes {len(symbols)} arguments, not {len(values)}")
+    written = {use.position: use.writes > 0 for use in kernel.arrays}
+    reduced = _reduced_arrays(kernel)
+    arguments = []
+    for position, (symbol, value) in enumerate(zip(symbols, values, strict=True)):
+        attributes = Attribute.NONE
+        if isinstance(value, HostArray):
+            if written.get(position, not written):
+                attributes |= Attribute.WRITE
+            if symbol in reduced:
+                attributes |= Attribute.REDUCTED
+            if present:
+                attributes |= Attribute.PRESENT
+        arguments.append(jacc_arg_build(symbol, value, attributes))
+    return tuple(arguments)
+
+
+def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
+    """Return the names of a kernel's arguments: those of its source, for a phantom kernel those of its arrays."""
+    if kernel.analysis is not None:
+        return kernel.analysis.parameters
+    if kernel.body is not None:
+        return tuple(inspect.signature(kernel.body).parameters)
+    named = {use.position: use.name for use in kernel.arrays}
+    return tuple(named.get(position, f"arg{position}") for position in range(count))
+
+
+def _reduced_arrays(kernel: Kernel) -> set[str]:
+    """Return the arrays whose elements the loop reduces, and those that get what it has reduced into scalars."""
+    if kernel.analysis is None:
+        return set()
+    names = {re.split(r"\W", reduction.target, maxsplit=1)[0] for reduction in kernel.analysis.reductions}
+    arrays = {use.name for use in kernel.analysis.arrays}
+    if names <= arrays:
+        return names
+    stores = [access for access in kernel.analysis.accesses if access.kind == "write"]
+    return names & arrays | {
+        access.array for access in stores if not set(kernel.analysis.distributed) & set(access.path)
+    }
+
 
 Number = bool | int | float
 
@@ -93,7 +218,7 @@ def _source_of(kernel: Kernel) -> Source:
     if kernel.analysis is None:
         assert kernel.body is not None
         return Source.of(kernel.body, "kernel")
-    from offloadrt.kernels.execution.nest_body import NestBody
+    from offloadrt.kernels.execution import NestBody
 
     assert isinstance(kernel.body, NestBody)
     return kernel.body.nest.source
@@ -197,3 +322,96 @@ def _compile(kernel: Kernel, source: Source, text: str) -> Kernel:
     exec(compile(text, file, "exec", flags=__future__.annotations.compiler_flag), names)
     function: Callable[..., None] = names[source.tree.name]
     return attrs.evolve(kernel, body=function)
+
+
+COMPILE = "jacc_compile"
+"""The compilation in the statistics of calls and in the trace."""
+
+
+class CodeCache:
+    """The kernels that one program has generated and compiled at run time."""
+
+    def __init__(self, machine: Machine, trace: Trace | None = None) -> None:
+        self.compilations = 0
+        """Kernels compiled so far: one for each kernel and specialization that differ in their text."""
+        self.compile_s = 0.0
+        """Virtual seconds that the compiler ran."""
+        self._machine = machine
+        self._trace = trace
+        self._seconds = machine.spec.value("jit.compile")
+        self._asked: dict[Hashable, tuple[Kernel, GeneratedKernel]] = {}
+        self._generated: dict[Hashable, GeneratedKernel] = {}
+        self._compiled: set[Hashable] = set()
+        self._locks: dict[Hashable, Lock] = {}
+        """A lock for each text, held while the text is compiled."""
+
+    def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
+        """Return the compiled kernel, None when it has yet to be compiled; takes no time."""
+        entry = self._asked.get(_key(kernel, arguments, flags))
+        return None if entry is None else entry[1]
+
+    async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
+        """Return the compiled kernel, after compiling it unless there is one of the same text.
+
+        Raises KernelError as `generate`.
+        """
+        key = _key(kernel, arguments, flags)
+        if key not in self._asked:
+            self._asked[key] = (kernel, await self._of_text(generate(kernel, arguments, flags), kernel))
+        return self._asked[key][1]
+
+    async def _of_text(self, generated: GeneratedKernel, kernel: Kernel) -> GeneratedKernel:
+        # A body over views may use anything around it, of which its text does not tell; nor does that of a phantom say
+        # what it does with its arrays.
+        text = generated.text
+        key: Hashable = text if kernel.analysis is not None else (text, kernel)
+        await self.compiled(key, kernel.name)
+        return self._generated.setdefault(key, generated)
+
+    async def compiled(self, key: Hashable, name: str) -> None:
+        """Compile what `key` stands for, usually its text, unless that has been done."""
+        if (lock := self._locks.get(key)) is None:
+            lock = self._locks[key] = Lock(self._machine.sim, f"compilation of {name}")
+        await take(lock, self._machine.host_time)
+        try:
+            if key not in self._compiled:
+                await self._compile(name)
+                self._compiled.add(key)
+        finally:
+            lock.release()
+
+    def locks(self) -> dict[str, LockStatistics]:
+        """Return the statistics of all compilation locks together; nothing when nothing was compiled."""
+        every = [lock.statistics() for lock in self._locks.values()]
+        return {"compilation locks": LockStatistics.total(every)} if every else {}
+
+    async def _compile(self, name: str) -> None:
+        machine, sim = self._machine, self._machine.sim
+        begin, cause = sim.now, sim.current.cause
+        if self._trace is not None:
+            self._trace(events.CallBegin, 0, -1, cause, f"{COMPILE} {name}")
+        # Every kernel takes the same time, however long its text: the profile's 1 to 10 s have no source, so that a
+        # dependence on the text would be a guess.
+        await machine.work(self._seconds, "compile")
+        self.compilations += 1
+        self.compile_s += sim.now - begin
+        if machine.calls is not None:
+            machine.calls.add(COMPILE, sim.now - begin)
+        if self._trace is not None:
+            self._trace(events.CallEnd, 0, -1, cause, f"{COMPILE} {name}")
+
+
+def _key(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> Hashable:
+    """Return what the text depends on.
+
+    Kernels are told by identity; the cache keeps them. `repr` tells 1 from 1.0.
+    """
+    kinds: list[Hashable] = []
+    for argument in arguments:
+        if argument.is_array:
+            kinds.append((argument.symbol, argument.type.str, len(argument.value.shape)))
+        else:
+            kinds.append(
+                (argument.symbol, argument.type.str, repr(argument.value) if flags & PushFlags.VAR_OPT else "")
+            )
+    return (id(kernel), flags, tuple(kinds))

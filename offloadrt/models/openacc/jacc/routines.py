@@ -12,30 +12,298 @@ Parallelization".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import get_args
+from typing import Any, Literal, get_args
 
-from offloadrt.kernels import Kernel
+import attrs
+
+from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.data_works import beginning, ending, updating
-from offloadrt.models.openacc.clauses import copyin, copyout, create, delete, device, host
+from offloadrt.models.host.directive import Work
+from offloadrt.models.host.launch import launch_of
+from offloadrt.models.openacc.clauses import (
+    copy,
+    copyin,
+    copyout,
+    create,
+    delete,
+    device,
+    host,
+    lower_compute,
+    lower_data,
+    lower_update,
+)
 from offloadrt.models.openacc.host_thread import HostThread
-from offloadrt.models.openacc.jacc.arguments import Argument
-from offloadrt.models.openacc.jacc.dependences import Dependences, Range
-from offloadrt.models.openacc.jacc.devices.division import Divider
-from offloadrt.models.openacc.jacc.devices.exchange import Communication, Exchange
-from offloadrt.models.openacc.jacc.devices.partial_values import PartialValues
-from offloadrt.models.openacc.jacc.devices.strategies import DeviceStrategy, strategy_named
-from offloadrt.models.openacc.jacc.errors import AliasedArgument, OverlappingWrites
-from offloadrt.models.openacc.jacc.generation import PushFlags
-from offloadrt.models.openacc.jacc.launching import Launching
-from offloadrt.models.openacc.jacc.order import ExecutionStep, Order
-from offloadrt.models.openacc.jacc.pushes import Effects, Push, factor_of, ready
-from offloadrt.models.openacc.kernel_times import KernelTimes
-from offloadrt.models.openacc.lowering import lower_data, lower_update
+from offloadrt.models.openacc.jacc.dependences import (
+    AliasedArgument,
+    Dependences,
+    ExecutionStep,
+    Order,
+    OverlappingWrites,
+    Range,
+)
+from offloadrt.models.openacc.jacc.division import Communication, Divider, Division, Exchange, PartialValues
+from offloadrt.models.openacc.jacc.generation import Argument, Attribute, CodeCache, GeneratedKernel, PushFlags
+from offloadrt.models.openacc.jacc.strategies import DeviceStrategy, Execution, Mode, PushPolicy, strategy_named
+from offloadrt.models.openacc.runtime_library import InFlight, KernelRecords, KernelTimes
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.touching import OffloadedRegion
 from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.program_pointers import ResolvedArrays, device_pointers
+from offloadrt.sim import Simulation
+
+
+@attrs.frozen
+class Effects:
+    """What the compiler's code for a generated kernel takes, relative to that of the original program.
+
+    Factors of the kernel's time, which are inputs of the program. generated: for being generated; restrict, var_opt:
+    for each specialization.
+    """
+
+    generated: float = 1.0
+    restrict: float = 1.0
+    var_opt: float = 1.0
+
+    def factor(self, flags: PushFlags) -> float:
+        """Return the factor of a push with these flags."""
+        factor = self.generated
+        if flags & PushFlags.RESTRICT:
+            factor *= self.restrict
+        if flags & PushFlags.VAR_OPT:
+            factor *= self.var_opt
+        return factor
+
+
+Stage = Literal["whole", "part", "combination"]
+"""What a launch does of an execution: all of the kernel, a device's part of it, or the partial values combined."""
+
+
+@attrs.define(eq=False)
+class OnDevice:
+    """A launch on one device.
+
+    arrays: those that have to be present. known, arguments: where they lie, and the launch's arguments there, as of the
+    last time.
+    """
+
+    launch: Launch
+    given: Sequence[Any]
+    arrays: Sequence[HostArray]
+    known: ResolvedArrays | None = None
+    arguments: list[Any] = attrs.field(factory=list)
+
+    def lies_at(self, known: ResolvedArrays) -> None:
+        """Note where the arrays lie now."""
+        self.known = known
+        at = dict(zip(self.arrays, known.pointers, strict=True))
+        self.arguments = [
+            at.get(argument, argument) if isinstance(argument, HostArray) else argument for argument in self.given
+        ]
+
+
+@attrs.frozen(eq=False)
+class Push:
+    """What `jacc_kernel_push` runs. name: the kernel's in reports, and what its policy knows it by."""
+
+    name: str
+    kernel: Kernel
+    code: GeneratedKernel
+    launch: Launch
+    arguments: Sequence[Any]
+    present: list[HostArray]
+    absent: list[HostArray]
+    """The arrays without PRESENT, which may be present all the same."""
+    items: list[MapItem]
+    """The map items of the absent ones, which are copied in and out for the launch."""
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+    division: Division | None
+    """None when every device runs all of it: nobody divides, it cannot be divided, not all arrays are present, or the
+    program says how many iterations there are.
+    """
+    _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
+
+    def on_device(self, number: int, stage: Stage) -> OnDevice:
+        """Return what a device launches."""
+        launched = self._on_device.get((number, stage))
+        if launched is None:
+            launched = self._on_device[number, stage] = self._launched(number, stage)
+        return launched
+
+    def _launched(self, number: int, stage: Stage) -> OnDevice:
+        if stage == "whole":
+            return OnDevice(self.launch, self.arguments, self.present)
+        assert self.division is not None
+        if stage == "part":
+            arrays = [*self.present, *self.division.partial_values]
+            return OnDevice(self.division.launches[number], self.division.arguments[number], arrays)
+        combining = self.division.combining
+        assert combining is not None
+        used = dict.fromkeys(argument for argument in combining.arguments if isinstance(argument, HostArray))
+        return OnDevice(combining.launch, combining.arguments, list(used))
+
+
+def ready(
+    name: str,
+    code: GeneratedKernel,
+    kernel: Kernel,
+    args: tuple[Argument, ...],
+    iterations: int | None,
+    factor: float,
+    divider: Divider | None,
+) -> Push:
+    """Make a push of generated code.
+
+    Raises ValueError for an array that is an argument with PRESENT and one without.
+    """
+    values = code.arguments([argument.value for argument in args])
+    phantom = any(argument.is_array and argument.value.phantom for argument in args)
+    slower = functools.partial(_executed, name=name, factor=factor, phantom=phantom)
+    arrays = [argument for argument in args if argument.is_array]
+    absent = dict.fromkeys(argument.value for argument in arrays if not argument.attributes & Attribute.PRESENT)
+    present = dict.fromkeys(argument.value for argument in arrays if argument.attributes & Attribute.PRESENT)
+    both = next((array for array in absent if array in present), None)
+    if both is not None:
+        raise ValueError(f"kernel {kernel.name!r}: array {both.name!r} is an argument with PRESENT and one without")
+    return Push(
+        name,
+        kernel,
+        code,
+        slower(launch_of(code.kernel, values, iterations=iterations)),
+        values,
+        list(present),
+        list(absent),
+        lower_compute("parallel", [copy(*absent)], list(absent), "none") if absent else [],
+        tuple(argument.range for argument in arrays if not argument.writes),
+        tuple(argument.range for argument in arrays if argument.writes),
+        None if divider is None or absent or iterations is not None else divider.division(name, code, values, slower),
+    )
+
+
+def factor_of(effects: Mapping[str, Effects], kernel: Kernel, flags: PushFlags) -> float:
+    """Return the factor of a kernel's time that the program states."""
+    return effects.get(kernel.name, Effects()).factor(flags)
+
+
+def _executed(launch: Launch, name: str, factor: float, phantom: bool) -> Launch:
+    """Return a launch under this name that takes `factor` times as long; with a phantom it computes nothing."""
+    slower = launch.slower(factor)
+    kernel = attrs.evolve(slower.kernel, name=name, body=None if phantom else slower.kernel.body)
+    return attrs.evolve(slower, kernel=kernel)
+
+
+def _no_global(device: OffloadDevice, array: HostArray) -> None:
+    """Return nothing: pushed kernels use their arguments only."""
+
+
+@attrs.define(eq=False)
+class Launching:
+    """The launches of one JACC runtime.
+
+    times: what executions took, by the kernel's name in reports.
+    """
+
+    sim: Simulation
+    order: Order
+    exchange: Exchange
+    policy: PushPolicy
+    communication: Communication
+    partial_values: PartialValues
+    records: KernelRecords
+    code: CodeCache
+    times: Mapping[str, KernelTimes]
+
+    async def run(self, push: Push) -> None:
+        """Run a push as the policy says for its kernel.
+
+        The host waits for it if the policy has to know what it took.
+        """
+        divided = self.policy.before(push.name) is Mode.DIVIDED
+        if push.division is not None and (divided or self.policy.measures):
+            await self._measure(push, push.division, divided)
+        else:
+            await self._duplicate(push)
+
+    async def _duplicate(self, push: Push) -> None:
+        """Run all of the kernel on every device; the host waits only as the execution step says."""
+        order, times, exchange = self.order, self.times[push.name], self.exchange
+        used = [*push.present, *push.absent]
+        if exchange.is_due(used):
+            await order.drain_all()
+            seconds, sent = exchange.seconds, exchange.bytes
+            await exchange.gather(used, order.devices)
+            times.communication_s += exchange.seconds - seconds
+            times.sent_bytes += exchange.bytes - sent
+        launch = self._launch(push, "whole", InFlight(times, False, len(order.devices)))
+        if push.items:
+            await order.drain(order.dependences.synchronize(push.reads, push.writes))
+            for number in order.devices:
+                await order.run("jacc_kernel_push", launch, number)
+        else:
+            await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
+
+    async def _measure(self, push: Push, division: Division, divided: bool) -> None:
+        """Run the kernel alone, in its mode, with its exchange; wait for each, and tell the policy what they took.
+
+        The kernel's time is the device's, as events around it measure it: launches and waits of the host are not in it.
+        """
+        order, exchange = self.order, self.exchange
+        if divided:
+            await self.code.compiled((push.code.text, division.source), push.kernel.name)
+            if values := self.partial_values.to_create(division.partial_values):
+                await order.begin("jacc_create", lower_data([create(*values)], "enter data"))
+        await exchange.open()
+        await order.drain_all()
+        times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
+        if exchange.is_due(push.present):
+            await (exchange.before(division) if divided else exchange.gather(push.present, order.devices))
+        execution = InFlight(times, divided, len(order.devices))
+        launch = self._launch(push, "part" if divided else "whole", execution)
+        await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
+        await order.drain_all()
+        if divided:
+            await exchange.after(division, self.communication)
+            if division.combining is not None:
+                await self._combine(push)
+        communication_s = exchange.seconds - seconds
+        self.policy.after(push.name, Execution(execution.longest_s, communication_s, division.write_bytes))
+        times.communication_s += communication_s
+        times.sent_bytes += exchange.bytes - sent
+
+    async def _combine(self, push: Push) -> None:
+        """Make the result of a reduction on every device from the partial values of all, as part of the exchange."""
+        begin = self.sim.now
+        await self.order.submit("jacc_combine", self._launch(push, "combination", None), push.reads, push.writes)
+        await self.order.drain_all()
+        self.exchange.seconds += self.sim.now - begin
+
+    def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
+        """Return what launches a stage of the push on a device.
+
+        execution: the execution of which this is one device's part.
+        """
+        items = push.items if stage == "whole" else []
+
+        async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            if execution is not None:
+                self.records.expect(where.number, queue.cause, execution)
+            here = push.on_device(where.number, stage)
+            known = await device_pointers(where, here.arrays, queue, "jacc_kernel_push", here.known)
+            if known is not here.known:
+                here.lies_at(known)
+                if stage == "part":
+                    self.exchange.placed(where.number, here.arrays, known)
+            offloaded = OffloadedRegion(here.launch, items, here.arguments)
+            await target(where, offloaded, queue, "jacc_kernel_push", _no_global)
+
+        return launch
 
 
 class Jacc:

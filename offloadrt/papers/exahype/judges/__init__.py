@@ -1,17 +1,17 @@
 """Judges of the ExaHyPE paper's claims: each asks for the runs that its claim needs.
 
-`curves` says where they look; `batches`, `scaling`, `mechanisms` and `unified` hold the judges, `probes` and
-`unified_probes` the small recorded runs of the last two.
+`curves` says where they look and holds the judges of figures, `mechanisms` those of how the runtime and unified memory
+work, `probes` the small recorded runs of the last ones.
 """
 
 from __future__ import annotations
 
-from offloadrt.papers.exahype.judges import batches, mechanisms, scaling, unified
+from offloadrt.papers.exahype.judges import curves, mechanisms
 from offloadrt.papers.exahype.judges.curves import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.papers.exahype.program import costs
+from offloadrt.papers.exahype.program import kernels
 from offloadrt.study.input_range import inputs_of
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import Paper
 
-PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc", inputs=inputs_of(costs))
+PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc", inputs=inputs_of(kernels))
 
-__all__ = ["PAPER", "batches", "mechanisms", "scaling", "unified"]
+__all__ = ["PAPER", "curves", "mechanisms"]

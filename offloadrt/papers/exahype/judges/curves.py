@@ -1,23 +1,40 @@
-"""Where the judges of the ExaHyPE claims look: cases, grids, and the curves t(T, n) that they compare.
+"""Where the judges of the ExaHyPE claims look: cases, grids, and the curves t(T, n), with the judges of the figures.
 
 t(T, n) is the time per volume update with T host threads and batches of n patches. Weak scaling (Figure 1) gives
 each thread 100 patches. Strong scaling (Figures 2 to 4) divides one amount of work; the paper made it so large
 that what a thread does first does not show, so t is what the second half of the work adds, per volume: 2 t(all) -
-t(half). What rises or falls does so by a per cent at least (`measured.DISCERNIBLE`).
+t(half). What rises or falls does so by a per cent at least (`judging.DISCERNIBLE`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from math import inf
 
 import attrs
 
 from offloadrt.machine import MachineSpec
-from offloadrt.study.points import Options
+from offloadrt.papers.exahype.judges import probes
+from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Asking, Bench, Extent, JudgingGrid
-from offloadrt.study.validation.measured import number
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.validation.judging import (
+    Asking,
+    Bench,
+    Extent,
+    Hearing,
+    Judgement,
+    JudgingGrid,
+    Reading,
+    listed,
+    longer,
+    not_falling,
+    number,
+    unless,
+)
 
 SCENARIO = "exahype"
 MACHINE = "alex-a100"
@@ -49,10 +66,6 @@ CANDIDATES: dict[str, dict[str, str]] = {
 
 The costs of the mechanisms are invented: they only show in which direction each one works.
 """
-PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
-"""The file of small recorded runs."""
-UNIFIED_PROBES = f"{__file__.rpartition('/')[0]}/unified_probes.py"
-"""The file of small recorded runs in managed memory."""
 
 bench = Bench.of("offloadrt.papers.exahype")
 
@@ -98,7 +111,7 @@ class ScalingGrid(JudgingGrid):
         return f"driver.halt = {self.machine.text('driver.halt')}"
 
 
-def grid(extent: Extent, options: Options) -> ScalingGrid:
+def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
     """Choose where the judges look: from `full` over `quick` to `ends`, fewer threads and batches, and less work."""
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
@@ -192,3 +205,207 @@ def saturations(
         if not rest or not further:
             return batch_of
         t |= yield from look(threads=rest, batches=(further.pop(0),))
+
+
+NEEDS_ALL = Judgement("–", None, "needs 128 threads")
+
+
+@bench.judge("exahype.obs1.batching")
+def batching(grid: ScalingGrid, largest: int) -> Hearing:
+    batches = [batch for batch in grid.batches if batch <= largest]
+    t = yield from weak(grid, "map", threads=grid.ends, batches=batches)
+    rising = [
+        f"t({count}, {b}) = {t[count, b]:.3g} s after t({count}, {a}) = {t[count, a]:.3g} s"
+        for count in grid.ends
+        for a, b in not_falling({batch: t[count, batch] for batch in batches})
+    ]
+    gains = {count: t[count, 1] / t[count, batches[-1]] for count in grid.ends}
+    return Judgement(f"t(T, 1) / t(T, 16) at T = {listed(gains)}", not rising, "; ".join(rising))
+
+
+@bench.judge("exahype.obs1.sat2d")
+def saturates_at_16(grid: ScalingGrid) -> Hearing:
+    t = yield from weak(grid, "map", threads=grid.ends, batches=(16, 32))
+    ratios = {count: t[count, 32] / t[count, 16] for count in grid.ends}
+    reason = "at T = {outside} larger batches still pay: the cost per batch is not yet hidden"
+    return Reading(f"t(T, 32) / t(T, 16) at T = {listed(ratios)}", ratios, reason)
+
+
+@bench.judge("exahype.obs1.inflight")
+def in_flight(grid: ScalingGrid) -> Hearing:
+    if grid.most < 128:
+        yield []
+        return NEEDS_ALL
+    batch_of = yield from saturations(partial(weak, grid, "map"), (128,), (4, 8, 16, 32))
+    batch = batch_of[128]
+    if batch is None:
+        reason = "each doubling of the batch up to 32 still pays more than 15 %"
+        return Judgement("no saturation up to n = 32", False, reason)
+    volumes = 128 * batch * 17**2
+    return Reading(f"{volumes} volumes (n = {batch})", volumes, f"saturation comes at n = {batch}, not at 16")
+
+
+@bench.judge("exahype.obs2.degrade")
+def degrades(grid: ScalingGrid) -> Hearing:
+    if grid.most < 128:
+        yield []
+        return NEEDS_ALL
+    t = yield from weak(grid, "map", threads=(1, 128), batches=(16,), per_thread=True)
+    ratio = t[128, 16] / t[1, 16]
+    reason = (
+        "pure serialisation would give 128; what threads do in parallel (staging, waiting for their own copies and "
+        "kernels) keeps the ratio below 100, and nothing in the machine makes serialised work dearer with more threads"
+    )
+    return Reading(f"{ratio:.3g} x", ratio, reason)
+
+
+@bench.judge("exahype.obs2.expect")
+def scales_to_queues(grid: ScalingGrid, part: float) -> Hearing:
+    queues = grid.machine.count("gpu.hw_queues")
+    with_map = yield from weak(grid, "map", threads=(1, queues), batches=(16,))
+    with_pool = yield from weak(grid, "pool", threads=(1, queues), batches=(16,))
+    gain_map, gain_pool = with_map[1, 16] / with_map[queues, 16], with_pool[1, 16] / with_pool[queues, 16]
+    emulated = f"Q = {queues}: map {gain_map:.3g} x, pool {gain_pool:.3g} x"
+    if gain_map >= queues / part:
+        return Judgement(emulated, False, "map scales nearly to the number of queues")
+    return Judgement(emulated, longer(gain_pool, gain_map), "pool gains no more from threads than map")
+
+
+@bench.judge("exahype.obs3.sat_euler3d", "exahype.fig2.sat8")
+def saturates_at_8(grid: ScalingGrid, cases: Sequence[str]) -> Hearing:
+    batches: dict[str, int | None] = {}
+    for case in cases:
+        at = yield from saturations(partial(strong, grid, CASES[case], "map"), grid.ends, (1, 2, 4, 8, 16, 32))
+        batches |= {f"{case} T={count}": batch for count, batch in at.items()}
+    emulated = ", ".join(f"{place}: {batch or 'above 16'}" for place, batch in batches.items())
+    figures = {place: batch or inf for place, batch in batches.items()}
+    return Reading(emulated, figures, "outside the band at {outside}")
+
+
+@bench.judge("exahype.obs4.alloc")
+def allocations_delay_kernels(grid: ScalingGrid) -> Hearing:
+    counts = (0, 1, 4, 16)
+    facts = yield from grid.facts(probes.neighbours, [{"neighbours": count} for count in counts])
+    walls = dict(zip(counts, (number(fact["kernel_wall_s"]) for fact in facts), strict=True))
+    ratios = {count: walls[count] / walls[0] for count in counts[1:]}
+    reason = (
+        f"under {grid.halt} allocations and frees leave running kernels alone, or wait for them without slowing them"
+    )
+    rises = longer(ratios[16], 1.0) and ratios[1] <= ratios[4] <= ratios[16]
+    return Judgement(f"with neighbours {listed(ratios)}", rises, reason)
+
+
+@bench.judge("exahype.fig2.*.plateau")
+def plateau(grid: ScalingGrid, case: str, most_threads: int) -> Hearing:
+    t = yield from strong(grid, CASES[case], "map")
+    curve = {count: t[count, BATCH] for count in grid.threads}
+    best = min(curve, key=curve.__getitem__)
+    rise = curve[grid.most] / curve[best]
+    emulated = f"best at T = {best}, t({grid.most}) / min = {rise:.4g}"
+    if best > most_threads:
+        return Judgement(emulated, False, f"more threads still help at T = {best}")
+    reason = (
+        "a plateau and no rise: the serialised work per batch (table lock, driver context) costs the same however many "
+        "threads wait for it"
+    )
+    return Judgement(emulated, longer(curve[grid.most], curve[best]), reason)
+
+
+@bench.judge("exahype.fig3.*.robust")
+def robust(grid: ScalingGrid, case: str) -> Hearing:
+    t = yield from strong(grid, CASES[case], "pool")
+    worst, at = _worst_doubling({count: t[count, BATCH] for count in grid.threads})
+    return Reading(f"at most {worst:.3g} (T = {at})", worst, f"more threads cost time beyond T = {at}")
+
+
+def _worst_doubling(curve: Mapping[int, float]) -> tuple[float, int]:
+    """Find the largest t(next) / t(T) over neighbouring thread counts, and its T."""
+    return max((curve[later] / curve[count], count) for count, later in pairwise(sorted(curve)))
+
+
+@bench.judge("exahype.fig2.batch_pays", "exahype.fig3.batch_key")
+def batch_pays(grid: ScalingGrid, memory: str) -> Hearing:
+    curves: dict[str, dict[int, float]] = {}
+    for name, case in CASES.items():
+        t = yield from strong(grid, case, memory, threads=(1,), batches=grid.alone)
+        curves[name] = {n: t[1, n] for n in grid.alone}
+    rising = [
+        f"{name}: t(1, {b}) = {curve[b]:.3g} s, t(1, {a}) = {curve[a]:.3g} s"
+        for name, curve in curves.items()
+        for a, b in not_falling(curve)
+    ]
+    small, large = curves["euler3d_p5"], curves["euler3d_p9"]
+    rising += [f"p = 9 is not better than p = 5 at n = {n}" for n in grid.alone if not longer(small[n], large[n])]
+    gains = (f"{name}: {curve[grid.alone[0]] / curve[grid.alone[-1]]:.3g} x" for name, curve in curves.items())
+    return Judgement(f"from n = 1 to {grid.alone[-1]}: {', '.join(gains)}", not rising, "; ".join(rising[:4]))
+
+
+@bench.judge("exahype.fig2.penalty")
+def penalty(grid: ScalingGrid) -> Hearing:
+    rises = {}
+    for name, case in CASES.items():
+        t = yield from strong(grid, case, "map")
+        rises[name] = t[grid.most, BATCH] / min(t[count, BATCH] for count in grid.threads)
+    reason = "a plateau without a rise: nothing in the machine makes serialised work dearer with more threads"
+    return Reading(f"t({grid.most}) / min = {listed(rises, '.4g')}", rises, reason)
+
+
+@bench.judge("exahype.fig2.speedup_iff")
+def speedup_iff(grid: ScalingGrid, most_threads: int, largest: int) -> Hearing:
+    t = yield from strong(grid, CASES["euler3d_p5"], "map", batches=grid.batches)
+    places = {(count, n) for count in grid.threads[1:] for n in grid.batches}
+    fast = {(count, n) for count, n in places if longer(t[1, n], t[count, n])}
+    expected = {(count, n) for count, n in places if count <= most_threads and n <= largest}
+    emulated = f"speedup at {len(fast)} of {len(places)} places, expected at {len(expected)}"
+    extra, lacking = (", ".join(map(str, sorted(some))) for some in (fast - expected, expected - fast))
+    wrong = {f"no speedup at (T, n) = {lacking}": lacking, f"speedup also at (T, n) = {extra}": extra}
+    return unless(emulated, wrong)
+
+
+@bench.judge("exahype.fig3.vs_map")
+def pool_beats_map(grid: ScalingGrid, least_threads: int) -> Hearing:
+    counts = [count for count in grid.threads if count >= least_threads]
+    least = {}
+    for name, case in CASES.items():
+        with_map = yield from strong(grid, case, "map", threads=counts)
+        with_pool = yield from strong(grid, case, "pool", threads=counts)
+        least[name] = min(with_map[place] / with_pool[place] for place in with_map)
+    return Reading(f"map / pool at least {listed(least)}", least, "the pool is not faster everywhere")
+
+
+@bench.judge("exahype.headline.order")
+def headline(grid: ScalingGrid) -> Hearing:
+    gains: dict[str, float] = {}
+    for name, case in CASES.items():
+        with_map = yield from strong(grid, case, "map", batches=grid.gains)
+        with_pool = yield from strong(grid, case, "pool", batches=grid.gains)
+        gains |= {f"{name}, T = {T}, n = {n}": time / with_pool[T, n] for (T, n), time in with_map.items()}
+    where = max(gains, key=gains.__getitem__)
+    emulated = f"{gains[where]:.3g} x ({where})"
+    return Reading(emulated, gains[where], f"the largest gain is {emulated}")
+
+
+@bench.judge("exahype.concl.obs_invalid")
+def no_degradation(grid: ScalingGrid) -> Hearing:
+    worst = {}
+    for name in ("euler3d_p5", "ccz4_p5"):
+        t = yield from strong(grid, CASES[name], "pool")
+        worst[name], _ = _worst_doubling({count: t[count, BATCH] for count in grid.threads})
+    return Reading(f"at most {listed(worst)}", worst, "the pool degrades with threads")
+
+
+@bench.judge("exahype.fig3.warm_allocs")
+def warm_allocations(grid: ScalingGrid, each: int, sizes: int, few: int, many: int) -> Hearing:
+    threads, batch = 16, 8
+    base = {**CASES["euler3d_p5"], "memory": "pool", "scaling": "weak", "threads": threads, "batch": batch}
+    short, long = yield from grid.runs({**base, "patches": batch * batches} for batches in (few, many))
+    counts = [_calls(result, "cuMemAlloc") for result in (short, long)]
+    frees = _calls(long, "cuMemFree")
+    grow = counts[1] > counts[0]
+    reason = f"allocations grow with batches: {counts}" if grow else f"{counts[1]} allocations, {frees} frees"
+    holds = max(counts) <= each * threads * sizes and frees == 0
+    return Judgement(f"{counts[0]} and {counts[1]} allocations, {frees} frees, {threads} threads", holds, reason)
+
+
+def _calls(result: Result, call: str) -> int:
+    return result.calls[call].count if call in result.calls else 0

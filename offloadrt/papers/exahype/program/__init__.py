@@ -21,6 +21,6 @@ Solver on Dynamically Adaptive Meshes".
 from __future__ import annotations
 
 from offloadrt.papers.exahype.program.experiment import Experiment, Updated
-from offloadrt.papers.exahype.program.setup import Setup
+from offloadrt.papers.exahype.program.kernels import Setup
 
 __all__ = ["Experiment", "Setup", "Updated"]

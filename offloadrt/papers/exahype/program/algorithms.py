@@ -8,17 +8,39 @@ Both return with the updated patch, without halo and packed, at the front of eac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from offloadrt.models import openmp as omp
-from offloadrt.models.openmp.memory_copies import must_copy
-from offloadrt.papers.exahype.program.gathering import gather, scatter
-from offloadrt.papers.exahype.program.geometry import DOUBLE
-from offloadrt.papers.exahype.program.kernels import UpdateKernels, block_values
-from offloadrt.papers.exahype.program.setup import Setup
+from offloadrt.models.openmp.routines import must_copy
+from offloadrt.papers.exahype.program.euler import DOUBLE, PatchGeometry
+from offloadrt.papers.exahype.program.kernels import Setup, UpdateKernels, block_values
+
+
+async def gather(
+    t: omp.HostThread, geometry: PatchGeometry, batch: Sequence[omp.HostArray], block: omp.HostArray
+) -> None:
+    """Copy the patches of the batch, one after another, to the front of `block`."""
+    await t.program.machine.host_memory.copy(len(batch) * geometry.input_bytes)
+    if not block.phantom:
+        values = geometry.input_values
+        for number, patch in enumerate(batch):
+            block[number * values : (number + 1) * values] = patch[:values]
+
+
+async def scatter(
+    t: omp.HostThread, geometry: PatchGeometry, results: NDArray[np.float64] | None, batch: Sequence[omp.HostArray]
+) -> None:
+    """Copy results, one patch after another (None: phantoms), to the front of each patch of the batch."""
+    await t.program.machine.host_memory.copy(len(batch) * geometry.output_bytes)
+    if results is not None:
+        values = geometry.output_values
+        for number, patch in enumerate(batch):
+            patch[:values] = results[number * values : (number + 1) * values]
 
 
 @attrs.define
@@ -123,3 +145,119 @@ class OffloadManaged(Offload):
                 at = results + number * geometry.output_bytes
                 await must_copy(t, patch, block, geometry.output_bytes, src_offset=at)
             await self.manager.free(t, block)
+
+
+MakePatch = Callable[[omp.HostThread, int], omp.HostArray]
+"""The host array of the patch with this number, allocated by this thread."""
+
+
+async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], make_patch: MakePatch) -> list[int]:
+    """Offload this thread's `batches` one after another; returns the sizes of the batches."""
+    patches = [[make_patch(t, number) for number in batch] for batch in batches]
+    for batch in patches:
+        await offload(batch)
+    return [len(batch) for batch in patches]
+
+
+@attrs.define
+class EnclaveQueue:
+    """The queue of pooled tasks that all threads of a rank share.
+
+    Emulated threads change only where they wait, so putting and taking need no lock; a real queue's lock is short.
+    """
+
+    threshold: int
+    """Tasks that make a batch."""
+    producing: int
+    """The number of threads that still spawn tasks."""
+    tasks: deque[omp.HostArray] = attrs.field(factory=deque)
+
+    def take(self) -> list[omp.HostArray]:
+        """Take a batch if the threshold is reached, or what is left when nobody spawns any more; otherwise nothing."""
+        if len(self.tasks) < self.threshold and self.producing:
+            return []
+        return [self.tasks.popleft() for _ in range(min(self.threshold, len(self.tasks)))]
+
+
+async def enclave(
+    t: omp.HostThread,
+    offload: Offload,
+    batches: Sequence[range],
+    make_patch: MakePatch,
+    queue: EnclaveQueue,
+    spawn_s: float,
+) -> list[int]:
+    """Spawn this thread's patches as tasks (`spawn_s` seconds each) and deploy batches as they fill.
+
+    Returns the sizes of the batches that this thread deployed.
+    """
+    patches = [make_patch(t, number) for batch in batches for number in batch]
+    deployed: list[int] = []
+    for patch in patches:
+        await t.compute(spawn_s)
+        queue.tasks.append(patch)
+        if batch := queue.take():
+            deployed.append(len(batch))
+            await offload(batch)
+    queue.producing -= 1
+    while batch := queue.take():
+        deployed.append(len(batch))
+        await offload(batch)
+    return deployed
+
+
+@attrs.define
+class OffloadUnified(Offload):
+    """A block of managed memory holds the patches of the batch and room for the results.
+
+    With `memory=managed+prefetch` the block migrates by cuMemPrefetchAsync, to the device before the kernel and back
+    after it. Both are waited for: OpenMP gives no stream that the kernel would share with them.
+    """
+
+    manager: omp.UnifiedMemoryManager
+    device_manager: omp.GpuMemoryManager | None
+    """The manager of the kernel's temporaries; None when they are managed memory too."""
+
+    async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
+        t, geometry, count, phantom = self.t, self.setup.geometry, len(batch), self.setup.phantom
+        prefetches = self.setup.memory == "managed+prefetch"
+        size = DOUBLE * block_values(geometry, count)
+        block = (await self.manager.allocate(t, size, device=self.device, phantom=phantom)).viewed(np.float64)
+        inputs = count * geometry.input_values
+        await t.host_access(omp.section(block, 0, inputs))
+        await gather(t, geometry, batch, block)
+        if prefetches:
+            await t.prefetch(block)
+        await self._update(block, count)
+        if prefetches:
+            await t.prefetch(block, to_host=True)
+        results = omp.section(block, inputs, count * geometry.output_values)
+        await t.host_access(results)
+        await scatter(t, geometry, None if phantom else block[inputs:], batch)
+        await self.manager.free(t, block)
+
+    async def _update(self, block: omp.HostArray, count: int) -> None:
+        """Run the kernel, with temporaries for it."""
+        t, phantom = self.t, self.setup.phantom
+        size = count * self.setup.geometry.temporary_bytes
+        if self.device_manager is not None:
+            pointer = await self.device_manager.allocate(t, size, device=self.device, phantom=phantom)
+            await self._launch(block, pointer.viewed(np.float64), count)
+            await self.device_manager.free(t, pointer)
+        else:
+            managed = await self.manager.allocate(t, size, device=self.device, phantom=phantom)
+            await self._launch(block, managed.viewed(np.float64), count)
+            await self.manager.free(t, managed)
+
+    async def _launch(self, block: omp.HostArray, temporaries: omp.HostArray | omp.DevicePointer, count: int) -> None:
+        await self.t.target(
+            self.kernels.gathered,
+            block,
+            temporaries,
+            self.dt_over_dx,
+            is_device_ptr=[block, temporaries],
+            teams=count,
+            threads=self.kernels.threads,
+            iterations=count * self.setup.geometry.volumes,
+            device=self.device,
+        )

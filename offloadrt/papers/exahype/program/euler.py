@@ -14,13 +14,86 @@ of number-likes: the kernel passes arrays (one entry per face), the test that co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.papers.exahype.program.geometry import HALO, PatchGeometry
+HALO = 1
+"""Halo layers of the finite-volume Rusanov scheme."""
+
+DOUBLE = 8
+"""Bytes of an unknown."""
+
+
+@attrs.frozen
+class PatchGeometry:
+    """Shapes and sizes of one patch."""
+
+    dimensions: int
+    patch: int
+    """Volumes per dimension."""
+    unknowns: int
+    temporary_fields: int
+
+    @property
+    def volumes(self) -> int:
+        """Return the volumes that one update of the patch advances."""
+        return int(self.patch**self.dimensions)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Return the shape of the patch with halo; the unknowns of a volume are neighbours in memory."""
+        return (self.patch + 2 * HALO,) * self.dimensions + (self.unknowns,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Return the shape of the updated patch without halo."""
+        return (self.patch,) * self.dimensions + (self.unknowns,)
+
+    @property
+    def temporary_shape(self) -> tuple[int, ...]:
+        """Return the shape of the temporaries of one patch: the fields, each on the patch with halo."""
+        return (self.temporary_fields, *self.input_shape)
+
+    @property
+    def input_values(self) -> int:
+        """Return the doubles of the patch with halo."""
+        return math.prod(self.input_shape)
+
+    @property
+    def output_values(self) -> int:
+        """Return the doubles of the updated patch."""
+        return math.prod(self.output_shape)
+
+    @property
+    def temporary_values(self) -> int:
+        """Return the doubles of the temporaries of one patch."""
+        return math.prod(self.temporary_shape)
+
+    @property
+    def input_bytes(self) -> int:
+        """Return the bytes that go to the device per patch."""
+        return DOUBLE * self.input_values
+
+    @property
+    def output_bytes(self) -> int:
+        """Return the bytes that come back per patch."""
+        return DOUBLE * self.output_values
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Return the bytes of device memory that the kernel keeps per patch besides the patch."""
+        return DOUBLE * self.temporary_values
+
+    @property
+    def faces(self) -> int:
+        """Return the faces at which the update evaluates a numerical flux, over all directions."""
+        return int(self.dimensions * (self.patch + 1) * self.patch ** (self.dimensions - 1))
+
 
 GAMMA = 1.4
 """Ratio of specific heats."""
@@ -104,3 +177,136 @@ def largest_speed(states: Doubles, dimensions: int) -> float:
     """Return the largest wave speed in any volume and direction; states: (..., unknowns)."""
     unknowns = [states[..., i] for i in range(states.shape[-1])]
     return max(float(np.max(flux_and_speed(unknowns, k)[1])) for k in range(dimensions))
+
+
+Name: TypeAlias = Literal["euler2d", "euler3d", "ccz4"]
+
+
+@attrs.frozen
+class Equations:
+    """One system of equations as the skeleton needs it."""
+
+    name: str
+    dimensions: int
+    unknowns: int
+    patch_sizes: tuple[int, ...]
+    """Volumes per dimension of a patch that the paper ran, the default first."""
+    temporary_fields: int
+    """Fields of `unknowns` doubles on the halo-extended patch that a kernel keeps per patch."""
+    phantom_only: bool
+    """True when only sizes and work are modelled, so that no real numbers can be computed."""
+
+    def geometry(self, patch: int | None = None) -> PatchGeometry:
+        """Return the geometry of a patch of `patch` volumes per dimension (None: the default of these equations).
+
+        Raises ValueError when the paper has no such patch for these equations.
+        """
+        chosen = self.patch_sizes[0] if patch is None else patch
+        if chosen not in self.patch_sizes:
+            sizes = " or ".join(str(size) for size in self.patch_sizes)
+            raise ValueError(f"{chosen}: {self.name} runs with patches of {sizes} volumes per dimension")
+        return PatchGeometry(self.dimensions, chosen, self.unknowns, self.temporary_fields)
+
+
+EQUATIONS: dict[str, Equations] = {
+    # Rusanov's numerical fluxes are kept per face: one field per direction.
+    "euler2d": Equations("euler2d", 2, 4, (17,), temporary_fields=2, phantom_only=False),
+    "euler3d": Equations("euler3d", 3, 5, (5, 9), temporary_fields=3, phantom_only=False),
+    # Non-conservative products in three directions and the source term (section 5 of the paper).
+    "ccz4": Equations("ccz4", 3, 59, (5, 9), temporary_fields=4, phantom_only=True),
+}
+
+CASES_3D: dict[str, tuple[Name, int]] = {
+    "euler3d-5": ("euler3d", 5),
+    "euler3d-9": ("euler3d", 9),
+    "ccz4-5": ("ccz4", 5),
+}
+"""The three-dimensional cases of the paper's Figures 2 to 4: equations and volumes per dimension of a patch."""
+
+
+def grid_of(patches: int, dimensions: int) -> tuple[int, ...]:
+    """Split `patches` into one factor per dimension, as near to a cube as divisors allow."""
+    grid: list[int] = []
+    left = patches
+    for axis in range(dimensions, 1, -1):
+        side = next(n for n in range(_root(left, axis), 0, -1) if left % n == 0)
+        grid.append(side)
+        left //= side
+    return (left, *reversed(grid))
+
+
+def _root(value: int, degree: int) -> int:
+    """Return the largest whole number whose power of `degree` does not exceed `value`."""
+    root = 1
+    while (root + 1) ** degree <= value:
+        root += 1
+    return root
+
+
+def _initial_state(grid: tuple[int, ...], geometry: PatchGeometry) -> Doubles:
+    """Return a smooth, periodic bump in density and velocity under uniform pressure, by additions and products only."""
+    shape = tuple(n * geometry.patch for n in grid)
+    centres = [(np.arange(n, dtype=np.float64) + 0.5) / n for n in shape]
+    bump = np.ones(shape)
+    for axis, x in enumerate(centres):
+        along = 4.0 * x * (1.0 - x)
+        bump = bump * along.reshape([-1 if k == axis else 1 for k in range(len(shape))])
+    state = np.empty((*shape, geometry.unknowns))
+    density = 1.0 + 0.5 * bump
+    squares = np.zeros(shape)
+    state[..., 0] = density
+    for k in range(geometry.dimensions):
+        velocity = (0.3 - 0.1 * k) * bump
+        state[..., 1 + k] = density * velocity
+        squares = squares + velocity * velocity
+    state[..., -1] = 1.0 / (GAMMA - 1.0) + 0.5 * density * squares
+    return state
+
+
+@attrs.define
+class PatchDomain:
+    """The state of a periodic box of equal patches; volumes have length one over those along the first dimension."""
+
+    geometry: PatchGeometry
+    grid: tuple[int, ...]
+    state: Doubles
+    """Volumes of the whole box in each dimension, then the unknowns."""
+
+    @classmethod
+    def with_patches(cls, geometry: PatchGeometry, patches: int) -> PatchDomain:
+        """Make a box of `patches` patches with the initial state."""
+        grid = grid_of(patches, geometry.dimensions)
+        return cls(geometry, grid, _initial_state(grid, geometry))
+
+    @property
+    def patches(self) -> int:
+        """Return the number of patches of the box."""
+        return math.prod(self.grid)
+
+    def dt_over_dx(self, cfl: float) -> float:
+        """Return the time step over volume length that the CFL number `cfl`, between 0 and 1, allows now."""
+        if not 0.0 < cfl < 1.0:
+            raise ValueError(f"cfl={cfl}: the CFL number lies between 0 and 1")
+        return cfl / (self.geometry.dimensions * largest_speed(self.state, self.geometry.dimensions))
+
+    def with_halos(self) -> list[Doubles]:
+        """Return every patch with its halo, flat, as a new array: the halo exchange over the periodic box."""
+        p, d = self.geometry.patch, self.geometry.dimensions
+        padded = np.pad(self.state, [(HALO, HALO)] * d + [(0, 0)], mode="wrap")
+        cut: list[Doubles] = []
+        for position in np.ndindex(*self.grid):
+            box = tuple(slice(k * p, k * p + p + 2 * HALO) for k in position)
+            cut.append(np.ascontiguousarray(padded[box]).reshape(-1))
+        return cut
+
+    def take(self, results: list[Doubles]) -> None:
+        """Store the updated patches, given flat and without halo in the order of `with_halos`."""
+        p = self.geometry.patch
+        for position, result in zip(np.ndindex(*self.grid), results, strict=True):
+            box = tuple(slice(k * p, k * p + p) for k in position)
+            self.state[box] = result.reshape(self.geometry.output_shape)
+
+    @property
+    def mass(self) -> float:
+        """Return the density summed over all volumes, correctly rounded."""
+        return math.fsum(self.state[..., 0].flat)

@@ -10,14 +10,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offloadrt.models import openmp as omp
-from offloadrt.papers.exahype.program.algorithms import Offload, OffloadManaged, OffloadMap
-from offloadrt.papers.exahype.program.arrival import EnclaveQueue, MakePatch, burst, enclave
-from offloadrt.papers.exahype.program.domain import PatchDomain
-from offloadrt.papers.exahype.program.kernels import UpdateKernels
-from offloadrt.papers.exahype.program.reference import rusanov_reference
-from offloadrt.papers.exahype.program.setup import Setup
-from offloadrt.papers.exahype.program.unified_memory import OffloadUnified
+from offloadrt.papers.exahype.program.algorithms import (
+    EnclaveQueue,
+    MakePatch,
+    Offload,
+    OffloadManaged,
+    OffloadMap,
+    OffloadUnified,
+    burst,
+    enclave,
+)
+from offloadrt.papers.exahype.program.euler import PatchDomain
+from offloadrt.papers.exahype.program.kernels import Setup, UpdateKernels
 from offloadrt.study.errors import ParameterError
+
+GAMMA = 1.4
+
+
+def rusanov_reference(patch: NDArray[np.float64], dt_over_dx: float) -> NDArray[np.float64]:
+    """Return the patch after one step, without halo: shape (p, ..., p, N) from (p + 2, ..., p + 2, N), N = d + 2."""
+    dimensions = patch.ndim - 1
+    density, energy = patch[..., 0], patch[..., -1]
+    kinetic = patch[..., 1] * patch[..., 1]
+    for k in range(1, dimensions):
+        kinetic = kinetic + patch[..., 1 + k] * patch[..., 1 + k]
+    pressure = (GAMMA - 1.0) * (energy - 0.5 * kinetic / density)
+    sound = np.sqrt(GAMMA * pressure / density)
+
+    inner = (slice(1, -1),) * dimensions
+    change = np.zeros_like(patch[inner])
+    for k in range(dimensions):
+        velocity = patch[..., 1 + k] / density
+        flux = patch * velocity[..., None]
+        flux[..., 0] = patch[..., 1 + k]
+        flux[..., 1 + k] = flux[..., 1 + k] + pressure
+        flux[..., -1] = (energy + pressure) * velocity
+        speed = np.abs(velocity) + sound
+
+        lower = tuple(slice(0, -1) if axis == k else slice(1, -1) for axis in range(dimensions))
+        upper = tuple(slice(1, None) if axis == k else slice(1, -1) for axis in range(dimensions))
+        half = 0.5 * np.maximum(speed[lower], speed[upper])[..., None]
+        faces = 0.5 * (flux[lower] + flux[upper]) - half * (patch[upper] - patch[lower])
+        difference = np.diff(faces, axis=k)
+        change = difference if k == 0 else change + difference
+    result: NDArray[np.float64] = patch[inner] - dt_over_dx * change
+    return result
+
 
 MAX_WARM_UP_PASSES = 10
 CFL = 0.5

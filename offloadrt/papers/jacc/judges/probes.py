@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Annotated, Any, Final, Literal
 
+import numpy as np
+
+from offloadrt.compilers.multi_device import predicate
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openacc as acc
+from offloadrt.models.host.launch import launch_of
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.probing import Facts, copies, kernels, recorded
+from offloadrt.study.validation.judging import Facts, copies, kernels, overlap, recorded
 from offloadrt.trace import events
 
 Count = Annotated[int, Range(1, 10_000)]
@@ -62,7 +67,7 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
         "value": value,
         "pushes": called.count("jacc_kernel_push"),
         "routines": ", ".join(dict.fromkeys(called)),
-        "compilations": run.openacc.code.compilations,
+        "compilations": run.program_as(acc.OpenACC).code.compilations,
         "compile_s": compiled.total_s / compiled.count,
         "first_s": min(times[:2]),
         "later_s": max(times[2:]),
@@ -113,10 +118,10 @@ async def specialization(run: Run) -> Facts:
             ("restrict", (2.0, 3.0, 2.0), restrict),
             ("both", (2.0, 2.0, 2.0), restrict | constants),
         ):
-            before = run.openacc.code.compilations
+            before = run.program_as(acc.OpenACC).code.compilations
             for value in values:
                 await jacc.jacc_kernel_push(scale, acc.jacc_args(scale, value, x, y), flags)
-            facts[name] = run.openacc.code.compilations - before
+            facts[name] = run.program_as(acc.OpenACC).code.compilations - before
             await jacc.jacc_host_access(y)
         try:
             await jacc.jacc_kernel_push(scale, acc.jacc_args(scale, 2.0, y, y), restrict)
@@ -162,3 +167,190 @@ async def launches(
         "allocating_s": math.fsum(call.total_s for call in allocating),
         "elapsed_s": run.elapsed,
     }
+
+
+Length = Annotated[int, Range(1, 100_000)]
+Strategies = Literal["single", "adaptive", "always"]
+
+DOUBLE: Final = 8
+COLUMNS: Final = 512
+
+
+@kernel(collapse=2)
+def weigh(c: Any, x: Any, y: Any, planes: Any, rows: Any, columns: Any) -> None:
+    for i in range(rows):
+        for j in range(columns):
+            s = 0.0
+            for k in range(planes):
+                s += c[k, i, j] * x[i, j]
+            y[i, j] = s
+
+
+@kernel(collapse=2)
+def series(x: Any, y: Any, terms: Any, rows: Any, columns: Any) -> None:
+    for i in range(rows):
+        for j in range(columns):
+            s = 0.0
+            for _ in range(terms):
+                s = s * x[i, j] + 1.0
+            y[i, j] = s
+
+
+@kernel(collapse=2)
+def outermost(a: Any, b: Any, rows: Any, columns: Any) -> None:
+    for i in range(rows):
+        for j in range(columns):
+            a[i, j] = 2.0 * b[i, j]
+
+
+@kernel
+def carried(a: Any, rows: Any, columns: Any) -> None:
+    for j in range(columns):
+        for i in range(1, rows):
+            a[i, j] = a[i, j] + a[i - 1, j]
+
+
+@kernel(collapse=3)
+def joined(a: Any, b: Any, planes: Any, rows: Any, columns: Any) -> None:
+    for k in range(planes):
+        for i in range(rows):
+            for j in range(columns):
+                a[k, i * columns + j] = 2.0 * b[k, i * columns + j]
+
+
+@scenario(machine="dgx1-v100")
+async def division(
+    run: Run,
+    gpus: Annotated[int, Range(1, 8)] = 4,
+    strategy: Strategies = "always",
+    bound: Literal["memory", "compute"] = "memory",
+    planes: Length = 40,
+    terms: Length = 5000,
+    rows: Length = 8192,
+    steps: Length = 12,
+    link_gb_s: Annotated[float, Range(0.0, 1000.0)] = 0.0,
+    eff_dup: Literal["infinite", "measured"] = "infinite",
+    data: bool = False,
+) -> Facts:
+    """Run a kernel some times that memory or computing limits.
+
+    A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
+    multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:
+    how the adaptive controller reads it (`Rules`). data: values, and whether they are right.
+    """
+    run.options = acc.OpenACCOptions(num_devices=gpus, phantom=not data)
+    run.set("jit.compile", "0 s")
+    if link_gb_s:
+        run.set("nvlink.link_bw", f"{link_gb_s} GB/s")
+    runtimes: list[acc.Jacc] = []
+
+    async def body(t: acc.HostThread) -> bool:
+        chosen: str | acc.DeviceStrategy = strategy
+        if strategy == "adaptive":
+            chosen = acc.DeviceStrategy(acc.AdaptiveController(acc.Rules(gpus, eff_dup=eff_dup)), predicate)
+        jacc = acc.Jacc(t, execution="async", devices=gpus, strategy=chosen)
+        runtimes.append(jacc)
+        values = np.random.default_rng(1).normal(size=(planes, rows, COLUMNS)) if data else None
+        c = t.array("c", (planes, rows, COLUMNS), fill=values)
+        x = t.array("x", (rows, COLUMNS), fill=None if values is None else values[0])
+        y = t.array("y", (rows, COLUMNS), fill=0.0 if data else None)
+        await jacc.jacc_copyin(c, x, y)
+        for _ in range(steps):
+            if bound == "memory":
+                await jacc.jacc_kernel_push(weigh, acc.jacc_args(weigh, c, x, y, planes, rows, COLUMNS))
+            else:
+                await jacc.jacc_kernel_push(series, acc.jacc_args(series, x, y, terms, rows, COLUMNS))
+            x, y = y, x
+        await jacc.jacc_copyout(x, y)
+        await jacc.jacc_delete(c)
+        return values is None or bool(np.array_equal(x.data, _in_numpy(values, steps)[0]))
+
+    (equal,) = await run.parallel(body)
+    used = 1 if strategy == "single" else gpus
+    spans = sorted(kernels(run), key=lambda span: span.first.kernel)  # in the order of submission
+    sent = [copy for copy in copies(run) if copy.first.direction == "p2p"]
+    executions = [spans[start : start + used] for start in range(0, len(spans), used)]
+    times = [max(span.end for span in group) - min(span.begin for span in group) for group in executions]
+    before, after = itertools.tee(executions)
+    next(after, None)
+    waiting = [
+        (min(span.begin for span in now) - max(span.end for span in last)) * 1e-12
+        for last, now in zip(before, after, strict=False)
+    ]
+    measured = next(iter(runtimes[0].times.values()), acc.KernelTimes())
+    by_device = [sum(copy.first.bytes for copy in sent if copy.first.device == device) for device in range(used)]
+    return {
+        "equal": equal,
+        "executions": len(executions),
+        "divided": measured.divided,
+        "kernel_s": math.fsum(times) * 1e-12 / len(times),
+        "last_kernel_s": times[-1] * 1e-12,
+        "communication_s": measured.communication_s / max(1, measured.divided),
+        "least_sent": min(by_device),
+        "most_sent": max(by_device),
+        "all_sent": sum(by_device),
+        "transfers": len(sent),
+        "waits_s": max(waiting, default=0.0),
+        "least_wait_s": min(waiting, default=0.0),
+        "shared_ps": overlap(spans, sent),
+        "written_bytes": rows * COLUMNS * DOUBLE,
+    }
+
+
+def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
+    """Compute what `weigh` does, added up in its order."""
+    x, y = c[0], np.zeros_like(c[0])
+    for _ in range(steps):
+        y = np.zeros_like(x)
+        for plane in c:
+            y = y + plane * x
+        x, y = y, x
+    return x, y
+
+
+@scenario(machine="dgx1-v100")
+async def filtering(run: Run, gpus: Annotated[int, Range(2, 8)] = 4) -> Facts:
+    """Measure what the predicates leave of a kernel on each device, and how written arrays are divided."""
+    run.options = acc.OpenACCOptions(num_devices=gpus, phantom=True)
+    facts: Facts = {}
+
+    async def body(t: acc.HostThread) -> None:
+        planes, rows = 40, 1024
+        c = t.array("c", (planes, rows, COLUMNS))
+        x, y = (t.array(name, (rows, COLUMNS)) for name in ("x", "y"))
+        arguments = (c, x, y, planes, rows, COLUMNS)
+        undivided, divided = launch_of(weigh, arguments), predicate(weigh)
+        parts = divided.parts(gpus, arguments)
+        launches = [launch_of(divided.kernel, divided.arguments(part.share, arguments)) for part in parts]
+        facts["iterations"] = undivided.iterations
+        facts["least_iterations"] = min(launch.iterations for launch in launches)
+        facts["flops"] = min(launch.flops for launch in launches) / undivided.flops
+        facts["bytes"] = max(launch.bytes for launch in launches) / undivided.bytes
+        facts["least_owned"], facts["most_owned"] = _ends([part.segments["y"] for part in parts])
+        facts["owned"] = sum(nbytes for part in parts for _, nbytes in part.segments["y"])
+        facts["written_bytes"] = rows * COLUMNS * DOUBLE
+        facts["row_bytes"] = COLUMNS * DOUBLE
+        flat = t.array("flat", (planes, rows * COLUMNS))
+        for divisible, arguments_of_kernel in (
+            (outermost, (x, y, rows, COLUMNS)),
+            (carried, (x, rows, COLUMNS)),
+            (joined, (flat, t.array("b", (planes, rows * COLUMNS)), planes, rows, COLUMNS)),
+        ):
+            facts[f"{divisible.name}_dimension"], facts[f"{divisible.name}_segments"] = _dimension(
+                divisible, gpus, arguments_of_kernel
+            )
+        facts["rows"], facts["planes"] = rows, planes
+
+    await run.parallel(body)
+    return facts
+
+
+def _ends(owned: Any) -> tuple[int, int]:
+    totals = [sum(nbytes for _, nbytes in segments) for segments in owned]
+    return min(totals), max(totals)
+
+
+def _dimension(original: Kernel, gpus: int, arguments: Any) -> tuple[int | None, int]:
+    """Say along which dimension an array is divided, and in how many pieces the first device's part then lies."""
+    divided = predicate(original)
+    return divided.written[0].dimension, len(divided.parts(gpus, arguments)[0].segments["a"])

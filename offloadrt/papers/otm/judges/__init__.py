@@ -1,18 +1,17 @@
 """Judges of the OTM paper's claims: each asks for the runs that its claim needs.
 
-`places` says where they look; `figures` (Rodinia under explicit copies and managed memory), `placed` (Rodinia under
-OTM), `synthetic` (Table 2 and what the paper says of density) and `mechanisms` hold the judges, `probes` the small
-recorded runs of the mechanisms.
+`figures` says where they look and judges Rodinia under explicit copies, under managed memory and under OTM, then
+Table 2 and what the paper says of density. `mechanisms` judges how OTM works, with the small recorded runs of `probes`.
 """
 
 from __future__ import annotations
 
-from offloadrt.papers.otm.judges import figures, mechanisms, placed, synthetic
-from offloadrt.papers.otm.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
+from offloadrt.papers.otm.judges import figures, mechanisms
+from offloadrt.papers.otm.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.otm.rodinia import inputs
 from offloadrt.study.input_range import inputs_of
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import Paper
 
 PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(inputs), uses=["stream.interrupt"])
 
-__all__ = ["PAPER", "figures", "mechanisms", "placed", "synthetic"]
+__all__ = ["PAPER", "figures", "mechanisms"]

@@ -1,21 +1,160 @@
-"""Judges of Figures 1 and 2: Rodinia under explicit copies and under managed memory, below and above 16 GB."""
+"""Where the judges of the OTM claims look, and the judges of its figures and of Table 2.
+
+The first are of Rodinia under explicit copies and under managed memory, below and above 16 GB (Figures 1 and 2); then
+come Rodinia under OTM, and the synthetic program of Table 2 with what the paper says of density.
+"""
 
 from __future__ import annotations
 
-from offloadrt.papers.otm.judges.places import (
-    BENCHMARKS,
-    EXPLICIT,
-    UM,
-    RodiniaGrid,
-    bench,
-    handler_share,
-    in_gb,
-    runs,
-    seconds,
-)
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from offloadrt.extensions.otm.ranking import HostProgram
+from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
+from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
-from offloadrt.study.validation.judging import Asking, Hearing, Reading, unless
-from offloadrt.study.validation.measured import listed, longer, mean, number
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.validation.judging import (
+    Asking,
+    Bench,
+    Extent,
+    Hearing,
+    Judgement,
+    JudgingGrid,
+    Program,
+    Reading,
+    listed,
+    longer,
+    mean,
+    number,
+    unless,
+)
+
+SCENARIO = "rodinia"
+SYNTHETIC = "unified_memory"
+MACHINE = "summitdev-p100"
+BENCHMARKS = ("bfs", "cfd", "srad")
+EXPLICIT, UM, OTM = "explicit", "um", "otm"
+CANDIDATES: dict[str, dict[str, str]] = {
+    "otm.reserve": {"otm.reserve": "512 MiB"},
+    "otm.strict": {"otm.strict": "true"},
+    "otm.evicts": {"otm.evicts": "true"},
+}
+"""Where the authors' public runtime differs from the paper's text.
+
+It has less memory to place objects in, leaves a byte free, and lets better-ranked objects take the place of others.
+"""
+SENSITIVITY: tuple[dict[str, Value], ...] = (
+    {"benchmark": "bfs", "placement": EXPLICIT, "size_gb": 0.25},
+    {"benchmark": "bfs", "placement": UM, "size_gb": 0.625},
+    {"benchmark": "srad", "placement": UM, "size_gb": 0.25},
+    {"benchmark": "cfd", "placement": OTM, "size_gb": 0.625},
+)
+"""Runs that show whether an entry of the machine matters at all, in the smallest grid's part of the memory."""
+_MEMORY = ("mem.size", "mem.reserved", "otm.reserve")
+
+bench = Bench.of("offloadrt.papers.otm")
+
+Place = tuple[str, float, str]
+"""Benchmark, size in GB, and placement."""
+
+
+@attrs.frozen
+class RodiniaGrid(JudgingGrid):
+    """Sizes of Rodinia and of the synthetic program, in GB."""
+
+    fitting: tuple[float, ...]
+    """Sizes of Rodinia that fit into the device's memory."""
+    over: tuple[float, ...]
+    """Sizes of Rodinia above it."""
+    small: float
+    """A size of the synthetic program that fits."""
+    large: float
+    """A size of the synthetic program that does not."""
+    part: float
+    """The part of the device's memory, and of all sizes, that is used."""
+
+    @property
+    def described(self) -> str:
+        """Say in words how much is measured."""
+        sizes = ", ".join(f"{size:g}" for size in (*self.fitting, *self.over))
+        emulated = f"Rodinia at {sizes} GB, the synthetic program at {self.small:g} and {self.large:g} GB"
+        return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
+
+    def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
+        """Describe one run on the machine with so much memory."""
+        return self.at(scenario or self.scenario, parameters, {}, record=record)
+
+    def at(
+        self, scenario: Program, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
+    ) -> Point:
+        """Describe a run with entries of the machine replaced."""
+        point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
+        changed = {**point.options.overrides, **overrides}
+        if self.part != 1.0:
+            spec = profiles.load(point.options.machine or MACHINE, changed, runtime=point.options.runtime)
+            changed |= {key: f"{round(spec.value(key) * self.part)} B" for key in _MEMORY}
+        return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
+
+    def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
+        """Add a size that goes with the memory to some parameters."""
+        return {**parameters, "size_gb": size * self.part}
+
+
+def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
+    """Choose where the judges look: from `full` over `quick` to `ends`, fewer sizes and less of the memory."""
+    places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
+        "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),
+        "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
+        "ends": ((8.0, 14.0), (18.0, 24.0), 8.0, 24.0, 0.03125),
+    }
+    return RodiniaGrid(SCENARIO, *places[extent], options=options)
+
+
+def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
+    """Run Rodinia at these places; a judge uses it with `yield from`."""
+    wanted = list(dict.fromkeys(places))
+    results = yield [
+        grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
+        for benchmark, size, placement in wanted
+    ]
+    return dict(zip(wanted, results, strict=True))
+
+
+def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
+    """Run the synthetic program at these sizes.
+
+    The host reads what kernels have written; explicit copies bring it back anyway.
+    """
+    answers: list[Result] = yield [
+        grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)
+        for size, parameters in many
+    ]
+    return answers
+
+
+def seconds(result: Result) -> float:
+    """Read the time of computation and data transfer, as the paper measures it."""
+    return number(result.measured["time_s"])
+
+
+def handler_share(result: Result) -> float:
+    """Compute the part of the time in which the page-fault handler is busy."""
+    return result.devices["device 0 page fault handler"].busy_s / result.elapsed_s
+
+
+def sizes(values: Iterable[float]) -> str:
+    """Write sizes: `18, 20 GB`."""
+    return ", ".join(f"{size:g}" for size in values) + " GB"
+
+
+def in_gb(values: Mapping[float, float]) -> dict[str, float]:
+    """Name the sizes of a curve: `{"18": …}`."""
+    return {f"{size:g}": value for size, value in values.items()}
 
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:
@@ -109,3 +248,264 @@ def traffic(grid: RodiniaGrid, jump: float, extra: float) -> Hearing:
 
 def _to_host(result: Result) -> float:
     return number(result.measured["to_host_gb"])
+
+
+PROGRAMS: dict[str, Callable[..., Any]] = {"bfs": Bfs.run, "cfd": Cfd.run, "srad": Srad.run}
+ALL_IMPLICIT, ALL_EXPLICIT = {"otm.threshold": "2"}, {"otm.threshold": "0"}
+
+
+def program(benchmark: str) -> HostProgram:
+    """Analyse a program as the paper's compiler does."""
+    return HostProgram.of(PROGRAMS[benchmark])
+
+
+def pinned(result: Result) -> set[str]:
+    """Name the objects that were pinned to the CPU."""
+    return {name for name, placement in result.figures("placements").items() if placement.place == "cpu"}
+
+
+@bench.judge("otm.bfs.fit.vs_trad")
+def against_copies(grid: RodiniaGrid) -> Hearing:
+    results = yield from runs(
+        grid, [("bfs", size, placement) for size in grid.fitting for placement in (EXPLICIT, OTM)]
+    )
+    ratio = {
+        size: seconds(results["bfs", size, EXPLICIT]) / seconds(results["bfs", size, OTM]) for size in grid.fitting
+    }
+    value = mean(ratio.values())
+    why = _copied(results["bfs", grid.fitting[-1], OTM])
+    return Reading(f"{value:.3g} ({listed(ratio)})", value, why)
+
+
+@bench.judge("otm.bfs.fit.vs_um")
+def against_managed(grid: RodiniaGrid) -> Hearing:
+    results = yield from runs(grid, [("bfs", size, placement) for size in grid.fitting for placement in (UM, OTM)])
+    ratio = {size: seconds(results["bfs", size, OTM]) / seconds(results["bfs", size, UM]) for size in grid.fitting}
+    copied = _copied(results["bfs", grid.fitting[-1], OTM])
+    return Reading(listed(ratio), in_gb(ratio), f"not at {{outside}} GB: {copied}")
+
+
+@bench.judge("otm.bfs.over")
+def gain_above(grid: RodiniaGrid) -> Hearing:
+    results = yield from runs(grid, [("bfs", size, placement) for size in grid.over for placement in (UM, OTM)])
+    ratio = {size: seconds(results["bfs", size, UM]) / seconds(results["bfs", size, OTM]) for size in grid.over}
+    value = mean(ratio.values())
+    most, least = max(ratio, key=ratio.__getitem__), min(ratio, key=ratio.__getitem__)
+    um, otm = results["bfs", most, UM], results["bfs", most, OTM]
+    why = (
+        f"OTM gains most at {most:g} GB, where it pins {_named(pinned(otm))}, and least at {least:g} GB, where it pins "
+        f"{_named(pinned(results['bfs', least, OTM]))}. Managed memory moves the graph again at each level that meets "
+        f"it: at {most:g} GB {_moved(um) / most / grid.part:.3g} bytes a byte, beside "
+        f"{_reached(otm) / most / grid.part:.3g} that OTM moves or reaches over the link"
+    )
+    return Reading(f"{value:.3g} ({listed(ratio)})", value, why)
+
+
+@bench.judge("otm.bfs.edges_pinned")
+def edges(grid: RodiniaGrid) -> Hearing:
+    results = yield from runs(grid, [("bfs", size, OTM) for size in grid.over])
+    where = [size for size in grid.over if "edges" in pinned(results["bfs", size, OTM])]
+    ranks = results["bfs", grid.over[0], OTM].figures("placements")
+    emulated = f"at {sizes(where)}" if where else "at none"
+    reason = (
+        f"edges have rank {ranks['edges'].rank} with a GAF of {ranks['edges'].gaf:g}, as cost has "
+        f"({ranks['cost'].gaf:g}), and come first as the program makes them first: they are placed as long as they "
+        "fit, and what comes after them is pinned"
+    )
+    return Judgement(f"{emulated} of {sizes(grid.over)}", 2 * len(where) > len(grid.over), reason)
+
+
+@bench.judge("otm.bfs.larger_ok")
+def larger(grid: RodiniaGrid, larger_than: float) -> Hearing:
+    larger_ones = [size for size in grid.over if size > larger_than]
+    results = yield from runs(grid, [("bfs", size, OTM) for size in larger_ones])
+    sets = {size: pinned(results["bfs", size, OTM]) for size in larger_ones}
+    wrong = [size for size, names in sets.items() if names != {"edges"}]
+    emulated = "; ".join(f"{size:g}: {_named(names)}" for size, names in sets.items())
+    reason = f"not at {sizes(wrong)}: edges still fit there, and take the place of what ranks below them"
+    return Judgement(emulated, not wrong, reason)
+
+
+@bench.judge("otm.cfd.reason")
+def every_region(grid: RodiniaGrid) -> Hearing:
+    results = yield from runs(grid, [("cfd", size, OTM) for size in grid.over])
+    regions = {region.kernel.name: set(region.objects) for region in program("cfd").regions}
+    emulated, wrong = [], []
+    for size in grid.over:
+        names = pinned(results["cfd", size, OTM])
+        emulated.append(f"{size:g}: {_named(names)}")
+        free = [kernel for kernel, objects in regions.items() if not objects & names]
+        if free:
+            wrong.append(f"at {size:g} GB {_named(free)} have none")
+    reason = "; ".join(wrong) + ": what ranks last is pinned first, and these do not use it"
+    return Judgement("; ".join(emulated), not wrong, reason)
+
+
+@bench.judge("otm.transfer_minor")
+def place_matters_more(grid: RodiniaGrid) -> Hearing:
+    size = grid.fitting[0]
+    changes = (ALL_EXPLICIT, ALL_IMPLICIT, {"otm.reserve": "1 TB"})
+    results = yield [
+        grid.at(SCENARIO, grid.sized(size, {"benchmark": benchmark, "placement": OTM}), changed)
+        for benchmark in BENCHMARKS
+        for changed in changes
+    ]
+    emulated, wrong = [], []
+    for turn, benchmark in enumerate(BENCHMARKS):
+        explicit, implicit, host = map(seconds, results[3 * turn : 3 * turn + 3])
+        manner = max(explicit, implicit) / min(explicit, implicit)
+        best = min(explicit, implicit)
+        place = max(host, best) / min(host, best)
+        emulated.append(f"{benchmark}: place {place:.3g}, manner {manner:.3g}")
+        if not longer(place, manner):
+            wrong.append(f"the manner of {benchmark}'s transfers makes more of a difference than the place")
+    return unless("; ".join(emulated), wrong)
+
+
+@bench.judge("otm.traffic_reduced")
+def less_traffic(grid: RodiniaGrid) -> Hearing:
+    results = yield from runs(
+        grid,
+        [(benchmark, size, placement) for benchmark in BENCHMARKS for size in grid.over for placement in (UM, OTM)],
+    )
+    parts = {
+        f"{benchmark} at {size:g} GB": _moved(results[benchmark, size, OTM]) / _moved(results[benchmark, size, UM])
+        for benchmark in BENCHMARKS
+        for size in grid.over
+    }
+    most = {
+        benchmark: max(part for place, part in parts.items() if place.startswith(benchmark)) for benchmark in BENCHMARKS
+    }
+    remote = {
+        benchmark: max(
+            _reached(results[benchmark, size, OTM]) / _moved(results[benchmark, size, UM]) for size in grid.over
+        )
+        for benchmark in BENCHMARKS
+    }
+    emulated = f"at most {listed(most)} of UM's; with what is reached over the link {listed(remote)}"
+    return Reading(emulated, parts, "not less: {outside}")
+
+
+@bench.judge("otm.mech.overhead")
+def overhead(grid: RodiniaGrid) -> Hearing:
+    places = [(benchmark, size) for benchmark in BENCHMARKS for size in (grid.fitting[0], grid.over[0])]
+    results = yield [
+        grid.at(SCENARIO, grid.sized(size, {"benchmark": benchmark, "placement": OTM}), changed)
+        for benchmark, size in places
+        for changed in ({}, {"otm.decision": "0 us"})
+    ]
+    parts = {
+        f"{benchmark} {size:g}": 1.0 - seconds(results[2 * turn + 1]) / seconds(results[2 * turn])
+        for turn, (benchmark, size) in enumerate(places)
+    }
+    return Reading(listed(parts, ".2g"), parts, "decisions take 1 % or more: {outside}")
+
+
+def _copied(result: Result) -> str:
+    """Explain why OTM takes as long as explicit copies."""
+    placements = result.figures("placements")
+    dense = [placement.density for placement in placements.values() if placement.mechanism == "explicit"]
+    return (
+        f"OTM copies {len(dense)} of {len(placements)} objects of BFS, whose estimated densities are "
+        f"{min(dense, default=0.0):.2g} or more; what it copies takes as long as explicit copies do"
+    )
+
+
+def _moved(result: Result) -> float:
+    return number(result.measured["to_device_gb"]) + number(result.measured["to_host_gb"])
+
+
+def _reached(result: Result) -> float:
+    return _moved(result) + number(result.measured["remote_gb"])
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+LEAST, MOST = 0.02, 0.98
+"""The range of densities in which the crossover is searched."""
+STEPS = 6
+"""How often the bisection halves the range of densities."""
+
+ALONE: dict[str, Value] = {"arrays": 1}
+MANAGED: dict[str, Value] = {**ALONE, "placement": "managed"}
+COPIED: dict[str, Value] = {**ALONE, "placement": "explicit"}
+
+
+@bench.judge("otm.table2.fit_high")
+def dense(grid: RodiniaGrid) -> Hearing:
+    um, explicit, unread, copied = yield from synthetic(
+        grid,
+        [(grid.small, {**placement, "read_result": read}) for read in (True, False) for placement in (MANAGED, COPIED)],
+    )
+    ratio, without = um.elapsed_s / explicit.elapsed_s, unread.elapsed_s / copied.elapsed_s
+    emulated = f"{ratio:.3g} ({without:.3g} if the host does not look: explicit copies bring all back, faults nothing)"
+    return Reading(emulated, ratio, f"faults and migrations take {ratio:.3g} of what the copies take")
+
+
+@bench.judge("otm.table2.fit_low")
+def sparse(grid: RodiniaGrid, density: float) -> Hearing:
+    um, explicit = yield from synthetic(
+        grid, [(grid.small, {**placement, "density": density}) for placement in (MANAGED, COPIED)]
+    )
+    ratio = um.elapsed_s / explicit.elapsed_s
+    moved = number(um.measured["to_device_gb"]) / number(explicit.measured["to_device_gb"])
+    reason = f"faults cost more than the copies that they save: {moved:.3g} of the bytes migrate"
+    return Reading(f"t(UM) / t(explicit) = {ratio:.3g}; {moved:.3g} of the bytes", ratio, reason)
+
+
+@bench.judge("otm.table2.over_high")
+def pinning(grid: RodiniaGrid, reuse: int) -> Hearing:
+    both: dict[str, Value] = {"arrays": 2, "reuse": reuse}
+    um, pinned = yield from synthetic(
+        grid, [(grid.large, {**both, "placement": placement}) for placement in ("managed", "hybrid")]
+    )
+    ratio = pinned.elapsed_s / um.elapsed_s
+    emulated = f"{pinned.elapsed_s:.3g} s and {um.elapsed_s:.3g} s"
+    return Reading(emulated, ratio, "reaching one array over the link costs more than evictions")
+
+
+@bench.judge("otm.table2.over_low", "otm.obs3.noreuse")
+def streaming(grid: RodiniaGrid, within: float) -> Hearing:
+    below, above = yield from synthetic(grid, [(grid.small, MANAGED), (grid.large, MANAGED)])
+    ratio = (above.elapsed_s / grid.large) / (below.elapsed_s / grid.small)
+    reason = f"evictions take {ratio - 1:.0%} of the time" if ratio > 1.0 else "what was evicted is on the host already"
+    return Judgement(f"{ratio:.3g}", abs(ratio - 1.0) <= within, reason)
+
+
+@bench.judge("otm.mech.lru")
+def least_recent_faults(grid: RodiniaGrid, reuse: int) -> Hearing:
+    size = grid.over[0]
+    (swept,) = yield from synthetic(grid, [(size, {**MANAGED, "reuse": reuse})])
+    hits = 1.0 - number(swept.measured["to_device_gb"]) / (size * grid.part * reuse)
+    return Reading(f"{max(hits, 0.0):.2g} at {size:g} GB", hits, "blocks survive until the next sweep")
+
+
+@bench.judge("otm.fit.density_threshold")
+def crossover(grid: RodiniaGrid) -> Hearing:
+    low, high = LEAST, MOST
+    um, copied, most, again = yield from synthetic(grid, [*_both(grid, low), *_both(grid, high)])
+    at_low, at_high = um.elapsed_s / copied.elapsed_s, most.elapsed_s / again.elapsed_s
+    if at_low >= 1.0 or at_high <= 1.0:
+        emulated = f"none: t(UM) / t(explicit) is {at_low:.3g} at density {low:g} and {at_high:.3g} at {high:g}"
+        return Judgement(emulated, False, "one of the two is better at every density")
+    for _ in range(STEPS):
+        density = (low + high) / 2.0
+        um, copied = yield from synthetic(grid, _both(grid, density))
+        if um.elapsed_s < copied.elapsed_s:
+            low = density
+        else:
+            high, most = density, um
+    value = (low + high) / 2.0
+    moved = number(most.measured["to_device_gb"]) / (grid.small * grid.part)
+    why = (
+        f"at density {high:.2g}, with {moved:.2g} of the bytes moved, the page-fault handler is busy for "
+        f"{handler_share(most):.0%} of the time: pages that are met at random lie in all blocks of 2 MiB, and a block "
+        "is served again for each few of them"
+    )
+    return Reading(f"{value:.2g}", value, why, "copies cost more than faults")
+
+
+def _both(grid: RodiniaGrid, density: float) -> list[tuple[float, dict[str, Value]]]:
+    return [(grid.small, {**placement, "density": density}) for placement in (MANAGED, COPIED)]

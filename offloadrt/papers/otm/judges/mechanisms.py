@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 
-from offloadrt.papers.otm.judges.placed import pinned, program
-from offloadrt.papers.otm.judges.places import BENCHMARKS, OTM, RodiniaGrid, bench, runs
+from offloadrt.papers.otm.judges import probes
+from offloadrt.papers.otm.judges.figures import BENCHMARKS, OTM, RodiniaGrid, bench, pinned, program, runs
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import number
+from offloadrt.study.validation.judging import Hearing, Judgement, Reading, number, unless
 
-PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
-OBJECTS = f"{PROBES}:objects"
+OBJECTS = probes.objects
 EXPLICIT_ALL: dict[str, Value] = {"threshold": 0.0}
 IMPLICIT_ALL: dict[str, Value] = {"threshold": 2.0}
 
@@ -26,7 +24,7 @@ def object_table(grid: RodiniaGrid) -> Hearing:
     for benchmark in BENCHMARKS:
         result, host_program = results[benchmark, size, OTM], program(benchmark)
         made = {name.removesuffix("_bytes"): nbytes for name, nbytes in result.measured.items() if "_bytes" in name}
-        entries = {name: placement.nbytes for name, placement in result.placements.items()}
+        entries = {name: placement.nbytes for name, placement in result.figures("placements").items()}
         emulated.append(f"{benchmark}: {len(entries)} entries for {len(made)} arrays")
         if entries != made:
             wrong.append(f"{benchmark}: entries and arrays differ")
@@ -34,7 +32,7 @@ def object_table(grid: RodiniaGrid) -> Hearing:
             ranked = host_program.object(name)
             if not ranked.regions or not all(region.laf(name) > 0 for region in ranked.regions):
                 wrong.append(f"{benchmark}: {name} has no uses")
-            if result.placements[name].gaf != ranked.gaf:
+            if result.figures("placements")[name].gaf != ranked.gaf:
                 wrong.append(f"{benchmark}: {name}'s GAF is not what the compiler says")
     return unless("; ".join(emulated), wrong)
 
@@ -80,7 +78,7 @@ def ranks(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
     emulated, wrong = [], []
     for benchmark in BENCHMARKS:
-        placements = results[benchmark, size, OTM].placements
+        placements = results[benchmark, size, OTM].figures("placements")
         order = sorted(placements, key=lambda name: placements[name].rank)
         gafs = [placements[name].gaf for name in order]
         emulated.append(f"{benchmark}: {', '.join(order)}")
@@ -96,7 +94,9 @@ def density(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size, OTM) for benchmark in BENCHMARKS for size in (grid.fitting[0], grid.over[0])]
     results = yield from runs(grid, places)
     (fact,) = yield from grid.facts(OBJECTS)
-    densities = [placement.density for result in results.values() for placement in result.placements.values()]
+    densities = [
+        placement.density for result in results.values() for placement in result.figures("placements").values()
+    ]
     estimated = {name: number(fact[f"{name}_density"]) for name in DENSITY}
     wrong = {
         "some lie outside": not all(0.0 <= density_of_object <= 1.0 for density_of_object in densities),
@@ -120,8 +120,8 @@ def greedy(grid: RodiniaGrid) -> Hearing:
 
 def _greedy(result: Result) -> set[str]:
     """Choose what has to be pinned: each object that does not fit beside those that rank before it."""
-    free, left_out = result.otm["budget_bytes"], set()
-    for name, placement in sorted(result.placements.items(), key=lambda item: item[1].rank):
+    free, left_out = result.figures("otm")["budget_bytes"], set()
+    for name, placement in sorted(result.figures("placements").items(), key=lambda item: item[1].rank):
         if placement.nbytes <= free:
             free -= placement.nbytes
         else:
@@ -145,7 +145,7 @@ def pin(grid: RodiniaGrid) -> Hearing:
 @bench.judge("otm.mech.explicit")
 def explicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [EXPLICIT_ALL])
-    (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [EXPLICIT_ALL])
+    (values,) = yield from grid.facts(probes.in_the_kernel, [EXPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
     emulated = (
         f"{fact['blocks']} blocks for {fact['objects']} objects, {fact['copied_in']:,} B copied in, "
@@ -164,7 +164,7 @@ def explicit(grid: RodiniaGrid) -> Hearing:
 @bench.judge("otm.mech.implicit")
 def implicit(grid: RodiniaGrid) -> Hearing:
     (fact,) = yield from grid.facts(OBJECTS, [IMPLICIT_ALL])
-    (values,) = yield from grid.facts(f"{PROBES}:in_the_kernel", [IMPLICIT_ALL])
+    (values,) = yield from grid.facts(probes.in_the_kernel, [IMPLICIT_ALL])
     all_bytes = number(fact["objects"]) * number(fact["object_bytes"])
     emulated = (
         f"{fact['blocks']} blocks, {fact['copied_in']} B copied in, {fact['kernel_faults']} faults, "
@@ -216,7 +216,7 @@ def active_table(grid: RodiniaGrid) -> Hearing:
 def no_room(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size) for benchmark in BENCHMARKS for size in (*grid.fitting, *grid.over)]
     facts = yield from grid.facts(
-        f"{PROBES}:traditional", [grid.sized(size, {"benchmark": benchmark}) for benchmark, size in places]
+        probes.traditional, [grid.sized(size, {"benchmark": benchmark}) for benchmark, size in places]
     )
     failed = {place: fact["failed"] for place, fact in zip(places, facts, strict=True)}
     above = [place for place in places if place[1] in grid.over]
@@ -233,9 +233,7 @@ def no_room(grid: RodiniaGrid) -> Hearing:
 
 @bench.judge("otm.mech.um_bw")
 def slower_on_demand(grid: RodiniaGrid) -> Hearing:
-    managed, copied = yield from grid.facts(
-        f"{PROBES}:bandwidth", [{"placement": "managed"}, {"placement": "explicit"}]
-    )
+    managed, copied = yield from grid.facts(probes.bandwidth, [{"placement": "managed"}, {"placement": "explicit"}])
     demand, copy = number(managed["bytes_per_s"]), number(copied["bytes_per_s"])
     emulated = f"{demand / 1e9:.3g} and {copy / 1e9:.3g} GB/s (pageable)"
     return Reading(emulated, demand / copy, "faults take less time than the host's copy into a pinned buffer")

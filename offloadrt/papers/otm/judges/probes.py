@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from offloadrt.compilers.object_ranking import HostProgram
+from offloadrt.extensions.otm.configuration import placements_on
+from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.models import openmp as omp
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
@@ -16,7 +17,7 @@ from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.probing import Facts, kernels, recorded
+from offloadrt.study.validation.judging import Facts, kernels, recorded
 from offloadrt.trace import events
 
 BLOCK: Final = 2 << 20
@@ -92,7 +93,7 @@ async def objects(
     await run.finish()
     placed = recorded(run, events.ObjectPlaced)
     copies = recorded(run, events.CopyBegin)
-    managed, counters, port = run.device().managed, run.statistics.objects, 0.0
+    managed, counters, port = run.device().managed, run.statistics.sections["otm"].figures, 0.0
     if managed is not None:
         port = managed.ports["h2d"].bytes + managed.ports["d2h"].bytes
     calls = run.calls.table()
@@ -109,10 +110,10 @@ async def objects(
         "kernel_faults": len(recorded(run, events.PageFaultBegin)),
         "remote_bytes": port,
         "advice": calls["cuMemAdvise"].count if "cuMemAdvise" in calls else 0,
-        "objects": len(run.device().placements),
+        "objects": len(placements_on(run.program.devices)),
         "object_bytes": N * DOUBLE,
     }
-    for placement in run.device().placements:
+    for placement in placements_on(run.program.devices):
         facts[f"{placement.name}_mechanism"] = placement.mechanism
         facts[f"{placement.name}_rank"] = placement.rank
         facts[f"{placement.name}_density"] = placement.density

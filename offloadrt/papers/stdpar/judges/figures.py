@@ -1,22 +1,254 @@
-"""Judges of the figures of BabelStream and of the mini-apps, on each of the paper's systems."""
+"""Where the judges of the stdpar claims look, and those of BabelStream, the mini-apps and LULESH on each system."""
 
 from __future__ import annotations
 
-from offloadrt.papers.stdpar.judges.lulesh import beside_vendors
-from offloadrt.papers.stdpar.judges.places import (
-    APPLICATIONS,
-    MAX1550,
-    MI100,
-    MILAN,
-    TITLES,
-    VENDORS,
-    ApplicationGrid,
-    bench,
-    runs,
-    seconds,
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from offloadrt.study.points import Point
+from offloadrt.study.reporting.results import Result
+from offloadrt.study.running import profiles
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.validation.judging import (
+    Asking,
+    Bench,
+    Extent,
+    Hearing,
+    Judgement,
+    JudgingGrid,
+    Program,
+    Reading,
+    listed,
+    longer,
+    number,
+    unless,
 )
-from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading
-from offloadrt.study.validation.measured import number
+
+SCENARIO: Final = "stdpar"
+MACHINE: Final = "isambard-a100"
+MI100, MAX1550, MILAN = "isambard-mi100", "idc-max1550", "isambard-milan"
+VENDORS: Final = {MACHINE: "nvcpp", MI100: "rocstdpar", MAX1550: "icpx"}
+"""The vendor's implementation of each GPU."""
+TITLES: Final = {MACHINE: "A100", MI100: "MI100", MAX1550: "Max 1550"}
+APPLICATIONS: Final = ("minibude", "cloverleaf", "tealeaf")
+"""The applications in the figure of mini-apps."""
+HANDLER: Final = "device 0 page fault handler"
+CANDIDATES: dict[str, dict[str, str]] = {}
+SENSITIVITY: tuple[dict[str, Value], ...] = (
+    {"application": "babelstream", "size": 1 << 22, "steps": 2},
+    {"application": "cloverleaf", "size": 960, "steps": 1},
+    {"application": "lulesh", "size": 30, "steps": 1},
+)
+"""Short runs that show whether an entry of the machine has any influence on times."""
+
+bench = Bench.of("offloadrt.papers.stdpar")
+
+
+@attrs.frozen
+class ApplicationGrid(JudgingGrid):
+    """Sizes and steps of the applications."""
+
+    work: Mapping[str, Mapping[str, Value]]
+    """Parameters of each application but LULESH."""
+    lulesh: tuple[int, ...]
+    """Problem sizes of LULESH: elements along an edge."""
+    lulesh_steps: int
+
+    @property
+    def described(self) -> str:
+        """Say in words how much is looked at."""
+        emulated = [
+            f"{name} {', '.join(f'{key} {value}' for key, value in parameters.items())}"
+            for name, parameters in self.work.items()
+        ]
+        return f"{'; '.join(emulated)}; lulesh size {', '.join(map(str, self.lulesh))} steps {self.lulesh_steps}"
+
+    def at(
+        self, machine: str, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False
+    ) -> Point:
+        """Describe a run on one of the systems."""
+        point = self.point(parameters, scenario=scenario, record=record)
+        return point if machine == MACHINE else attrs.evolve(point, options=point.options.elsewhere(machine))
+
+    def entry(self, machine: str, key: str) -> float:
+        """Read an entry of a system, as runs on it have it."""
+        options = self.at(machine, {}).options
+        return profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime).value(key)
+
+    def of(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
+        """Choose parameters of an application at its size here."""
+        return {"application": application, "implementation": implementation, **self.work[application], **more}
+
+    def of_lulesh(self, size: int, implementation: str, **more: Value) -> dict[str, Value]:
+        """Choose parameters of LULESH."""
+        given: dict[str, Value] = {"application": "lulesh", "implementation": implementation, "size": size}
+        return {**given, "steps": self.lulesh_steps, **more}
+
+
+def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
+    """Choose where the judges look: from `full` over `quick` to `ends`, smaller problems and fewer steps."""
+    full: dict[str, dict[str, Value]] = {
+        "babelstream": {"size": 0, "steps": 10},
+        "minibude": {"size": 0, "steps": 0},
+        "cloverleaf": {"size": 3840, "steps": 5},
+        "tealeaf": {"size": 4000, "steps": 20},
+    }
+    less: dict[str, dict[str, Value]] = {
+        "babelstream": {"size": 0, "steps": 3},
+        "minibude": {"size": 0, "steps": 2},
+        "cloverleaf": {"size": 3840, "steps": 2},
+        "tealeaf": {"size": 4000, "steps": 5},
+    }
+    if extent == "full":
+        return ApplicationGrid(SCENARIO, full, (15, 30, 45, 60, 90), 10, options=options)
+    if extent == "quick":
+        return ApplicationGrid(SCENARIO, less, (30, 60), 3, options=options)
+    least = less | {"cloverleaf": {"size": 3840, "steps": 1}, "tealeaf": {"size": 4000, "steps": 3}}
+    return ApplicationGrid(SCENARIO, least, (30,), 2, options=options)
+
+
+def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
+    """Make runs on systems; `yield from` it."""
+    answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
+    return answers
+
+
+def facts(
+    grid: ApplicationGrid, scenario: Program, many: Iterable[Mapping[str, Value]] = ({},), machine: str = MACHINE
+) -> Asking[list[dict[str, Value]]]:
+    """Make recorded runs of a probe on a system, and return what they measured; `yield from` it."""
+    answers: list[Result] = yield [grid.at(machine, parameters, scenario=scenario, record=True) for parameters in many]
+    return [answer.measured for answer in answers]
+
+
+def seconds(result: Result) -> float:
+    """Read the time that the application's authors measure."""
+    return number(result.measured["time_s"])
+
+
+def handler_share(result: Result) -> float:
+    """Compute the part of the time in which the page-fault handler is busy."""
+    return result.devices[HANDLER].busy_s / result.elapsed_s
+
+
+PM: Final = "never"
+NOTHING: Final[dict[str, Value]] = {"pool": "off", "elision": "off", "prefetch": "never"}
+SINGLE: Final[dict[str, dict[str, Value]]] = {
+    "pool": {"pool": "on"},
+    "elision": {"elision": "on"},
+    "prefetch": {"prefetch": "first"},
+}
+"""Each optimization alone, compared with a run without any."""
+
+
+def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
+    """Measure t(vendor) / t(acpp) at the first size, on systems on which LULESH runs; `yield from` it."""
+    size, machines = grid.lulesh[0], (MACHINE, MI100)
+    places = [
+        place
+        for machine in machines
+        for place in (
+            (machine, grid.of_lulesh(size, VENDORS[machine])),
+            (machine, grid.of_lulesh(size, "acpp", prefetch=PM)),
+        )
+    ]
+    results = iter((yield from runs(grid, places)))
+    return {machine: seconds(next(results)) / seconds(next(results)) for machine in machines}
+
+
+@bench.judge("acpp.lulesh.a100.mp")
+def memory_pool(grid: ApplicationGrid) -> Hearing:
+    ways = [NOTHING, *({**NOTHING, **way} for way in SINGLE.values())]
+    results = yield from runs(
+        grid, [(MACHINE, grid.of_lulesh(size, "acpp", **way)) for size in grid.lulesh for way in ways]
+    )
+    remaining, emulated, wrong = iter(results), [], []
+    for size in grid.lulesh:
+        none = seconds(next(remaining))
+        gains = {name: none / seconds(next(remaining)) for name in SINGLE}
+        emulated.append(f"{size}: {', '.join(f'{name} {gain:.3g}' for name, gain in gains.items())}")
+        if not longer(gains["pool"], 1.0) or gains["pool"] < max(gains.values()):
+            wrong.append(f"at {size} {max(gains, key=lambda name: gains[name])} gains most")
+    return Judgement("; ".join(emulated), not wrong, ", ".join(wrong))
+
+
+@bench.judge("acpp.lulesh.a100.se")
+def over_nvcpp(grid: ApplicationGrid) -> Hearing:
+    places = [
+        (MACHINE, parameters)
+        for size in grid.lulesh
+        for parameters in (grid.of_lulesh(size, "nvcpp"), grid.of_lulesh(size, "acpp", prefetch=PM))
+    ]
+    results = yield from runs(grid, places)
+    ratios = {
+        size: seconds(nvcpp) / seconds(acpp)
+        for size, nvcpp, acpp in zip(grid.lulesh, results[::2], results[1::2], strict=True)
+    }
+    best = max(ratios, key=ratios.__getitem__)
+    nvcpp, acpp = results[2 * grid.lulesh.index(best) :][:2]
+    without = [seconds(result) - result.devices[HANDLER].busy_s for result in (nvcpp, acpp)]
+    host_faults = number(acpp.measured["host_faults"]) / grid.lulesh_steps
+    why = (
+        f"at {best} the page-fault handler is busy for {handler_share(nvcpp):.0%} of nvc++'s time and "
+        f"{handler_share(acpp):.0%} of acpp's: host and kernels use the domain's object in turn, and its page comes "
+        f"back {host_faults:.0f} times a step; without the handler's time the ratio is {without[0] / without[1]:.3g}"
+    )
+    return Reading(listed(ratios), ratios[best], why)
+
+
+@bench.judge("acpp.lulesh.a100.elided")
+def elided(grid: ApplicationGrid) -> Hearing:
+    results = yield from runs(grid, [(MACHINE, grid.of_lulesh(size, "acpp", prefetch=PM)) for size in grid.lulesh])
+    shares = [number(result.measured["elided_share"]) for result in results]
+    measured = results[0].measured
+    listed_shares = ", ".join(f"{share:.3g}" for share in sorted(set(shares)))
+    emulated = (
+        f"{listed_shares}: of {measured['algorithms']} algorithms {measured['elided']}; "
+        f"loads and stores end {measured['kept_access']} windows, allocations {measured['kept_allocation']}, "
+        f"{measured['kept_value']} algorithms return a value"
+    )
+    figures = dict(zip(map(str, grid.lulesh), shares, strict=True))
+    return Reading(emulated, figures, "windows end elsewhere than in the paper's build")
+
+
+@bench.judge("acpp.lulesh.mi100.challenged")
+def challenged(grid: ApplicationGrid) -> Hearing:
+    ways: list[tuple[str, dict[str, Value]]] = [("host", {}), ("acpp", {"prefetch": PM}), ("rocstdpar", {})]
+    results = yield from runs(
+        grid, [(MI100, grid.of_lulesh(size, name, **way)) for size in grid.lulesh for name, way in ways]
+    )
+    remaining, emulated, wrong = iter(results), [], []
+    for size in grid.lulesh:
+        host, acpp, roc = (seconds(next(remaining)) for _ in ways)
+        emulated.append(f"{size}: {acpp / host:.3g} and {roc / host:.3g}")
+        if not longer(min(acpp, roc), host):
+            wrong.append(f"offloading gains at {size}")
+    return unless("t / t(host) " + ", ".join(emulated), wrong)
+
+
+@bench.judge("acpp.lulesh.mi100.xnack")
+def with_xnack(grid: ApplicationGrid) -> Hearing:
+    results = yield from runs(
+        grid,
+        [
+            (MI100, grid.of_lulesh(size, "acpp", prefetch=PM, xnack=way))
+            for size in grid.lulesh
+            for way in ("on", "off")
+        ],
+    )
+    ratios = {
+        size: seconds(on) / seconds(off) for size, on, off in zip(grid.lulesh, results[::2], results[1::2], strict=True)
+    }
+    shares = ", ".join(f"{handler_share(on):.0%}" for on in results[::2])
+    reason = (
+        f"on is faster at {{outside}}: without XNACK all bytes cross the link each time, with it "
+        f"they stay once they have migrated; the page-fault handler is busy for {shares} of the time"
+    )
+    return Reading(listed(ratios), ratios, reason)
+
 
 Ratios = dict[str, dict[str, float]]
 """time(vendor's stdpar) / time(acpp) by system and application."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from offloadrt.papers.stdpar.judges.places import MACHINE, MI100, ApplicationGrid, bench, facts, runs
+from offloadrt.papers.stdpar.judges import probes
+from offloadrt.papers.stdpar.judges.figures import MACHINE, MI100, ApplicationGrid, bench, facts, runs
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Hearing, Reading, unless
-from offloadrt.study.validation.measured import number
+from offloadrt.study.validation.judging import Hearing, Reading, number, unless
 
-_HERE = __file__.rpartition("/")[0]
-MEMORY, FLOW = f"{_HERE}/memory_probes.py", f"{_HERE}/flow_probes.py"
 PAGE, SWEPT = 64 << 10, 64 << 20
 """Bytes of one page that is brought by a fault, and of an array."""
 
@@ -18,7 +16,7 @@ PAGE, SWEPT = 64 << 10, 64 << 20
 
 @bench.judge("acpp.mech.interpose")
 def interposition(grid: ApplicationGrid) -> Hearing:
-    acpp, host = yield from facts(grid, f"{MEMORY}:memory", [{}, {"implementation": "host"}])
+    acpp, host = yield from facts(grid, probes.memory, [{}, {"implementation": "host"}])
     emulated = f"new: {acpp['heap']}, aligned_alloc: {acpp['aligned']}, another unit's malloc: {acpp['foreign']}"
     kept = {host[name] for name in ("heap", "aligned", "own", "foreign")}
     return unless(
@@ -33,8 +31,8 @@ def interposition(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.heap_only")
 def heap_only(grid: ApplicationGrid) -> Hearing:
-    (fact,) = yield from facts(grid, f"{MEMORY}:memory")
-    without, with_system = yield from facts(grid, f"{MEMORY}:host_pointer", [{}, {"system_usm": True}])
+    (fact,) = yield from facts(grid, probes.memory)
+    without, with_system = yield from facts(grid, probes.host_pointer, [{}, {"system_usm": True}])
     emulated = f"{fact['stack']}; offloaded: {without['offloaded']}, with system USM {with_system['offloaded']}"
     return unless(
         emulated,
@@ -48,7 +46,7 @@ def heap_only(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.alloc_local_free_global")
 def frees(grid: ApplicationGrid) -> Hearing:
-    acpp, roc = yield from facts(grid, f"{MEMORY}:frees", [{}, {"implementation": "rocstdpar"}])
+    acpp, roc = yield from facts(grid, probes.frees, [{}, {"implementation": "rocstdpar"}])
     emulated = f"acpp: {acpp['freed']} of 3 freed; roc-stdpar: {roc['freed']}, then a crash at {roc['failed']!r}"
     return unless(
         emulated,
@@ -61,22 +59,22 @@ def frees(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.no_interpose_recursion")
 def not_interposed(grid: ApplicationGrid) -> Hearing:
-    (fact,) = yield from facts(grid, f"{MEMORY}:memory")
+    (fact,) = yield from facts(grid, probes.memory)
     emulated = f"the runtime's own: {fact['own']}; after shutdown: {fact['late']}"
     return unless(emulated, {"it is shared": {fact["own"], fact["late"]} != {"heap"}})
 
 
 @bench.judge("acpp.mech.alloc_map")
 def allocation_map(grid: ApplicationGrid) -> Hearing:
-    (fact,) = yield from facts(grid, f"{MEMORY}:memory")
+    (fact,) = yield from facts(grid, probes.memory)
     results = [name for name in ("interior", "first", "beyond", "of_libc", "freed") if fact[name]]
     return unless(f"known: {', '.join(results)}", {"others are": results != ["interior", "first"]})
 
 
 @bench.judge("acpp.mech.system_usm")
 def system_usm(grid: ApplicationGrid) -> Hearing:
-    (fact,) = yield from facts(grid, f"{MEMORY}:memory", [{"system_usm": True}])
-    (pointer,) = yield from facts(grid, f"{MEMORY}:host_pointer", [{"system_usm": True}])
+    (fact,) = yield from facts(grid, probes.memory, [{"system_usm": True}])
+    (pointer,) = yield from facts(grid, probes.host_pointer, [{"system_usm": True}])
     emulated = (
         f"{fact['interposed']} taken over, {fact['prefetches']} prefetches, algorithm with a stack pointer offloaded: "
         f"{pointer['offloaded']}"
@@ -95,7 +93,7 @@ def system_usm(grid: ApplicationGrid) -> Hearing:
 @bench.judge("acpp.mech.ptr_validation")
 def pointer_validation(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"memory": "stack"}, {"memory": "foreign"}, {"memory": "heap"}]
-    *of_host, of_heap = yield from facts(grid, f"{MEMORY}:host_pointer", ways)
+    *of_host, of_heap = yield from facts(grid, probes.host_pointer, ways)
     emulated = ", ".join(
         f"{way['memory']}: {'host' if fact['on_host'] else 'device'}, {fact['waits']} waits"
         for way, fact in zip(ways, [*of_host, of_heap], strict=True)
@@ -113,7 +111,7 @@ def pointer_validation(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.pool")
 def pool(grid: ApplicationGrid, much_less: float) -> Hearing:
-    pooled, single = yield from facts(grid, f"{MEMORY}:churn", [{"pool": True}, {"pool": False}])
+    pooled, single = yield from facts(grid, probes.churn, [{"pool": True}, {"pool": False}])
     each, alone = number(pooled["each_s"]), number(single["each_s"])
     emulated = (
         f"{pooled['driver']} driver allocations with the pool, {single['driver']} without; a malloc takes "
@@ -135,7 +133,7 @@ def one_transfer(grid: ApplicationGrid) -> Hearing:
         {"prefetch": "never", "nbytes": SWEPT},
         {"prefetch": "never", "nbytes": PAGE},
     ]
-    at_once, on_demand, one_page = yield from facts(grid, f"{MEMORY}:one_transfer", ways)
+    at_once, on_demand, one_page = yield from facts(grid, probes.one_transfer, ways)
     prefetched, demand, fault = (number(fact["moving_s"]) for fact in (at_once, on_demand, one_page))
     emulated = (
         f"{prefetched * 1e3:.3g} ms; a fault {fault * 1e6:.3g} us, "
@@ -167,7 +165,7 @@ def over_the_link(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.queue")
 def queues(grid: ApplicationGrid) -> Hearing:
-    alone, both = yield from facts(grid, f"{FLOW}:order", [{"threads": 1}, {"threads": 2}])
+    alone, both = yield from facts(grid, probes.order, [{"threads": 1}, {"threads": 2}])
     emulated = (
         f"one thread: {alone['queues']} queue, {alone['kernels']} kernels, {alone['overlaps_within']} overlaps; two: "
         f"{both['queues']} queues, {both['overlaps_within']} overlaps within one, "
@@ -186,7 +184,7 @@ def queues(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.wait_each")
 def wait_each(grid: ApplicationGrid) -> Hearing:
-    (fact,) = yield from facts(grid, f"{FLOW}:loop", [{"elision": False}])
+    (fact,) = yield from facts(grid, probes.loop, [{"elision": False}])
     places = [
         (MACHINE, grid.of("babelstream", "acpp", elision="off")),
         (MACHINE, grid.of("babelstream", "nvcpp")),
@@ -200,7 +198,7 @@ def wait_each(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.elision")
 def elision(grid: ApplicationGrid) -> Hearing:
-    inside, stack = yield from facts(grid, f"{FLOW}:loop", [{"body": "inside"}, {"body": "stack"}])
+    inside, stack = yield from facts(grid, probes.loop, [{"body": "inside"}, {"body": "stack"}])
     emulated = f"{inside['calls']} algorithms, {inside['waits']} wait; with stores to the stack {stack['waits']}"
     return unless(
         emulated,
@@ -214,7 +212,7 @@ def elision(grid: ApplicationGrid) -> Hearing:
 @bench.judge("acpp.mech.elision_tu")
 def elision_ends(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"body": body} for body in ("external", "allocation", "access")]
-    results = yield from facts(grid, f"{FLOW}:loop", ways)
+    results = yield from facts(grid, probes.loop, ways)
     emulated = ", ".join(f"{way['body']}: {fact['waits']} waits" for way, fact in zip(ways, results, strict=True))
     each = all(number(fact["waits"]) * 2 == fact["calls"] and fact["right"] for fact in results)
     return unless(f"{results[0]['calls']} algorithms; {emulated}", {"not one in each iteration": not each})
@@ -222,7 +220,7 @@ def elision_ends(grid: ApplicationGrid) -> Hearing:
 
 @bench.judge("acpp.mech.elision_result")
 def elision_of_results(grid: ApplicationGrid) -> Hearing:
-    (fact,) = yield from facts(grid, f"{FLOW}:loop", [{"body": "sum"}])
+    (fact,) = yield from facts(grid, probes.loop, [{"body": "sum"}])
     emulated = f"{fact['calls']} algorithms, half of them reductions, {fact['waits']} waits"
     return unless(emulated, {"reductions do not wait": number(fact["waits"]) * 2 != fact["calls"] or not fact["right"]})
 
@@ -242,7 +240,7 @@ SCRIPT = {
 @bench.judge("acpp.mech.prefetch_modes")
 def prefetch_modes(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"mode": mode, "always": always} for mode, always in SCRIPT]
-    results = yield from facts(grid, f"{FLOW}:prefetches", ways)
+    results = yield from facts(grid, probes.prefetches, ways)
     emulated = "; ".join(f"{mode}: {fact['each']}" for (mode, _), fact in zip(SCRIPT, results, strict=True))
     counted = [fact["each"] for fact in results]
     return unless(
@@ -261,10 +259,10 @@ def prefetch_modes(grid: ApplicationGrid) -> Hearing:
 def heuristic(grid: ApplicationGrid, percent: float) -> Hearing:
     cases = [(1.0, 0.5), (0.0015, 0.001), (0.001, 0.0015), (0.0045, 0.001), (0.0036, 0.001)]
     results = yield from facts(
-        grid, f"{FLOW}:transfer", [{"host_s": host_s, "offload_s": offload_s} for host_s, offload_s in cases]
+        grid, probes.transfer, [{"host_s": host_s, "offload_s": offload_s} for host_s, offload_s in cases]
     )
-    (fast,) = yield from facts(grid, f"{FLOW}:sampled")
-    (slow,) = yield from facts(grid, f"{FLOW}:sampled", [{"prefetch": "never"}], MI100)
+    (fast,) = yield from facts(grid, probes.sampled)
+    (slow,) = yield from facts(grid, probes.sampled, [{"prefetch": "never"}], MI100)
     wrong = []
     for (host_s, offload_s), fact in zip(cases, results, strict=True):
         ratio = host_s / (offload_s + number(fact["transfer_s"]))
@@ -287,8 +285,8 @@ def _sides(fact: dict[str, Value]) -> str:
 @bench.judge("acpp.mech.heuristic_hostrun")
 def without_host_runs(grid: ApplicationGrid) -> Hearing:
     ways: list[dict[str, Value]] = [{"host": False, "offload": known, "prefetch": "never"} for known in (False, True)]
-    results = yield from facts(grid, f"{FLOW}:sampled", ways, MI100)
-    (both,) = yield from facts(grid, f"{FLOW}:sampled", [{"prefetch": "never"}], MI100)
+    results = yield from facts(grid, probes.sampled, ways, MI100)
+    (both,) = yield from facts(grid, probes.sampled, [{"prefetch": "never"}], MI100)
     emulated = (
         f"on the host: {', '.join(str(fact['on_host']) for fact in results)}; with host samples {both['on_host']}"
     )

@@ -8,18 +8,58 @@ Cells are square, and the two states of the input meet at a corner of the grid.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Final
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from offloadrt.kernels import kernel
 from offloadrt.models import stdpar as std
-from offloadrt.papers.cloverleaf import halo
-from offloadrt.papers.cloverleaf import lagrangian as lag
-from offloadrt.papers.cloverleaf.advection import SWEEPS, AxisKernels
-from offloadrt.papers.stdpar.programs import cloverleaf_kernels as kernels
+from offloadrt.papers import cloverleaf
+from offloadrt.papers import cloverleaf as lag
+from offloadrt.papers.cloverleaf import SWEEPS, AxisKernels
 from offloadrt.papers.stdpar.programs.frame import ApplicationOutcome, Timed, host_array, loads
 from offloadrt.study.running.phases import StepNumbers
+
+Doubles = NDArray[np.float64]
+
+
+@kernel
+def set_cells(width: Doubles, d: float) -> None:
+    for i in range(len(width)):
+        width[i] = d
+
+
+@kernel(collapse=2)
+def set_areas(volume: Doubles, x_area: Doubles, y_area: Doubles, dx: Doubles, dy: Doubles, ny: int, nx: int) -> None:
+    for j, i in product(range(ny + 4), range(nx + 4)):
+        volume[j, i] = dx[i] * dy[j]
+        x_area[j, i] = dy[j]
+        y_area[j, i] = dx[i]
+
+
+@kernel(collapse=2)
+def set_state(density: Doubles, energy: Doubles, top: int, right: int, mass: float, e: float) -> None:
+    for j, i in product(range(top), range(right)):
+        density[j, i] = mass
+        energy[j, i] = e
+
+
+@kernel(collapse=2)
+def kinetic_energy(
+    volume: Doubles, density0: Doubles, xvel0: Doubles, yvel0: Doubles, ny: int, nx: int, total: Doubles
+) -> None:
+    s = total[0]
+    for j, i in product(range(2, ny + 2), range(2, nx + 2)):
+        square = 0.0
+        for node in range(2):
+            square += xvel0[j + node, i] ** 2 + yvel0[j + node, i] ** 2
+            square += xvel0[j + node, i + 1] ** 2 + yvel0[j + node, i + 1] ** 2
+        s += volume[j, i] * density0[j, i] * 0.5 * 0.25 * square
+    total[0] = s
+
 
 FIRST_TIME_STEP: Final = 0.04
 LONGEST_TIME_STEP: Final = 0.04
@@ -31,9 +71,11 @@ DENSE: Final = (1.0, 2.5)
 EDGE: Final = (0.2, 0.5)
 """How far the dense state reaches, as a part of the grid in y and in x."""
 WORK: Final = ("work1", "work2", "work3", "work4", "work5", "work6", "work7")
-STAGGERED: Final = {**halo.STAGGERED, **dict.fromkeys(WORK, (halo.NODE, halo.NODE))}
+STAGGERED: Final = {**cloverleaf.STAGGERED, **dict.fromkeys(WORK, (cloverleaf.NODE, cloverleaf.NODE))}
 """For each array, how it lies along y and along x."""
-REFLECT: Final = {side.__name__: kernel(side) for side in (halo.bottom, halo.top, halo.left, halo.right)}
+REFLECT: Final = {
+    side.__name__: kernel(side) for side in (cloverleaf.bottom, cloverleaf.top, cloverleaf.left, cloverleaf.right)
+}
 p: Final = std.par_unseq
 
 
@@ -103,13 +145,13 @@ class _Chunk:
         ny, nx, f = self.ny, self.nx, self.fields
         width = WIDTH / nx
         async with t.function():
-            await t.for_each(p, kernels.set_cells, self.dx, width)
-            await t.for_each(p, kernels.set_cells, self.dy, width)
-            await t.for_each(p, kernels.set_areas, f["volume"], f["xarea"], f["yarea"], self.dx, self.dy, ny, nx)
-        top, right = (halo.RINGS + round(edge * n) for edge, n in zip(self.program.edge, (ny, nx), strict=True))
+            await t.for_each(p, set_cells, self.dx, width)
+            await t.for_each(p, set_cells, self.dy, width)
+            await t.for_each(p, set_areas, f["volume"], f["xarea"], f["yarea"], self.dx, self.dy, ny, nx)
+        top, right = (cloverleaf.RINGS + round(edge * n) for edge, n in zip(self.program.edge, (ny, nx), strict=True))
         async with t.function():
-            await t.for_each(p, kernels.set_state, f["density0"], f["energy0"], ny + 4, nx + 4, *AMBIENT)
-            await t.for_each(p, kernels.set_state, f["density0"], f["energy0"], top, right, *DENSE)
+            await t.for_each(p, set_state, f["density0"], f["energy0"], ny + 4, nx + 4, *AMBIENT)
+            await t.for_each(p, set_state, f["density0"], f["energy0"], top, right, *DENSE)
         await self.ideal_gas(t, "0")
         names = ("density0", "energy0", "pressure", "viscosity", "density1", "energy1")
         await self.halos(t, 2, *names, "xvel0", "yvel0", "xvel1", "yvel1")
@@ -206,7 +248,7 @@ class _Chunk:
         f = self.fields
         async with t.function():
             total: float | None = await t.transform_reduce(
-                p, kernels.kinetic_energy, f["volume"], f["density0"], f["xvel0"], f["yvel0"], self.ny, self.nx
+                p, kinetic_energy, f["volume"], f["density0"], f["xvel0"], f["yvel0"], self.ny, self.nx
             )
         return total
 
@@ -230,6 +272,6 @@ class _Chunk:
         """Reflect these fields at all edges of the grid, each by an algorithm of its own."""
         async with t.function():
             for name in names:
-                for side, arguments in halo.reflections(name, self.nx, self.ny, depth):
+                for side, arguments in cloverleaf.reflections(name, self.nx, self.ny, depth):
                     await loads(t, self.neighbours)
                     await t.for_each(p, REFLECT[side.__name__], self.fields[name], *arguments)

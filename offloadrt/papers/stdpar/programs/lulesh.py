@@ -23,7 +23,7 @@ from offloadrt.papers.stdpar.programs.frame import (
     sequential_loop,
 )
 from offloadrt.papers.stdpar.programs.lulesh_domain import LAST_TIME, REGIONS, Domain, Mesh
-from offloadrt.papers.stdpar.programs.lulesh_eos import evaluate
+from offloadrt.papers.stdpar.programs.lulesh_material import evaluate
 from offloadrt.study.running.phases import StepNumbers
 
 p: Final = std.par_unseq

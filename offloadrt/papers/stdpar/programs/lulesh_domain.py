@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offloadrt.models import stdpar as std
 from offloadrt.papers.stdpar.programs.frame import loads, stores
-from offloadrt.papers.stdpar.programs.hexahedra import corners, volumes
+from offloadrt.papers.stdpar.programs.lulesh_kernels import corners, volumes
 
 REGIONS: Final = 11
 DOMAIN_BYTES: Final = 2048

@@ -1,18 +1,18 @@
 """Judges of the zero-copy paper's claims: each asks for the runs that its claim needs.
 
-`places` says where they look; `ratios` (Figures 3 and 4), `calls` (Table I and what grows with the size), `prefault`
-(Eager Maps), `accelerator` (SPECaccel, Tables II and III), `mechanisms` and `noise` hold the judges, `inputs` sets
-what was put in beside what comes out, `probes` are the small recorded runs of the mechanisms.
+`figures` says where they look and judges QMCPACK: Figures 3 and 4, Table I, Eager Maps and the noise; it also sets what
+was put in beside what comes out. `accelerator` judges SPECaccel (Tables II and III), `mechanisms` how the
+configurations work, with the small recorded runs of `probes`.
 """
 
 from __future__ import annotations
 
-from offloadrt.papers.zerocopy.judges import accelerator, calls, inputs, mechanisms, noise, prefault, ratios
-from offloadrt.papers.zerocopy.judges.places import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
+from offloadrt.papers.zerocopy import specaccel as specaccel_inputs
+from offloadrt.papers.zerocopy.judges import accelerator, figures, mechanisms
+from offloadrt.papers.zerocopy.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.zerocopy.qmcpack import inputs as qmcpack_inputs
-from offloadrt.papers.zerocopy.specaccel import inputs as specaccel_inputs
 from offloadrt.study.input_range import inputs_of
-from offloadrt.study.validation.paper import Paper
+from offloadrt.study.validation.judging import Paper
 
 PAPER = Paper(
     "zerocopy",
@@ -25,4 +25,4 @@ PAPER = Paper(
     uses=["teams.per_cu"],
 )
 
-__all__ = ["PAPER", "accelerator", "calls", "inputs", "mechanisms", "noise", "prefault", "ratios"]
+__all__ = ["PAPER", "accelerator", "figures", "mechanisms"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from offloadrt.papers.zerocopy.judges.places import (
+from offloadrt.papers.zerocopy.judges.figures import (
     CONFIGURATIONS,
     COPY,
     EAGER,
@@ -23,11 +23,10 @@ from offloadrt.papers.zerocopy.judges.places import (
     USM,
     QmcpackGrid,
     bench,
-    ratios,
+    ratios_of,
 )
 from offloadrt.study.reporting.results import Result
-from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, unless
-from offloadrt.study.validation.measured import listed, longer, number
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, Reading, listed, longer, number, unless
 from offloadrt.trace import HOST_TIME
 
 SPECACCEL = "specaccel"
@@ -233,7 +232,7 @@ def faults_matter_in_ep(grid: QmcpackGrid) -> Hearing:
 @bench.judge("mi300a.lesson.always")
 def nearly_always_better(grid: QmcpackGrid) -> Hearing:
     of_spec = yield from spec_ratios(grid, configurations=(IZC, USM))
-    of_qmcpack = yield from ratios(grid, (IZC, USM))
+    of_qmcpack = yield from ratios_of(grid, (IZC, USM))
     below = dict.fromkeys(benchmark for (benchmark, _), ratio in of_spec.items() if longer(1.0, ratio))
     below |= dict.fromkeys(
         f"QMCPack {size} {count}T" for (size, count, _), ratio in of_qmcpack.items() if longer(1.0, ratio)

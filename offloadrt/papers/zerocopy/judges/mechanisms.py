@@ -9,14 +9,13 @@ from functools import partial
 
 import attrs
 
-from offloadrt.papers.zerocopy.judges.places import COPY, EAGER, IZC, S2, SHORT, USM, QmcpackGrid, bench
+from offloadrt.papers.zerocopy.judges import probes
+from offloadrt.papers.zerocopy.judges.figures import COPY, EAGER, IZC, S2, SHORT, USM, QmcpackGrid, bench
 from offloadrt.runtime.environment import select_configuration
+from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.validation.judging import Asking, Hearing, Judgement, unless
-from offloadrt.study.validation.measured import longer, number, numbers
+from offloadrt.study.validation.judging import Asking, Hearing, Judgement, longer, number, numbers, unless
 
-PROBES = f"{__file__.rpartition('/')[0]}/probes.py"
-"""The file of small recorded runs."""
 DISCRETE = "alex-a100"
 """A machine with a discrete GPU."""
 COPIED_IN = (8 << 20, 512 << 10)
@@ -30,24 +29,24 @@ def _as_expected(expected: Mapping[str, Value], fact: Mapping[str, Value]) -> Ju
     return unless(emulated, wrong)
 
 
-FACTS: dict[str, tuple[str, list[dict[str, Value]]]] = {
-    "copy_map": ("maps", [{"configuration": COPY}]),
-    "izc_globals": ("global_variable", [{"configuration": IZC}]),
-    "rocr_bulk_prefault": ("pages", [{"configuration": COPY, "count": 8, "filled": False}]),
-    "xnack_page_by_page": ("pages", [{"configuration": zero_copy, "count": 8} for zero_copy in (IZC, USM)]),
-    "eager_prefault": ("pages", [{"configuration": EAGER, "count": 64}]),
-    "eager_requires_map": ("pages", [{"configuration": EAGER, "count": 8}]),
-    "alloc_sync": ("regions", [{"configuration": COPY, "threads": 4}]),
-    "init_calls": ("steps", [{"configuration": IZC, "large": large} for large in (False, True)]),
+FACTS: dict[str, tuple[Scenario, list[dict[str, Value]]]] = {
+    "copy_map": (probes.maps, [{"configuration": COPY}]),
+    "izc_globals": (probes.global_variable, [{"configuration": IZC}]),
+    "rocr_bulk_prefault": (probes.pages, [{"configuration": COPY, "count": 8, "filled": False}]),
+    "xnack_page_by_page": (probes.pages, [{"configuration": zero_copy, "count": 8} for zero_copy in (IZC, USM)]),
+    "eager_prefault": (probes.pages, [{"configuration": EAGER, "count": 64}]),
+    "eager_requires_map": (probes.pages, [{"configuration": EAGER, "count": 8}]),
+    "alloc_sync": (probes.regions, [{"configuration": COPY, "threads": 4}]),
+    "init_calls": (probes.steps, [{"configuration": IZC, "large": large} for large in (False, True)]),
 }
 """Claims that state facts, with the probe and the runs that measure them."""
 
 
 def _measured(
-    grid: QmcpackGrid, facts: Mapping[str, Value], *, probe: str, runs: Sequence[Mapping[str, Value]]
+    grid: QmcpackGrid, facts: Mapping[str, Value], *, probe: Scenario, runs: Sequence[Mapping[str, Value]]
 ) -> Hearing:
     """Judge that a probe measures the facts of a claim in each of its runs."""
-    judgements = [_as_expected(facts, fact) for fact in (yield from grid.facts(f"{PROBES}:{probe}", runs))]
+    judgements = [_as_expected(facts, fact) for fact in (yield from grid.facts(probe, runs))]
     return next((judgement for judgement in judgements if not judgement.holds), judgements[-1])
 
 
@@ -58,14 +57,14 @@ for _name, (_probe, _runs) in FACTS.items():
 def _pages(grid: QmcpackGrid, *configurations: str) -> Asking[list[dict[str, Value]]]:
     """Run the probe on a kernel that sweeps twice over eight pages, under each configuration."""
     runs: list[dict[str, Value]] = [{"configuration": each, "count": 8} for each in configurations]
-    return (yield from grid.facts(f"{PROBES}:pages", runs))
+    return (yield from grid.facts(probes.pages, runs))
 
 
 @bench.judge("mi300a.mech.copy_same_storage")
 def copies_double_the_footprint(grid: QmcpackGrid, each: float, percent: float) -> Hearing:
-    (fact,) = yield from grid.facts(f"{PROBES}:maps", [{"configuration": COPY}])
+    (fact,) = yield from grid.facts(probes.maps, [{"configuration": COPY}])
     places: list[dict[str, Value]] = [{"configuration": COPY, "piece": piece} for piece in COPIED_IN]
-    beside = yield from grid.facts(f"{PROBES}:copies_beside_a_kernel", places)
+    beside = yield from grid.facts(probes.copies_beside_a_kernel, places)
     emulated = [f"pool {fact['pool_bytes']} of {fact['mapped_bytes']} B"]
     wrong = ["the pool holds another number of bytes"] if fact["pool_bytes"] != fact["mapped_bytes"] else []
     for copies in beside:
@@ -83,7 +82,7 @@ def copies_double_the_footprint(grid: QmcpackGrid, each: float, percent: float) 
 
 @bench.judge("mi300a.mech.usm_globals")
 def usm_globals(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
-    (fact,) = yield from grid.facts(f"{PROBES}:global_variable", [{"configuration": USM}])
+    (fact,) = yield from grid.facts(probes.global_variable, [{"configuration": USM}])
     judgement, more = _as_expected(facts, fact), number(fact["more_time_s"])
     reason = judgement.reason or "the kernel with the global takes no longer"
     return Judgement(f"{judgement.emulated}, {more * 1e6:.3g} us more", bool(judgement.holds) and more > 0, reason)
@@ -91,7 +90,7 @@ def usm_globals(grid: QmcpackGrid, facts: Mapping[str, Value]) -> Hearing:
 
 @bench.judge("mi300a.mech.usm_not_portable")
 def usm_is_not_portable(grid: QmcpackGrid) -> Hearing:
-    (fact,) = yield from grid.facts(f"{PROBES}:without_unified_memory", [{"configuration": USM}])
+    (fact,) = yield from grid.facts(probes.without_unified_memory, [{"configuration": USM}])
     error = str(fact["error"])
     refused = error.startswith(("UserError: ", "UnifiedMemoryUnavailable: ")) and "gpu.unified_memory is false" in error
     return Judgement(error, refused and fact["copies"] == 0, "it runs, falls back to Copy, or fails for another reason")
@@ -111,8 +110,7 @@ def detection(grid: QmcpackGrid) -> Hearing:
 @bench.judge("mi300a.mech.izc_discrete")
 def discrete(grid: QmcpackGrid) -> Hearing:
     points = [
-        grid.point({"configuration": configuration}, scenario=f"{PROBES}:maps")
-        for configuration in (COPY, "environment")
+        grid.point({"configuration": configuration}, scenario=probes.maps) for configuration in (COPY, "environment")
     ]
     copy, chosen = yield [
         attrs.evolve(point, options=attrs.evolve(point.options.elsewhere(DISCRETE), hash=True, record=True))
@@ -159,7 +157,7 @@ def faults_once(grid: QmcpackGrid) -> Hearing:
 def _prefaults(grid: QmcpackGrid, counts: Sequence[int], turn: str) -> Asking[tuple[str, list[float]]]:
     """Measure the first or the repeated prefault for several numbers of pages; return words and seconds."""
     asked: list[dict[str, Value]] = [{"configuration": EAGER, "count": count, "filled": True} for count in counts]
-    facts = yield from grid.facts(f"{PROBES}:pages", asked)
+    facts = yield from grid.facts(probes.pages, asked)
     times = [number(fact[f"prefault_{turn}_s"]) for fact in facts]
     return ", ".join(f"{count}: {dt * 1e6:.4g} us" for count, dt in zip(counts, times, strict=True)), times
 
@@ -191,7 +189,7 @@ def repeats(grid: QmcpackGrid) -> Hearing:
 
 @bench.judge("mi300a.mech.eager_no_xnack")
 def eager_without_xnack(grid: QmcpackGrid) -> Hearing:
-    (fact,) = yield from grid.facts(f"{PROBES}:touches_unmapped", [{"configuration": EAGER, "xnack": False}])
+    (fact,) = yield from grid.facts(probes.touches_unmapped, [{"configuration": EAGER, "xnack": False}])
     holds = fact["mapped"] == "ok" and str(fact["unmapped"]).startswith("MemoryAccessFault: ")
     emulated = f"mapped: {fact['mapped']}, unmapped: {fact['unmapped']}"
     return Judgement(emulated, holds, "a mapped array fails, or an unmapped one does not die of a memory access fault")
@@ -199,9 +197,7 @@ def eager_without_xnack(grid: QmcpackGrid) -> Hearing:
 
 @bench.judge("mi300a.mech.signals")
 def what_is_waited_for(grid: QmcpackGrid, percent: float) -> Hearing:
-    copy, izc = yield from grid.facts(
-        f"{PROBES}:waits", [{"configuration": configuration} for configuration in (COPY, IZC)]
-    )
+    copy, izc = yield from grid.facts(probes.waits, [{"configuration": configuration} for configuration in (COPY, IZC)])
     emulated = "; ".join(
         f"{name}: {fact['waits']} waits for {fact['kernels']} kernels, {fact['for_kernels']} for kernels, "
         f"{fact['for_copies']} for copies"

@@ -13,7 +13,7 @@ from offloadrt.papers.zerocopy.qmcpack import QmcpackExperiment, QmcpackSetup
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range
-from offloadrt.study.validation.probing import Facts, Span, calls, copies, kernels, recorded
+from offloadrt.study.validation.judging import Facts, Span, calls, copies, kernels, recorded
 from offloadrt.trace import events
 
 Configuration = Literal["copy", "usm", "implicit_zero_copy", "eager_maps", "environment"]
@@ -195,7 +195,7 @@ async def pages(
         values = count * PAGE // DOUBLE
         array = t.array("array", values, fill=0.0 if filled else None)
         other = t.array("other", values, fill=0.0 if filled else None)
-        table, statistics = run.device().pages, run.device().fault_statistics
+        table, statistics = run.machine.apu().pages, run.device().fault_statistics
         teams = max(1, values // 256)
         await t.target(READ, teams=1, iterations=1)  # the program is loaded
         first_map = _ps(run)

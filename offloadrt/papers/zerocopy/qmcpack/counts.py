@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import attrs
 
-from offloadrt.papers.zerocopy.qmcpack.sizes import Size
 from offloadrt.papers.zerocopy.qmcpack.structure import (
     COPIES_PER_WALKER,
     JOB,
@@ -22,6 +21,7 @@ from offloadrt.papers.zerocopy.qmcpack.structure import (
     MOVE_DATA_COPIES,
     MOVE_UPDATES,
     SHARED_COPIES,
+    Size,
     copies_of,
 )
 

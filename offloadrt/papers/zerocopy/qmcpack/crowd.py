@@ -15,8 +15,7 @@ from offloadrt.models.openmp.target_data import TargetData
 from offloadrt.papers.zerocopy.qmcpack import structure
 from offloadrt.papers.zerocopy.qmcpack.counts import CrowdPlan, MonteCarloStep
 from offloadrt.papers.zerocopy.qmcpack.inputs import Inputs
-from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES, Size
-from offloadrt.papers.zerocopy.qmcpack.structure import THREADS_PER_TEAM, KernelKind
+from offloadrt.papers.zerocopy.qmcpack.structure import SIZES, THREADS_PER_TEAM, KernelKind, Size
 
 VARIANTS = 16
 """Launches of one kernel that differ in their work, among which a crowd chooses at random."""

@@ -12,7 +12,7 @@ from offloadrt.papers.zerocopy.qmcpack import structure
 from offloadrt.papers.zerocopy.qmcpack.counts import Plan, PlanError, plan
 from offloadrt.papers.zerocopy.qmcpack.crowd import Arrays, Crowd, host_bytes
 from offloadrt.papers.zerocopy.qmcpack.inputs import ACCESSES_GROWTH, MAP_ITEMS, Inputs
-from offloadrt.papers.zerocopy.qmcpack.sizes import SIZES, Size
+from offloadrt.papers.zerocopy.qmcpack.structure import SIZES, Size
 from offloadrt.study.errors import ParameterError
 
 MATRICES = 4

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from offloadrt.papers.zerocopy.qmcpack.sizes import Size
-from offloadrt.papers.zerocopy.qmcpack.structure import KernelKind
+from offloadrt.papers.zerocopy.qmcpack.structure import KernelKind, Size
 from offloadrt.study.input_range import InputRange
 
 ACCESSES = InputRange(

@@ -1,0 +1,84 @@
+"""The command `calibrate`, and what it prints with `--json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+from cyclopts import Parameter
+
+from offloadrt.cli.options import Json
+from offloadrt.cli.terminal import console, print_json
+
+if TYPE_CHECKING:
+    from offloadrt.calibration.calibration import CalibratedEntry, Calibration
+
+
+def calibrate(
+    *files: Path,
+    base: str,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    recording: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Write a profile of your machine: a base profile, with the unit costs that files from the machine show.
+
+    Parameters
+    ----------
+    files:
+        Nsight Systems exports (SQLite), rocpd files of rocprofv3, results of bench/hardware (JSON lines).
+    base:
+        The machine from which everything else comes: a name (see `offloadrt machines`) or a TOML file.
+    output:
+        The profile to write, for `--machine`.
+    recording:
+        Compare the kernels' times in the files with what the counts of this recording (`offloadrt record`) say.
+    """
+    from offloadrt.calibration.shown import calibrated, calibration
+
+    found, compared = calibrated(files, base, output, recording)
+    if json:
+        print_json(CalibrationRecord.of(found, str(output)))
+    else:
+        console().print(*calibration(found, compared, output), sep="\n")
+
+
+@attrs.frozen
+class CalibratedRecord:
+    """An entry that was measured: median, tenth and ninetieth percentile in SI units, and of how many operations."""
+
+    entry: str
+    value: float
+    low: float
+    high: float
+    count: int
+    what: str
+    source: str
+    factor: float
+
+    @classmethod
+    def of(cls, found: CalibratedEntry) -> CalibratedRecord:
+        """Describe a measured entry; `factor` is 1 where it lies within the base's range."""
+        measured = found.measurement
+        return cls(
+            found.base.key, measured.value, measured.low, measured.high, measured.count, measured.what,
+            found.source, found.factor,
+        )  # fmt: skip
+
+
+@attrs.frozen
+class CalibrationRecord:
+    """What `calibrate` prints; `not_shown` are entries of which the files say nothing."""
+
+    output: str
+    base: str
+    entries: list[CalibratedRecord]
+    not_shown: list[str]
+    remarks: list[str]
+
+    @classmethod
+    def of(cls, calibration: Calibration, output: str) -> CalibrationRecord:
+        """Describe a calibration."""
+        entries = [CalibratedRecord.of(entry) for entry in calibration.entries]
+        return cls(output, calibration.base.name, entries, list(calibration.not_shown), list(calibration.remarks))

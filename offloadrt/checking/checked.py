@@ -1,0 +1,136 @@
+"""Runs under the checker: what it found in one run of a scenario, and in each run of an exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import msgspec
+
+from offloadrt.checking.checker import Checker
+from offloadrt.checking.mistakes import Mistake, Waste
+from offloadrt.checking.waste import Costs
+from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
+from offloadrt.study.running.run import Run
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.spec import RunSpec
+
+
+@attrs.frozen
+class CheckReport:
+    """What a check of one run found. elapsed_s: virtual seconds; None when an error of the program ended it.
+
+    unknown_kernels: those of which nothing says what they read and write, so that nothing was checked about them.
+    """
+
+    scenario: str
+    machine: str
+    seed: int
+    elapsed_s: float | None
+    mistakes: tuple[Mistake, ...]
+    unknown_kernels: tuple[str, ...]
+    wastes: tuple[Waste, ...] = ()
+    """What was done for nothing, the most time first; a program without mistakes may have some."""
+
+    def to_json(self) -> bytes:
+        """Encode it as one JSON object on one line."""
+        return msgspec.json.encode(attrs.asdict(self))
+
+
+def check(
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    options: RunSpec,
+    on_progress: Progress | None = None,
+    before_run: Callable[[Run], object] = lambda run: None,
+) -> CheckReport:
+    """Run a scenario once under the checker. An error of the program is a mistake; raises as `execute` for others.
+
+    Others are those of a program that did not start, or whose thread a fault let die: about these nothing was checked.
+    Raises UserError for a program that is not OpenMP's.
+    """
+    checkers: list[tuple[Run, Checker]] = []
+
+    def observed(run: Run) -> None:
+        checker = Checker(run.sim)
+        run.observe(checker)
+        checkers.append((run, checker))
+        before_run(run)
+
+    elapsed_s: float | None = None
+    fatal: BaseException | None = None
+    costs = Costs()
+    try:
+        once = attrs.evolve(options, repeat=1)
+        elapsed_s = execute(
+            scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs]
+        ).elapsed_s
+    except (UserError, ScriptFailed) as error:
+        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
+        if not checkers or fatal is None:
+            raise
+    run, checker = checkers[0]
+    _require_openmp(scenario.name, run)
+    ended = elapsed_s is not None
+    mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
+    if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
+        mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
+    unknown = tuple(checker.unknown_kernels)
+    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
+
+
+def reports_mistakes(run: Run) -> Callable[[], list[str]]:
+    """Watch a run that has not begun; what this returns gives the mistakes of the run that has ended, each as a text.
+
+    It is one of the `checkers` of an exploration. Raises UserError once the machine is built, and at the end of a
+    program that is not OpenMP's.
+    """
+    checker = Checker(run.sim)
+    run.observe(checker)
+
+    def reports() -> list[str]:
+        _require_openmp("this", run)
+        return ["\n".join(mistake.lines()) for mistake in checker.finish()]
+
+    return reports
+
+
+def reports_in_a_test(run: Run) -> Callable[[], list[str]]:
+    """Watch a run that has not begun as `reports_mistakes` does, but as a part of a program, which a test is.
+
+    What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with; nor is a program of
+    another model.
+    """
+    checker = Checker(run.sim)
+    run.observe(checker)
+
+    def reports() -> list[str]:
+        if run.options.model != "openmp":
+            return []
+        found = checker.finish(ended=False)
+        return ["\n".join(mistake.lines()) for mistake in found if mistake.kind != "fatal error"]
+
+    return reports
+
+
+def _require_openmp(name: str, run: Run) -> None:
+    if run.options.model != "openmp":
+        what = f"{name} is a program of {run.options.model}"
+        raise UserError(f"check: {what}; programs of OpenMP are checked, and recordings")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield what an error came from, groups of errors taken apart."""
+    waiting = [error.__cause__, error.__context__]
+    seen: set[int] = set()
+    while waiting:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        waiting += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions

@@ -1,0 +1,72 @@
+"""The command `check`: runs a program once under the checker and prints what it found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, ScenarioName, single
+from offloadrt.cli.terminal import NEGATIVE, console, run_progress
+from offloadrt.study.spec import RunSpec
+
+if TYPE_CHECKING:
+    from offloadrt.checking.checked import CheckReport
+    from offloadrt.checking.mistakes import Waste
+
+
+def check(
+    scenario: ScenarioName,
+    /,
+    *parameters: ParameterValues,
+    spec: RunSpec = DEFAULTS,
+    json: Json = False,
+) -> int:
+    """Run a program once and report its mistakes: races, stale and uninitialised data, wrong maps.
+
+    The exit code is 1 when a mistake is reported. A table of waste follows, worst first: transfers and allocations that
+    were for nothing, and the time that they took. Waste alone leaves the exit code 0.
+    """
+    from offloadrt.checking.checked import check as checked
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments
+
+    chosen = registry.find(scenario)
+    given = chosen.bind(split_assignments(parameters))
+    with run_progress(chosen.name) as (advanced, before_run):
+        report = checked(chosen, given, single(spec), advanced, before_run)
+    if json:
+        sys.stdout.buffer.write(report.to_json() + b"\n")
+    else:
+        console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
+        if report.wastes:
+            _print_wastes(report.wastes)
+    return NEGATIVE if report.mistakes else 0
+
+
+def _lines(report: CheckReport) -> Iterator[str]:
+    for mistake in report.mistakes:
+        yield from (*mistake.lines(), "")
+    count = len(report.mistakes)
+    found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
+    yield f"{report.scenario} on {report.machine}: {found}"
+    if report.unknown_kernels:
+        names = ", ".join(report.unknown_kernels)
+        yield f"not checked, for nothing says what they read and write: kernels {names}"
+
+
+def _print_wastes(wastes: tuple[Waste, ...]) -> None:
+    from rich.markup import escape
+
+    from offloadrt.checking.mistakes import ADVICE
+    from offloadrt.cli.render import table_of
+    from offloadrt.study.reporting.words import seconds, size
+
+    table = table_of("Waste, which is no mistake", "what", "data", "times", "bytes", "time", "where", right=(2, 3, 4))
+    for waste in wastes:
+        where = f"{waste.story.did}{waste.story.where and ' at '}{waste.story.where}"
+        cells = waste.kind, waste.subject, str(waste.times), size(waste.nbytes), seconds(waste.time_s), where
+        table.add_row(*[escape(cell) for cell in cells])
+    console().print("", table)
+    advice = [f"{kind}: {ADVICE[kind]}" for kind in dict.fromkeys(waste.kind for waste in wastes)]
+    console().print(*advice, sep="\n", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,421 @@
+"""A host function as a graph of the paths through it: operations, branches, loops and inlined calls.
+
+`Node` and its successors are the graph. The same nodes stand, in the order of the source, in nested pieces: a
+`HostLoop` holds those of its rounds, an `InlinedCall` those of the function called. `flow_builder.py` builds both.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from offloadrt.kernels.source import FunctionTree, Source
+
+Op = TypeVar("Op")
+"""What a pass makes of a call or an access."""
+
+
+@attrs.frozen(eq=False)
+class HostBranch:
+    """How control chooses among the successors of a node."""
+
+    test: ast.expr | None = None
+    """Leads to the first of two successors where it holds. None: of a ``match``, or of handlers of exceptions."""
+    is_weighted: bool = True
+    """Whether the weights of the sides count; all handlers of exceptions are equally likely."""
+
+
+@attrs.define(eq=False)
+class Node(Generic[Op]):
+    """A place in the flow of control. Where paths only part or meet it has no operation."""
+
+    operation: Op | None = None
+    branch: HostBranch | None = None
+    raises: bool = False
+    """Whether it is a ``raise``, which leads to the handlers of its exception, if to anything."""
+    origin: tuple[int, ...] = ()
+    """A key that all copies of one place share: a ``finally`` is copied for each way out of its ``try``."""
+    next: list[Node[Op]] = attrs.field(factory=list, repr=False)
+
+
+@attrs.define(eq=False)
+class HostLoop(Generic[Op]):
+    """A loop. `head` is done before each round, and once more when there is none left; then `body` or what follows."""
+
+    test: ast.expr | None
+    """The test of a ``while``; None for other loops."""
+    count: int | None
+    """Rounds, where the source says them."""
+    start: Node[Op] = attrs.field(factory=Node)
+    """Where a round begins."""
+    turn: Node[Op] = attrs.field(factory=Node)
+    """Leads to the body and, unless the loop is endless, to what follows it. Nowhere in code that nothing comes to."""
+    head: list[Piece[Op]] = attrs.field(factory=list)
+    body: list[Piece[Op]] = attrs.field(factory=list)
+
+
+@attrs.define(eq=False)
+class InlinedCall(Generic[Op]):
+    """A function that stands in the place of its call."""
+
+    start: Node[Op] = attrs.field(factory=Node)
+    after: Node[Op] = attrs.field(factory=Node)
+    """Where it returns to."""
+    body: list[Piece[Op]] = attrs.field(factory=list)
+
+
+Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
+
+
+def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
+    """Go through all nodes in the order of the source."""
+    for piece in pieces:
+        if isinstance(piece, Node):
+            yield piece
+        else:
+            yield from nodes_of([*piece.head, *piece.body] if isinstance(piece, HostLoop) else piece.body)
+
+
+class Scope:
+    """The names of one function while it is walked through.
+
+    A pass for which a name means the same everywhere in a function leaves the methods that follow assignments as they
+    are.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.names: dict[str, Any] = {}
+        """What names stand for at this point of the walk."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return where the function is defined."""
+        return self.source.file, self.source.tree.lineno
+
+    def is_local(self, name: str) -> bool:
+        """Tell a name of the function from one of the module around it."""
+        return name in self.names
+
+    def method(self, name: str) -> Any:
+        """Look up the method that ``self.name`` is; None where that cannot be told."""
+        return None
+
+    def known(self, node: ast.expr) -> Any:
+        """Look up the Python object that a dotted name stands for; None where the source does not tell."""
+        match node:
+            case ast.Name(id=name):
+                return None if self.is_local(name) else self.source.names.get(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self.method(name)
+            case ast.Attribute(value=value, attr=name):
+                return getattr(self.known(value), name, None)
+        return None
+
+    # following assignments
+
+    @property
+    def facts(self) -> int:
+        """Count what holds in a whole function once it is known: a loop whose body adds to it is walked again."""
+        return 0
+
+    def define(self, tree: FunctionTree) -> None:
+        """Let a name stand for a function that is defined here."""
+
+    def assign(self, target: ast.expr, value: ast.expr) -> None:
+        """Let a name, or each of several, stand for a value."""
+
+    def unbind(self, names: Iterable[str], why: str) -> None:
+        """Let names stand for one thing now and for another then."""
+
+    def restore(self, names: Mapping[str, Any]) -> None:
+        """Let the names be as they were."""
+        self.meet([names])
+
+    def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Join the names of several paths where these meet."""
+
+    def elements(self, node: ast.expr) -> Sequence[ast.expr]:
+        """List what a loop goes through that is to be walked once for each element."""
+        return ()
+
+
+def parameters(tree: FunctionTree) -> list[str]:
+    """List the names of all parameters."""
+    given = tree.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [parameter.arg for parameter in every if parameter is not None]
+
+
+def positional(tree: FunctionTree) -> list[ast.arg]:
+    """List the parameters by position, without ``self``."""
+    given = [*tree.args.posonlyargs, *tree.args.args]
+    return given[1:] if given and given[0].arg == "self" else given
+
+
+def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Go through the nodes of a function, without those of functions and classes in it."""
+    for child in ast.iter_child_nodes(tree):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from own_nodes(child)
+
+
+def assigned(nodes: Iterable[ast.AST]) -> list[str]:
+    """List the names that are assigned to, without those of functions and comprehensions in there."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names[node.id] = None
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.comprehension):
+            names.update(dict.fromkeys(assigned(ast.iter_child_nodes(node))))
+    return list(names)
+
+
+def outer_names(tree: FunctionTree) -> list[str]:
+    """List the names of the functions around it, and of the module, that a function assigns to."""
+    declared: list[str] = []
+    inner: list[str] = []
+    rest: list[ast.AST] = [*tree.body]
+    while rest:
+        node = rest.pop(0)
+        if isinstance(node, ast.Nonlocal | ast.Global):
+            declared += node.names
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner += outer_names(node)
+        else:
+            rest += ast.iter_child_nodes(node)
+    own = [*parameters(tree), *assigned(tree.body)]
+    return [*declared, *(name for name in inner if name not in own)]
+
+
+S = TypeVar("S", bound=Scope)
+
+Walk = Callable[[], None]
+"""Walks through a part of the source."""
+
+
+@attrs.frozen(eq=False)
+class _Round:
+    """A round of a loop: where the next one begins, and where ``break`` leads."""
+
+    start: Node[Any]
+    after: Node[Any]
+
+
+@attrs.frozen(eq=False)
+class _Handlers:
+    """A ``try`` with handlers of exceptions, which `node` chooses among."""
+
+    node: Node[Any]
+
+
+K = TypeVar("K", _Round, _Handlers)
+
+
+class FlowBuilder(Generic[Op, S]):
+    """The graph as far as the walk has come.
+
+    Where paths meet, the scope is told what the names stand for on each of them. Behind a jump there is no path: what
+    is built there has no predecessor, and its names do not count where paths meet.
+    """
+
+    def __init__(self, scope: S) -> None:
+        self.scope = scope
+        """The scope of the function that is walked through."""
+        self.entry, self.exit = Node[Op](), Node[Op]()
+        """Where the function that is walked through begins, and where it returns to."""
+        self.pieces: list[Piece[Op]] = [self.entry]
+        self._end: Node[Op] | None = self.entry
+        """The node behind which the next one comes; None where there is no path."""
+        self._arrivals: dict[Node[Op], list[dict[str, Any]]] = {}
+        """The names on each path that has jumped to a node that the walk has not come to."""
+        self._passed: list[_Round | _Handlers | Walk] = []
+        """What a jump passes on its way out of the function, the innermost last: loops, handlers, and what ``finally``
+        and the ends of ``with`` do.
+        """
+        self._context: list[int] = []
+        """The calls that were inlined to come here, and the rounds of loops that are unrolled."""
+
+    # nodes
+
+    def jump(self, node: Node[Op]) -> None:
+        """Go to `node`; there is no path behind."""
+        if self._end is not None:
+            self._end.next.append(node)
+            self._arrivals.setdefault(node, []).append(dict(self.scope.names))
+            self._end = None
+
+    def reach(self, node: Node[Op]) -> None:
+        """Go on at `node`."""
+        self.pieces.append(node)
+        self._resume(node)
+
+    def _resume(self, node: Node[Op]) -> None:
+        """Go on at a node that is in its piece, with what all paths to it say of the names."""
+        states = self._arrivals.pop(node, [])
+        if self._end is not None:
+            self._end.next.append(node)
+            states = [dict(self.scope.names), *states] if states else []
+        elif not states:
+            return
+        if states:
+            self.scope.meet(states)
+        self._end = node
+
+    def emit(self, operation: Op, origin: int) -> None:
+        """Put an operation on the path. `origin` tells apart those that do not stand in the same place."""
+        self.reach(Node(operation, origin=(origin, *self._context)))
+
+    # what leaves a piece of the source
+
+    def leave_function(self, last: Walk) -> None:
+        """Return: do what is passed, then `last`."""
+        self._pass_to(None)
+        last()
+        self.jump(self.exit)
+
+    def leave_round(self, is_break: bool) -> None:
+        """Go to what follows the innermost loop, or to its next round."""
+        if (left := self._pass_to(_Round)) is not None:
+            self.jump(left.after if is_break else left.start)
+
+    def leave_by_exception(self, operation: Op | None) -> None:
+        """Raise: go to the innermost handlers, or out of the program."""
+        handlers = self._pass_to(_Handlers)
+        self.reach(Node(operation, raises=True))
+        if handlers is not None:
+            self.jump(handlers.node)
+        self._end = None
+
+    def _pass_to(self, kind: type[K] | None) -> K | None:
+        """Do what a jump passes on its way out, to the innermost loop or handlers, or out of the function.
+
+        What is passed sees only what lies outside of it: a ``break`` in a ``finally`` leaves the loop around the `try`.
+        """
+        passed, target = self._passed, None
+        while self._passed and target is None:
+            *self._passed, innermost = self._passed
+            if kind is not None and isinstance(innermost, kind):
+                target = innermost
+            elif self._end is not None and not isinstance(innermost, _Round | _Handlers):
+                innermost()
+        self._passed = passed
+        return target
+
+    # pieces of the source
+
+    def alternatives(self, branch: HostBranch, *sides: Walk) -> None:
+        """Walk through paths that part here and meet behind."""
+        fork = Node[Op](branch=branch)
+        self.reach(fork)
+        join = Node[Op]()
+        self._part(join, *sides)
+        self.reach(join)
+
+    def _part(self, join: Node[Op], *sides: Walk) -> None:
+        """Walk through paths that part here and lead to `join`."""
+        end, before = self._end, dict(self.scope.names)
+        for side in sides:
+            self._end = end
+            self.scope.restore(before)
+            side()
+            self.jump(join)
+
+    def cleaned_up(self, body: Walk, cleanup: Walk) -> None:
+        """Walk through `body`, and through `cleanup` on every way out of it."""
+        self._passed.append(cleanup)
+        body()
+        self._passed.pop()
+        cleanup()
+
+    def guarded(self, body: Walk, otherwise: Walk, *handlers: Walk) -> None:
+        """Walk through a ``try``: what is raised comes to the handlers, and the rest to `otherwise`."""
+        if not handlers:
+            body()
+            otherwise()
+            return
+        before, choice, join = dict(self.scope.names), Node[Op](branch=HostBranch(is_weighted=False)), Node[Op]()
+        self._passed.append(_Handlers(choice))
+        body()
+        self._passed.pop()
+        inside = dict(self.scope.names)
+        otherwise()
+        self.jump(join)
+        # Calls raise exceptions too, anywhere in the body. These are not followed, but the names may be as they leave
+        # them.
+        raised = self._arrivals.pop(choice, [])
+        self.scope.meet([before, inside, *raised])
+        self.pieces.append(choice)
+        self._end = choice if raised else None
+        self._part(join, *handlers)
+        self.reach(join)
+
+    def loop(self, loop: HostLoop[Op], head: Walk, body: Walk, otherwise: Walk, endless: bool = False) -> None:
+        """Walk through a loop once, for all its rounds: `head` before each, `otherwise` when there is none left.
+
+        Once more where the walk has found out what holds in a whole function, so that a further round begins with it.
+        """
+        self._resume(loop.start)
+        start, before = self._end, dict(self.scope.names)
+        facts, outside, after = self.scope.facts, self.pieces, Node[Op]()
+        self.pieces = loop.head
+        self.pieces.append(loop.start)
+        head()
+        self._resume(loop.turn)
+        turn = self._end
+        self.pieces = loop.body
+        self._passed.append(_Round(loop.start, after))
+        body()
+        self._passed.pop()
+        self.jump(loop.start)
+        self.pieces = outside
+        again = self._arrivals.pop(loop.start, [])
+        if self.scope.facts > facts:
+            # What was built of this round is dropped: its nodes are in no piece, and nothing leads to them any more.
+            loop.start.next.clear()
+            self.scope.restore(before)
+            if start is not None:
+                self._arrivals[loop.start] = [before]
+            self.loop(HostLoop(loop.test, loop.count, loop.start), head, body, otherwise, endless)
+            return
+        self.pieces.append(loop)
+        self.scope.meet([before, *again])
+        self._end = None if endless else turn
+        otherwise()
+        self.reach(after)
+
+    def unrolled(self, rounds: Sequence[Walk], otherwise: Walk) -> None:
+        """Walk through each round of a loop."""
+        after = Node[Op]()
+        for number, body in enumerate(rounds):
+            following = Node[Op]()
+            self._context.append(number)
+            self._passed.append(_Round(following, after))
+            body()
+            self._passed.pop()
+            self._context.pop()
+            self.reach(following)
+        otherwise()
+        self.jump(after)  # behind the breaks, which come first: a message names objects in this order
+        self.reach(after)
+
+    def inlined(self, scope: S, body: Walk, origin: int) -> None:
+        """Walk through a function in the place of its call. It is assumed to return, whatever it raises."""
+        call = InlinedCall[Op]()
+        self._resume(call.start)
+        end = self._end
+        outside = self.scope, self.exit, self.pieces, self._passed
+        self.scope, self.exit, self.pieces, self._passed = scope, call.after, call.body, []
+        self._context.append(origin)
+        self.pieces.append(call.start)
+        body()
+        self.jump(call.after)
+        self._context.pop()
+        self.scope, self.exit, self.pieces, self._passed = outside
+        self._arrivals.pop(call.after, None)  # names of the function, which is left
+        self.pieces += [call, call.after]
+        self._end = None if end is None else call.after

@@ -1,0 +1,440 @@
+"""The calls of CUDA's driver library that allocate and free: blocks of the device, managed and pinned memory, pools."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated
+
+import attrs
+
+from offloadrt.driver.calls import INVALID, DriverCall, DriverError, OutOfDeviceMemory
+from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.memory_pool import FreeRange, MemPool
+from offloadrt.driver.cuda.process import PinnedRanges
+from offloadrt.driver.halting import Halting
+from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
+from offloadrt.machine import InvalidDeviceAddress, OutOfSegments, Stream
+from offloadrt.machine.messages import PrefetchPacket, WaitPacket
+from offloadrt.sim import Signal
+from offloadrt.trace import events
+
+
+class BlockMemory:
+    """The blocks of one context.
+
+    An allocation may evict managed memory, and a free makes room for it.  A free looks at all streams of the context
+    where the profile says so (``driver.free_visits_streams``).
+    """
+
+    def __init__(self, context: Context) -> None:
+        machine, device = context.machine, context.device
+        self._context = context
+        self._costs = context.costs
+        self._machine = machine
+        self._device = device
+        self._kernel_driver = context.kernel_driver
+        self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
+        self.visited = 0
+        """Streams that frees have looked at."""
+
+    async def alloc(self, nbytes: int, phantom: bool = False, cause: int | None = None) -> int:
+        """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
+
+        Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
+        """
+        with self._context.call("cuMemAlloc", None, cause, nbytes) as call:
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context.locked():
+                halts = self._halting.concerns("alloc")
+                # The device is halted with the context lock held, so other threads' calls wait for the drain as well.
+                resume = await self._halting.begin("alloc", call.api, call.cause) if halts else None
+                try:
+                    address = await self.reserve("cuMemAlloc", nbytes, phantom)
+                finally:
+                    self._halting.end(resume)
+            if (trace := self._machine.trace) is not None:
+                trace(events.Allocate, self._device.index, -1, call.cause, address, nbytes, call.api)
+            return address
+
+    async def reserve(self, api: str, nbytes: int, phantom: bool) -> int:
+        """Take a block, then let the time pass that the driver needs for it; return its address.
+
+        The caller holds the context lock, for the call ``api``.
+
+        Raises OutOfDeviceMemory.
+        """
+        memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
+        if uvm is not None and not memory.has_room(memory.needs(nbytes)):
+            await uvm.make_room(nbytes, sim.current.cause)
+        try:
+            # The block is taken before the time passes, so that no other thread gets the same room meanwhile.
+            block, segments = memory.allocate(nbytes, phantom)
+        except OutOfSegments:
+            free = memory.free_bytes
+            await self._context.work(self._costs.allocate)
+            raise OutOfDeviceMemory(api, nbytes, free, sim.current.name, sim.now, self._device.index) from None
+        try:
+            new = self._costs.allocate_segment + (segments - 1) * self._costs.further_segment
+            await (self._kernel_driver.work(new) if segments else self._context.work(self._costs.allocate))
+        except BaseException:
+            memory.free(block.address)
+            raise
+        return block.address
+
+    async def free(self, address: int, cause: int | None = None, *, synchronizes: bool = False) -> None:
+        """Free a block of the device or managed memory (cuMemFree).
+
+        synchronizes: wait before for what all streams have, as CUDA's does, where frees halt the device at all.
+
+        Raises DriverError for an address at which neither begins.
+        """
+        with self._context.call("cuMemFree", None, cause) as call:
+            if synchronizes and self._halting.concerns("free"):
+                begin = self._machine.sim.now
+                for stream in [*self._context.streams]:
+                    if stream.last is not None:
+                        await stream.last.wait()
+                self._machine.host_time.add("drain", self._machine.sim.now - begin)
+            async with self._context.locked():
+                for _ in self._context.streams if self._costs.visit else ():
+                    await self._context.work(self._costs.visit)
+                    self.visited += 1
+                halts = self._halting.concerns("free")
+                resume = await self._halting.begin("free", call.api, call.cause) if halts else None
+                try:
+                    await self._context.work(self._costs.free)
+                    if self._kernel_driver.space.free(address):
+                        self._machine.host_memory.release(address)
+                        return
+                    # A pool takes its memory back as if nothing used it any more.
+                    if any(pool.give(address, None, None, 0) for pool in self._context.pools):
+                        return
+                    try:
+                        block, segments = self._device.memory.free(address)
+                    except InvalidDeviceAddress as error:
+                        raise DriverError(call.api, INVALID, str(error)) from None
+                    if (trace := self._machine.trace) is not None:
+                        trace(events.Free, self._device.index, -1, call.cause, address, block.size, call.api)
+                    if (uvm := self._kernel_driver.uvm) is not None:
+                        uvm.try_again()
+                    if segments:
+                        await self._kernel_driver.work(self._costs.give_back_s(segments))
+                finally:
+                    self._halting.end(resume)
+
+
+class ManagedMemory:
+    """The allocations of managed memory of one context, and what the program asks for them."""
+
+    def __init__(self, context: Context, memory: BlockMemory) -> None:
+        self._context = context
+        self._memory = memory
+        self._kernel_driver = context.kernel_driver
+
+    @property
+    def uvm(self) -> Uvm | None:
+        """Return the unified-memory driver, once a process on the device uses managed memory."""
+        return self._kernel_driver.uvm
+
+    def manage(self) -> Uvm:
+        """Use managed memory from now on, on all devices of the process; call it before the first allocation.
+
+        Raises ProfileError when the profile lacks an entry.
+        """
+        self._context.process.manage()
+        return self._kernel_driver.manage()
+
+    def start(self) -> Uvm:
+        """Use managed memory, and spawn the actors that it needs on all devices; called by a running actor."""
+        uvm = self.uvm or self.manage()
+        self._context.process.start_managed()
+        return uvm
+
+    async def alloc(self, nbytes: int, cause: int | None = None, name: str = "") -> int:
+        """Return the address of memory that host and device both use (cuMemAllocManaged).
+
+        Nobody has touched its pages yet.  Small allocations share blocks of the unified-memory driver.  ``name`` is the
+        object's, for reports.
+
+        Raises DriverError without managed memory, and for a size that is not positive.
+        """
+        with self._context.call("cuMemAllocManaged", None, cause) as call:
+            self._in_use(call.api)
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context.locked(self._context.costs.allocate_managed):
+                address = self._context.machine.host_memory.allocate(
+                    nbytes, self._context.costs.managed_alignment, "managed"
+                )
+                self._kernel_driver.space.allocate(address, nbytes, name)
+            return address
+
+    async def free(self, address: int) -> None:
+        """Free managed memory (cuMemFree), as `BlockMemory.free` does."""
+        await self._memory.free(address)
+
+    async def prefetch(
+        self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
+    ) -> None:
+        """Migrate managed memory to the device, or to the host, in the order of the stream (cuMemPrefetchAsync).
+
+        Raises DriverError without managed memory.
+        """
+        with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
+            call.takes(bytes=nbytes, address=address)
+            uvm = self._in_use(call.api)
+            done = Signal(self._context.sim, f"prefetch of {nbytes} bytes")
+            packet = PrefetchPacket(stream, call.cause, address, nbytes, to_host, done)
+            await self._context.submit(packet, uvm.costs.prefetch_call)
+
+    async def advise(self, address: int, nbytes: int, advice: Advice, cause: int | None = None) -> None:
+        """Give advice on the use of managed memory (cuMemAdvise).
+
+        Raises DriverError without managed memory, and for an advice that does not exist.
+        """
+        with self._context.call("cuMemAdvise", None, cause) as call:
+            call.takes(bytes=nbytes, address=address)
+            uvm = self._in_use(call.api)
+            if advice not in ADVICE:
+                raise DriverError(call.api, INVALID, f"no advice {advice!r}; there are {', '.join(ADVICE)}")
+            await uvm.advise(address, nbytes, advice)
+
+    def _in_use(self, api: str) -> Uvm:
+        """Return the unified-memory driver.
+
+        Raises DriverError when the program uses no managed memory.
+        """
+        if self.uvm is None:
+            raise DriverError(api, INVALID, "the program uses no managed memory")
+        return self.uvm
+
+
+class Pinning:
+    """Pins ranges of host memory for copies of one context, and allocates pinned ones."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._costs = context.costs
+        self._machine = context.machine
+
+    @property
+    def _pinned(self) -> PinnedRanges:
+        return self._context.process.pinned_for(self._context.number)
+
+    def covers(self, address: int, nbytes: int) -> bool:
+        """Tell whether copies reach a range of host memory without staging."""
+        return self._pinned.covers(address, nbytes)
+
+    async def register(self, address: int, nbytes: int, cause: int | None = None) -> None:
+        """Pin a range of host memory (cuMemHostRegister).
+
+        Raises DriverError when any of it is pinned already, and for a size that is not positive.
+        """
+        with self._context.call("cuMemHostRegister", None, cause) as call:
+            call.takes(bytes=nbytes, address=address)
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes at {address:#x}")
+            async with self._context.locked():
+                if self._pinned.overlaps(address, nbytes):
+                    code = "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"
+                    raise DriverError(call.api, code, f"{nbytes} bytes at {address:#x}")
+                await self._context.work(self._costs.register + nbytes * self._costs.register_per_byte)
+                self._pinned.add(address, nbytes)
+
+    async def unregister(self, address: int, cause: int | None = None) -> None:
+        """Unpin a range of host memory (cuMemHostUnregister).
+
+        Raises DriverError when no pinned range begins there.
+        """
+        with self._context.call("cuMemHostUnregister", None, cause) as call:
+            async with self._context.locked():
+                if not self._pinned.remove(address):
+                    code = "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"
+                    raise DriverError(call.api, code, f"nothing is pinned at {address:#x}")
+                await self._context.work(self._costs.unregister)
+
+    @cached_property
+    def _malloc_host(self) -> float:
+        # Read at the first use: profiles of machines whose programs never ask for pinned memory need not have it.
+        return self._machine.spec.value("usm.malloc_host")
+
+    async def alloc(self, nbytes: int, cause: int | None = None) -> int:
+        """Return the address of new pinned host memory (cuMemAllocHost).
+
+        Raises DriverError for a size that is not positive.
+        """
+        with self._context.call("cuMemAllocHost", None, cause) as call:
+            call.takes(bytes=nbytes)
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context.locked(self._malloc_host + nbytes * self._costs.register_per_byte):
+                address = self._machine.host_memory.allocate(nbytes, self._costs.managed_alignment)
+                self._pinned.add(address, nbytes)
+            return address
+
+    async def free(self, address: int, cause: int | None = None) -> None:
+        """Free pinned host memory (cuMemFreeHost).
+
+        Raises DriverError for an address at which no such memory begins.
+        """
+        with self._context.call("cuMemFreeHost", None, cause) as call:
+            async with self._context.locked():
+                if not self._pinned.remove(address):
+                    raise DriverError(call.api, INVALID, f"no pinned memory begins at {address:#x}")
+                await self._context.work(self._malloc_host)
+                self._machine.host_memory.release(address)
+
+
+@attrs.frozen
+class PoolCosts:
+    """Host time of the calls of memory pools."""
+
+    allocate: Annotated[float, "mempool.alloc"]
+    """An allocation from memory that the pool holds; what new memory costs comes on top, as for cuMemAlloc."""
+    free: Annotated[float, "mempool.free"]
+    create: Annotated[float, "mempool.create"]
+    chunk: Annotated[int, "mempool.chunk"]
+    """Bytes that a pool asks the driver for at least."""
+    peer_access: Annotated[float, "mempool.peer_access"]
+    """Mapping a segment of a pool on another device."""
+
+
+class MemPools:
+    """The memory pools of one context.
+
+    Memory is found and reused by the host, at the call: a free marks where its stream was, and the device has no part
+    in it.  A pool asks the driver for memory in chunks, and gives what nobody uses above its threshold back when the
+    host synchronizes with a stream, an event or the device.  Entries of the profile are read at the first use.
+    """
+
+    def __init__(self, context: Context, memory: BlockMemory) -> None:
+        self._context = context
+        self._memory = memory
+        self._device = context.device
+        self._costs: PoolCosts | None = None
+        self._accessible: dict[int, set[int]] = {}
+        self._default: MemPool | None = None
+
+    def default(self) -> MemPool:
+        """Return the device's default pool (cuDeviceGetDefaultMemPool), from which allocations come."""
+        if self._default is None:
+            self._default = self._make()
+        return self._default
+
+    async def create(self, cause: int | None = None) -> MemPool:
+        """Create a pool (cuMemPoolCreate), which holds nothing yet."""
+        with self._context.call("cuMemPoolCreate", None, cause):
+            await self._context.locked_work(self._read().create)
+            return self._make()
+
+    async def destroy(self, pool: MemPool, cause: int | None = None) -> None:
+        """Destroy a pool (cuMemPoolDestroy); its memory goes back to the driver.
+
+        Raises DriverError for the default pool, and for one with allocations: CUDA would wait for their frees.
+        """
+        with self._context.call("cuMemPoolDestroy", None, cause) as call:
+            self._check(call, pool)
+            if pool is self._default:
+                raise DriverError(call.api, INVALID, "it is the device's default pool")
+            if used := pool.statistics().used:
+                raise DriverError(call.api, INVALID, f"{used} bytes of pool {pool.number} are allocated")
+            async with self._context.locked():
+                await self._context.release(pool, 0)
+            pool.destroyed = True
+            self._context.pools.remove(pool)
+
+    async def trim_to(self, pool: MemPool, keep: int, cause: int | None = None) -> None:
+        """Give memory that nobody uses back to the driver until at most ``keep`` bytes are left (cuMemPoolTrimTo)."""
+        with self._context.call("cuMemPoolTrimTo", None, cause) as call:
+            self._check(call, pool)
+            async with self._context.locked():
+                await self._context.release(pool, keep)
+
+    async def set_access(self, pool: MemPool, device: int, cause: int | None = None) -> None:
+        """Let another device reach a pool's memory (cuMemPoolSetAccess): what it holds, and what it will hold."""
+        with self._context.call("cuMemPoolSetAccess", None, cause) as call:
+            self._check(call, pool)
+            if not 0 <= device < len(self._context.machine.devices) or device == self._device.index:
+                raise DriverError(call.api, "CUDA_ERROR_INVALID_DEVICE", f"{device} is no other device")
+            async with self._context.locked():
+                if device not in self._accessible.setdefault(pool.number, set()):
+                    self._accessible[pool.number].add(device)
+                    await self._map_on_peer(pool.reserved)
+
+    async def alloc(
+        self, nbytes: int, stream: Stream, pool: MemPool, phantom: bool = False, cause: int | None = None
+    ) -> int:
+        """Return the address of memory that commands of the stream may use from now on (cuMemAllocFromPoolAsync).
+
+        Raises OutOfDeviceMemory, and DriverError for a size that is not positive and for a pool that is destroyed.
+        """
+        with self._context.call("cuMemAllocFromPoolAsync", stream, cause, nbytes) as call:
+            self._check(call, pool)
+            if nbytes <= 0:
+                raise DriverError(call.api, INVALID, f"{nbytes} bytes asked for")
+            async with self._context.locked(self._read().allocate):
+                after = self._context.frees.before(stream)
+                if (free := pool.find(nbytes, stream, after)) is not None:
+                    return pool.take(free, nbytes, new=False)
+                try:
+                    await self._grow(call, pool, nbytes, phantom)
+                except OutOfDeviceMemory:
+                    free = pool.find_pending(nbytes) if pool.policies.allow_internal_dependencies else None
+                    if free is None:
+                        raise
+                    await self._put_wait(free, stream)
+                    return pool.take(free, nbytes, new=False, waits=True)
+                free = pool.find(nbytes, stream, after)
+                assert free is not None, "a new chunk holds what it was asked for"
+                return pool.take(free, nbytes, new=True)
+
+    async def free(self, address: int, stream: Stream, cause: int | None = None) -> None:
+        """Free memory of a pool when what is in the stream has completed (cuMemFreeAsync); the host does not wait.
+
+        Raises DriverError when no allocation of a pool begins there.
+        """
+        with self._context.call("cuMemFreeAsync", stream, cause) as call:
+            async with self._context.locked(self._read().free):
+                order = self._context.frees.count(stream)
+                if not any(pool.give(address, stream, stream.last, order) for pool in self._context.pools):
+                    raise DriverError(call.api, INVALID, f"no stream-ordered allocation begins at {address:#x}")
+
+    def _make(self) -> MemPool:
+        self._read()
+        pool = MemPool(len(self._context.pools), self._device.index, self._device.memory.alignment)
+        self._context.pools.append(pool)
+        return pool
+
+    async def _grow(self, call: DriverCall, pool: MemPool, nbytes: int, phantom: bool) -> None:
+        """Get a chunk from the driver, at the price of as much memory of cuMemAlloc."""
+        memory = self._device.memory
+        least = -(-nbytes // memory.segment) * memory.segment
+        chunk = -(-max(nbytes, self._read().chunk) // memory.segment) * memory.segment
+        size = chunk if memory.has_room(chunk) else least
+        address = await self._memory.reserve(call.api, size, phantom)
+        pool.add_chunk(address, size)
+        for _ in sorted(self._accessible.get(pool.number, ())):
+            await self._map_on_peer(size)
+
+    async def _map_on_peer(self, nbytes: int) -> None:
+        segments = -(-nbytes // self._device.memory.segment)
+        await self._context.work(segments * self._read().peer_access)
+
+    async def _put_wait(self, free: FreeRange, stream: Stream) -> None:
+        if free.done is not None and not free.done.is_set:
+            done = Signal(self._context.sim, f"memory for stream {stream.index}")
+            await self._context.append(WaitPacket(stream, free.done, done), in_order=False)
+
+    def _check(self, call: DriverCall, pool: MemPool) -> None:
+        if pool.destroyed:
+            raise DriverError(call.api, "CUDA_ERROR_INVALID_HANDLE", f"memory pool {pool.number} is destroyed")
+        if pool.device != self._device.index:
+            raise DriverError(
+                call.api, "CUDA_ERROR_INVALID_HANDLE", f"memory pool {pool.number} belongs to device {pool.device}"
+            )
+
+    def _read(self) -> PoolCosts:
+        if self._costs is None:
+            self._costs = self._context.machine.spec.read(PoolCosts)
+        return self._costs

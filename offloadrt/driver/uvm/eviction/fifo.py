@@ -1,0 +1,20 @@
+"""The eviction policy that looks at arrivals only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from offloadrt.driver.uvm.eviction import DeviceMemoryInUse
+
+
+class FirstInFirstOut:
+    """Evicts the block that has had its memory for the longest time (Belady, IBM Systems Journal 5(2), 1966).
+
+    It differs from ``LeastRecentlyFaulted`` where a block faults several times while it is resident: further faults
+    do not keep it on the device.
+    """
+
+    name = "fifo"
+
+    def order(self, memory: DeviceMemoryInUse) -> Iterable[int]:
+        return memory.by_arrival

@@ -1,0 +1,46 @@
+"""Which pages a fault on managed memory brings along: one policy, one file.
+
+``prefetch.policy`` of the profile names a policy: an entry point of the group ``offloadrt.prefetch_policies``, or
+``FILE.py:CLASS``.  ``prefetch.tree = false`` (the module parameter ``uvm_perf_prefetch_enable``) turns prefetching off,
+whatever the policy.  A policy is pure: it is told which pages of one block faulted and returns what is to come.  Faults
+of the GPU and faults of the host ask the same policy.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import attrs
+
+from offloadrt.registry import Registry
+
+
+@attrs.frozen
+class PrefetchRules:
+    """What a prefetch policy may go by besides the state of the block."""
+
+    pages: int
+    """Pages of a block, a power of two."""
+    big: int
+    """Pages of a big page (``page.uvm_big``), a power of two."""
+    threshold: float
+    """The part of a subtree's pages from which on all of it comes (``prefetch.threshold``)."""
+
+
+class PrefetchPolicy(Protocol):
+    """Chooses what comes along with faulted pages; an object of such a class is made for each device."""
+
+    name: str
+
+    def brings(self, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules) -> int:
+        """Return the pages of a block that migrate for its faults; bit k of a set is page k.
+
+        ``there`` are pages that are where the fault wants them; ``valid`` are pages that belong to allocations;
+        ``thrashing`` are pages that go to and fro, which the real driver leaves out.  The driver adds the faulted
+        pages, and drops what is not valid or is there already.
+        """
+
+
+PREFETCH_POLICIES: Final[Registry[PrefetchPolicy]] = Registry(
+    "prefetch policy", "offloadrt.prefetch_policies", ("name", "brings")
+)

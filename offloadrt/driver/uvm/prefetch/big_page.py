@@ -1,0 +1,19 @@
+"""The prefetch policy that goes no further than the big page of a fault."""
+
+from __future__ import annotations
+
+from offloadrt.driver.uvm.prefetch import PrefetchRules
+from offloadrt.driver.uvm.prefetch.tree import big_pages_of
+
+
+class BigPage:
+    """Brings the big page (64 KiB) around each faulted page, unless a page of it thrashes.
+
+    This is the sequential-local prefetcher of Ganguly et al., "Interplay between hardware prefetcher and page eviction
+    policy in CPU-GPU unified virtual memory" (ISCA 2019), and the first half of what nvidia-uvm does.
+    """
+
+    name = "big_page"
+
+    def brings(self, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules) -> int:
+        return faulted | big_pages_of(faulted & ~thrashing, rules.big, thrashing) & valid

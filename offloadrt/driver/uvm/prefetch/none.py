@@ -1,0 +1,14 @@
+"""No prefetching: ``uvm_perf_prefetch_enable = 0`` of nvidia-uvm."""
+
+from __future__ import annotations
+
+from offloadrt.driver.uvm.prefetch import PrefetchRules
+
+
+class NoPrefetch:
+    """Brings the faulted pages alone, each of which is one page of the host."""
+
+    name = "none"
+
+    def brings(self, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules) -> int:
+        return faulted

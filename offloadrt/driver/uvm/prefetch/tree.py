@@ -1,0 +1,96 @@
+"""The tree prefetcher of nvidia-uvm (``uvm_perf_prefetch.c``; Allen & Ge, SC21).
+
+A block is the root of a binary tree whose leaves are its pages.  A fault brings its *big page* (64 KiB).  It also
+brings the largest subtree around it of which more than a threshold (51 %) is there already or was asked for in the same
+batch.  Nothing is brought from beyond the block.  Sets of pages are whole numbers: bit k is page k of the block.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from offloadrt.driver.uvm.prefetch import PrefetchRules
+
+
+class Tree:
+    """Brings the big page of each fault, and dense subtrees around it, as the real driver does."""
+
+    name = "tree"
+
+    def brings(self, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules) -> int:
+        return with_prefetched(there, faulted, valid, rules.pages, rules.big, rules.threshold, thrashing)
+
+
+def with_prefetched(
+    there: int, faulted: int, valid: int, pages: int, big: int, threshold: float, thrashing: int = 0
+) -> int:
+    """Return the faulted pages and what comes along (``uvm_perf_prefetch_get_hint_va_block``).
+
+    there: pages that are where the fault wants them; valid: pages that belong to allocations; pages: how many a block
+    has; big: how many a big page has; both are powers of two; threshold: the part of a subtree's valid pages above
+    which it comes as a whole; thrashing: pages that neither bring others along nor come along, nor does their big page.
+
+    >>> bin(with_prefetched(0b0001, 0b0010, 0b1111, 4, 1, 0.51)), bin(with_prefetched(0b11, 0b0100, 0b1111, 4, 1, 0.51))
+    ('0b11', '0b1111')
+    >>> bin(with_prefetched(0, 0b0010, 0b1111, 4, 2, 0.51))
+    '0b11'
+    """
+    left = faulted & ~thrashing
+    wanted = faulted | big_pages_of(left, big, thrashing) & valid if big > 1 else faulted
+    occupied = (there | wanted) & valid
+    # The largest subtree, which is the block, decides two faults of five under oversubscription: it comes first.
+    if occupied.bit_count() > threshold * valid.bit_count() and left and big < pages:
+        brought = valid
+    else:
+        brought = _dense_subtrees(occupied, left, valid, pages, big, threshold)
+    return (wanted | brought) & ~thrashing | faulted
+
+
+@functools.lru_cache(maxsize=1 << 12)  # 16 times as many entries would answer 2 % more calls, for more memory
+def _dense_subtrees(occupied: int, left: int, valid: int, pages: int, big: int, threshold: float) -> int:
+    """Return the valid pages of the dense subtrees in which one of the pages ``left`` lies."""
+    # All subtrees of a size at once: each has as many bits of `occupied` as it has pages, with the number of its pages
+    # that are occupied. So has `left` for whether it was asked for a page, in the lowest of these bits.
+    brought = 0
+    for half, low_halves, lowest, missing, highest, full in _levels(valid, pages, threshold):
+        occupied = (occupied & low_halves) + (occupied >> half & low_halves)
+        left = (left | left >> half) & lowest
+        if half >= big and (dense := (occupied + missing & highest) >> 2 * half - 1 & left):
+            brought |= dense * full
+    return brought & valid
+
+
+@functools.lru_cache(maxsize=1 << 8)
+def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, int, int, int, int], ...]:
+    """Return for each size of subtree, ascending from two pages, the numbers that find the dense ones of a block.
+
+    Half the size, and bits of all subtrees: those of their lower halves, the lowest bit of each, what makes the highest
+    bit of each that is dense when it is added to the count of its pages, and these highest bits, of those that can be
+    dense; at last a subtree with all its pages.
+    """
+    levels: list[tuple[int, int, int, int, int, int]] = []
+    for level in range(1, pages.bit_length()):
+        size = 1 << level
+        full, half = (1 << size) - 1, size // 2
+        lowest = missing = highest = 0
+        for first in range(0, pages, size):
+            lowest |= 1 << first
+            own = (valid >> first & full).bit_count()
+            if (enough := math.floor(threshold * own) + 1) <= own:
+                missing |= (1 << size - 1) - enough << first
+                highest |= 1 << first + size - 1
+        levels.append((half, lowest * ((1 << half) - 1), lowest, missing, highest, full))
+    return tuple(levels)
+
+
+def big_pages_of(faulted: int, big: int, thrashing: int) -> int:
+    """Return the big pages that some pages of a block lie in and no thrashing page (``grow_fault_granularity``)."""
+    grown = 0
+    while faulted:
+        page = (faulted & -faulted).bit_length() - 1
+        own = (1 << big) - 1 << page - page % big
+        if not own & thrashing:
+            grown |= own
+        faulted &= ~own
+    return grown

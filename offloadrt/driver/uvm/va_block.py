@@ -1,0 +1,773 @@
+"""The blocks of managed memory (``uvm_va_block.c`` of nvidia-uvm): what each device has of them, and how they move.
+
+Open ``VaBlocks`` first.  It is what the driver does with the blocks of one device: it changes what the GPU can
+translate, gives and takes device memory, brings pages to the device and evicts them.  Everybody who migrates takes
+these steps: the page-fault handler (``gpu_faults.py``), host threads that fault (``host_faults.py``), the workers
+(``workers.py``), and allocations that need room.  ``VaSpace`` keeps the records that several devices have of one block
+in agreement.  ``UvmLocks`` are the locks that all of them take.
+
+A migration to the GPU needs device memory for the whole block.  When there is none, a block is evicted, which the
+eviction policy chooses (``eviction/``): all its pages go to the host, whether they were written or not.
+
+The driver submits copies and goes on.  A copy to the device waits for the write-back of what was there before, and the
+GPU can translate a page when its copy has ended (nvidia-uvm has a tracker for each block, which the next copy and the
+update of the page table acquire).  A block of which a copy is under way stays locked, so that whoever wants it waits.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from offloadrt.driver.halting import QueueEviction
+from offloadrt.driver.uvm.costs import PeerCosts, SystemMemoryCosts, UvmCosts
+from offloadrt.driver.uvm.counters import UvmCounters
+from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse, EvictionPolicy
+from offloadrt.driver.uvm.prefetch import PREFETCH_POLICIES, PrefetchPolicy, PrefetchRules
+from offloadrt.driver.uvm.prefetch.none import NoPrefetch
+from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
+from offloadrt.machine import DiscreteGpu, Machine, ProfileError
+from offloadrt.machine.links.link import Link
+from offloadrt.machine.managed.block import IllegalTransition, ManagedBlock
+from offloadrt.machine.managed.kernels import ManagedKernels
+from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
+from offloadrt.machine.messages import Unmapped
+from offloadrt.sim import PASSED, RWLock, Signal, Simulation
+
+
+class Arriving(msgspec.Struct, frozen=True, eq=False):
+    """Pages are on their way to the device."""
+
+    signal: Signal
+    """It is set when they have arrived, which also gives the block's lock."""
+
+
+class Fetched(enum.Enum):
+    """What became of a fetch for which nothing is under way; the caller still has the block's lock."""
+
+    RESIDENT = "resident"
+    """Nothing had to move: the pages are on the device."""
+    NO_ROOM = "no room"
+    """There is no device memory for the block, and none may be had by evictions: nothing was done."""
+
+
+FetchResult = Arriving | Fetched
+
+
+class WritingBack(msgspec.Struct, frozen=True, eq=False):
+    """The pages of an evicted block are on their way to the host; its device memory is free already."""
+
+    signal: Signal
+    """It is set when they have arrived, which also gives the block's lock."""
+
+
+class Evicted(enum.Enum):
+    """What became of an eviction for which no copy is under way."""
+
+    FREED = "freed"
+    """The device memory of a block is free; the host had copies of all its pages."""
+    WAITED = "waited"
+    """Every block was being worked on, so this waited for one; its memory may be free now: look again."""
+    NOTHING = "nothing"
+    """No block can be evicted."""
+
+
+Eviction = WritingBack | Evicted
+
+
+class UvmLocks:
+    """The space lock and the block locks, in the order in which they are taken.
+
+    Whoever works on a block holds the space lock for reading; advice, which changes the rules, holds it for writing
+    (``va_space->lock`` of nvidia-uvm).  One actor works on a block at a time (``va_block->lock``).  Without
+    ``contends`` the space lock excludes nobody (an ablation).
+    """
+
+    def __init__(self, sim: Simulation, name: str, *, contends: bool) -> None:
+        self.space = RWLock(sim, name)
+        self._contends = contends
+        self._sim = sim
+        self._taken: dict[int, Signal | None] = {}
+        """Blocks that somebody works on, and what tells those who wait; None while nobody does."""
+
+    def read(self) -> Awaitable[None]:
+        """Take the space lock for reading; ``release`` gives it back.  Await it at once."""
+        return self.space.acquire_read() if self._contends else PASSED
+
+    def write(self) -> Awaitable[None]:
+        """Take the space lock for writing; ``release`` gives it back.  Await it at once."""
+        return self.space.acquire_write() if self._contends else PASSED
+
+    def release(self) -> None:
+        """Give the space lock back."""
+        if self._contends:
+            self.space.release()
+
+    def take(self, block: ManagedBlock) -> Awaitable[None]:
+        """Become the one who works on a block; ``give`` ends it.  Await it at once."""
+        if block.index in self._taken:
+            return self._wait_for(block)
+        self._taken[block.index] = None
+        return PASSED
+
+    async def _wait_for(self, block: ManagedBlock) -> None:
+        while block.index in self._taken:
+            signal = self._taken[block.index]
+            if signal is None:
+                signal = self._taken[block.index] = Signal(self._sim, f"block {block.index:#x}")
+            await signal.wait()
+        self._taken[block.index] = None
+
+    def give(self, block: ManagedBlock) -> None:
+        """Let somebody else work on a block."""
+        if (signal := self._taken.pop(block.index)) is not None:
+            signal.set()
+
+    def is_taken(self, block: ManagedBlock) -> bool:
+        """Tell whether somebody works on a block."""
+        return block.index in self._taken
+
+
+class VaSpace:
+    """The devices of one process that share its managed memory (``uvm_va_space_t``), each a member once it has joined.
+
+    Each device has its own page table and its own record of every block.  The records of one block are that block's
+    state together, and this keeps them in agreement.  It also holds what all devices have in common: the space lock,
+    the block locks and the allocations.  With one device there is nothing to agree upon.
+
+    Which device reaches which follows ``uvm_va_space.c``: devices with NVLink reach one another from the start, devices
+    with PCIe between them once the program has enabled peer access.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        contends = not machine.spec.flag("uvm_lock.uncontended")
+        self.locks = UvmLocks(machine.sim, "uvm space lock", contends=contends)
+        self._allocations: dict[int, tuple[int, str]] = {}
+        """Bytes and name of each allocation that a driver call made, by its address."""
+        self.members: list[VaBlocks] = []
+        self.shared = False
+        """Whether it has several members."""
+        self._enabled: set[tuple[int, int]] = set()
+        self._costs: PeerCosts | None = None
+
+    def join(self, member: VaBlocks) -> None:
+        """Add a device, which learns of what was allocated before.
+
+        Raises ProfileError when the profile lacks an entry that several devices need.
+        """
+        for address, (nbytes, name) in self._allocations.items():
+            member.pages.add(address, nbytes, False, name)
+        self.members.append(member)
+        self.shared = len(self.members) > 1
+        for other in self.members[:-1]:
+            for one, two in ((member, other), (other, member)):
+                if (links := self._links(one.device.index, two.device.index)) is not None:
+                    one.device.reach_peer(two.device.index, links, self.costs.access_part)
+
+    def allocate(self, address: int, nbytes: int, name: str) -> None:
+        """Add an allocation, of the object of this name, for all devices; nobody has touched it."""
+        self._allocations[address] = nbytes, name
+        for member in self.members:
+            member.pages.add(address, nbytes, False, name)
+
+    def free(self, address: int) -> bool:
+        """Remove an allocation from all devices; return False when none begins there."""
+        if address not in self._allocations:
+            return False
+        nbytes, _ = self._allocations.pop(address)
+        for member in self.members:
+            member.remove(address, nbytes)
+        return True
+
+    @property
+    def costs(self) -> PeerCosts:
+        """Return what several devices cost besides; only a machine that has several needs these entries."""
+        if self._costs is None:
+            self._costs = self.machine.spec.read(PeerCosts)
+        return self._costs
+
+    # who reaches whom
+
+    def enable_peer(self, device: int, peer: int) -> None:
+        """Note that the program has enabled access of a device to another's memory."""
+        self._enabled |= {(device, peer), (peer, device)}
+
+    def reaches(self, device: int, other: int) -> bool:
+        """Tell whether a device translates, and copies, memory of another one."""
+        peers = self.machine.peers
+        if peers is None or not peers.can_access(device, other):
+            return False
+        return peers.topology.links(device, other) > 0 or (device, other) in self._enabled
+
+    def _links(self, device: int, other: int) -> dict[str, Link] | None:
+        """Return the link from and the link to another device; None without any."""
+        peers = self.machine.peers
+        if peers is None or not peers.can_access(device, other):
+            return None
+        return {"h2d": peers.links[other, device], "d2h": peers.links[device, other]}
+
+    def link(self, source: int, destination: int) -> Link | None:
+        """Return the link that a migration between two devices takes; None: it goes through the host."""
+        if self.machine.peers is None or not self.reaches(destination, source):
+            return None
+        return self.machine.peers.links[source, destination]
+
+    # the records of one block
+
+    def others(self, device: int, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
+        """Yield the devices other than one with their records of a block."""
+        for other in self.members:
+            if other.device.index != device:
+                yield other, other.pages.block(index)
+
+    def everywhere(self, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
+        """Yield all devices with their records of a block."""
+        for member in self.members:
+            yield member, member.pages.block(index)
+
+    def records(self, index: int) -> Iterator[ManagedBlock]:
+        """Yield the records of a block, one for each device."""
+        for member in self.members:
+            yield member.pages.block(index)
+
+    def arrived(self, device: int, index: int, pages: int) -> None:
+        """Agree that pages of a block are in the memory of a device now."""
+        for other, block in self.others(device, index):
+            block.arrived_elsewhere(pages)
+            other.map_remote_again(block)
+
+    def left(self, device: int, index: int, pages: int) -> None:
+        """Agree that pages of a block are in the memory of a device no more; who reached them there has to fault."""
+        records = [*self.records(index)]
+        for other, block in self.others(device, index):
+            if there := block.at_peers.get(device, 0) & pages:
+                other.unmap(block, there)
+        for block in records:
+            elsewhere = 0
+            for one in records:
+                elsewhere |= one.resident if one is not block else 0
+            block.left_elsewhere(elsewhere)
+
+    def has_host_copy(self, index: int, pages: int, *, valid: bool) -> None:
+        """Agree whether the host has valid copies of pages of a block that devices have."""
+        for block in self.records(index):
+            block.set_host_copy(pages, valid=valid)
+
+    def came_home(self, index: int) -> None:
+        """Restore what the devices are advised to translate of a block, some of which is the host's now."""
+        for member in self.members:
+            member.map_remote_again(member.pages.block(index))
+
+    def read_mostly(self, index: int, pages: int) -> None:
+        """Have reads of pages of a block make copies from now on; kernels that run already store as before."""
+        for member, block in self.everywhere(index):
+            member.pages.tell_stores_apart()
+            block.set_read_mostly(pages, True)
+
+    def not_read_mostly(self, index: int, pages: int) -> None:
+        """Have pages of a block one place again: the device that prefers them, else the host, else the first device."""
+        places, kept = [*self.everywhere(index)], []
+        left = on_host = 0
+        for _, block in places:
+            block.set_read_mostly(pages, False)
+            left |= block.read_only & pages
+            on_host |= block.host_copy & pages
+        for _, block in places:
+            kept.append(left & block.resident & block.prefers_here)
+            left &= ~kept[-1]
+        left &= ~on_host
+        for place, (_, block) in enumerate(places):
+            kept[place] |= left & block.resident
+            left &= ~kept[place]
+        for own, (member, block) in zip(kept, places, strict=True):
+            member.unmap(block, block.read_only & pages & ~own)
+            member.release_memory(block)
+            member.pages.protect(block, own, read_only=False)
+        self.has_host_copy(index, pages, valid=False)
+
+    def preferred_by_others(self, device: int, index: int) -> int:
+        """Return the pages of a block that are to stay on another device which this one reaches."""
+        pages = 0
+        for other, block in self.others(device, index):
+            if block.prefers_here and self.reaches(device, other.device.index):
+                pages |= block.prefers_here
+        return pages
+
+
+class VaBlocks:
+    """The blocks of managed memory as one device has them; the caller holds the lock of the block that it changes.
+
+    ``kernels`` is what the device's compute units know of managed memory.  ``ManagedBlock`` holds the state of a block
+    and refuses what its state does not allow.  The methods here are what the driver does on top: kernels that have
+    translations ahead are told, device memory is taken and given back, the records of other devices agree, and the
+    bytes move.
+
+    Raises ProfileError when the profile lacks an entry, or names a policy that does not exist.
+    """
+
+    def __init__(self, machine: Machine, device: DiscreteGpu, kernels: ManagedKernels, space: VaSpace) -> None:
+        spec = machine.spec
+        self.machine = machine
+        self.sim = machine.sim
+        self.device = device
+        self.pages = kernels.pages
+        self.costs = spec.read(UvmCosts)
+        self.system_costs: SystemMemoryCosts | None = None
+        """What system-allocated memory costs; None unless the device uses it in place."""
+        self.counters = UvmCounters()
+        self.space = space
+        self.locks = space.locks
+        self.thrashing = Thrashing(spec.read(ThrashingRules), self.pages.per_block, self.counters)
+        """Decides what becomes of pages that go to and fro."""
+        self.prefetch: PrefetchPolicy = NoPrefetch()
+        """Decides which pages a fault brings along."""
+        self.eviction: EvictionPolicy
+        """Decides which block is evicted."""
+        key = "prefetch.policy"
+        try:
+            if self.costs.prefetch_tree:
+                self.prefetch = PREFETCH_POLICIES.find(self.costs.prefetch_policy)
+            key = "evict.policy"
+            self.eviction = EVICTION_POLICIES.find(self.costs.eviction_policy)
+        except ValueError as error:
+            raise ProfileError(spec.path, key, str(error)) from None
+        big = max(self.costs.big_page // self.pages.page_size, 1)
+        self.prefetch_rules = PrefetchRules(self.pages.per_block, big, self.costs.threshold)
+        self._in_use = DeviceMemoryInUse(
+            self.pages.chunks.by_last_fault, self.pages.chunks.by_arrival, self.pages.per_block, self.sim.rng
+        )
+        self._queues = QueueEviction(self.sim, device, self.costs.restore)
+        self._kernels = kernels
+        self._exact = machine.exact
+        self._without_room: dict[int, int] = {}
+        """Pages, by block, that are mapped over the link because there was no device memory for them."""
+
+    def pay(self, dt: float) -> Awaitable[None]:
+        """Let one of the driver's own threads work for ``dt`` seconds.
+
+        It works on no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
+        predicted too fast, by at most the time of these steps.
+        """
+        return self.sim.sleep(dt if self._exact else self.machine.jitter(dt))
+
+    def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
+        """Return the work in seconds that lets copy engines reach pages of a block on the host, the first time.
+
+        The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
+        the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
+        """
+        if fresh := block.map_for_copies(pages):
+            return self.costs.dma_map * (fresh.bit_count() / self.pages.per_block)
+        return 0.0
+
+    def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: int) -> int:
+        """Count the bytes of pages of a block that migrate, and return them."""
+        size, counters, (own, usage) = self.pages.page_size, self.counters, block.sole
+        nbytes = pages.bit_count() * size
+        if direction == "h2d":
+            counters.bytes_htod += nbytes
+        elif direction == "d2h":
+            counters.bytes_dtoh += nbytes
+        else:
+            counters.bytes_dtod += nbytes
+        if usage is not None and not pages & ~own:
+            usage.moved(direction, nbytes)
+        else:
+            for count, usage in self.pages.shares(block, pages):
+                usage.moved(direction, count * size)
+        return nbytes
+
+    def remove(self, begin: int, nbytes: int) -> None:
+        """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""
+        for block, pages in self.pages.remove(begin, nbytes):
+            self.unmap(block, pages & (block.resident | block.remote))
+            block.release(pages)
+            self.thrashing.forget(block.index, pages)
+            if not self.locks.is_taken(block):
+                self.release_memory(block)
+
+    def take_memory(self, block: ManagedBlock) -> bool:
+        """Take device memory for a block, unless it has some; return False when there is none to be had."""
+        chunks = self.pages.chunks
+        if block.index not in chunks:
+            if not self.device.memory.take_managed(self.pages.block_size):
+                return False
+            # It can be evicted from now on, but nobody does so while its lock is held.
+            chunks.add(block)
+        return True
+
+    def release_memory(self, block: ManagedBlock) -> None:
+        """Give the device memory of a block back, if it has no resident pages."""
+        if not block.resident and self.pages.chunks.remove(block):
+            self.device.memory.give_managed(self.pages.block_size)
+
+    def map_local(self, block: ManagedBlock, pages: int) -> None:
+        """Let the GPU translate pages that are on the device now; what was freed meanwhile stays away."""
+        pages &= block.valid
+        # Pages that nobody has touched have no bytes to move: they appear in device memory.
+        if fresh := pages & ~block.populated:
+            self.counters.first_on_gpu += fresh.bit_count()
+        self.pages.set_state(block, pages, LOCAL)
+        if not pages:
+            self.release_memory(block)
+        elif self.space.shared:
+            self.space.arrived(self.device.index, block.index, pages)
+
+    def unmap(self, block: ManagedBlock, pages: int) -> None:
+        """Take the GPU's translations of these pages away, and tell the kernels that have them ahead."""
+        if pages:
+            lost = block.resident & pages
+            self.pages.set_state(block, pages, UNMAPPED)
+            if self._without_room:
+                self._without_room[block.index] = self._without_room.get(block.index, 0) & ~pages
+            self._tell(block)
+            if lost and self.space.shared:
+                self.space.left(self.device.index, block.index, lost)
+            if block.host_copy & lost:
+                self.space.has_host_copy(block.index, lost & ~block.elsewhere, valid=False)
+
+    def _tell(self, block: ManagedBlock) -> None:
+        """Tell the kernels that run that the GPU has lost translations of a block."""
+        if self._kernels.running:
+            low = block.index * self.pages.per_block
+            self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
+
+    def protect(self, block: ManagedBlock, pages: int) -> None:
+        """Make resident pages of a block read-only, and tell the kernels that may have stores to them ahead."""
+        if pages:
+            self.pages.protect(block, pages & block.resident, read_only=True)  # some may have been freed meanwhile
+            self._tell(block)
+
+    async def invalidate_copies(self, block: ManagedBlock, pages: int) -> None:
+        """Invalidate the other copies of read-only pages, because a store has met them; nothing moves."""
+        space, index = self.space, block.index
+        for member, record in [*space.others(self.device.index, index)]:
+            if gone := (record.resident | record.remote) & pages:
+                await self.pay(space.costs.unmap)
+                member.unmap(record, gone)
+                member.release_memory(record)
+        if on_host := block.host_copy & pages:
+            await self.pay(self.costs.unmap * (on_host.bit_count() / self.pages.per_block))
+        space.has_host_copy(index, pages, valid=False)
+        self.pages.protect(block, pages, read_only=False)
+        self.counters.invalidations += pages.bit_count()
+
+    def map_remote(self, block: ManagedBlock, pages: int) -> None:
+        """Let the GPU reach these pages over the link."""
+        self.counters.remote_maps += 1
+        self.pages.set_state(block, pages, REMOTE)
+
+    def map_remote_again(self, block: ManagedBlock) -> None:
+        """Restore the translations of what the GPU is advised to access, also while the host owns it.
+
+        Of system-allocated memory it has those of the host's page table, which nobody has to make.
+        """
+        if block.system and (there := block.system & block.on_host & ~(block.resident | block.remote)):
+            self.pages.set_state(block, there, REMOTE)
+        if block.accessed_by and (pages := block.accessed_by & block.on_host & ~(block.resident | block.remote)):
+            self.map_remote(block, pages)
+        if block.accessed_by and self.space.shared:
+            for member, record in self.space.others(self.device.index, block.index):
+                self.map_at_peer(block, block.accessed_by & record.resident, member)
+
+    def map_at_peer(self, block: ManagedBlock, pages: int, member: VaBlocks) -> None:
+        """Let the GPU translate pages that lie on another device, if it reaches that and has no translation yet."""
+        pages &= ~(block.resident | block.remote)
+        if pages and self.space.reaches(self.device.index, member.device.index):
+            self.counters.remote_maps += 1
+            self.pages.set_at_peer(block, pages, member.device.index)
+
+    async def map_without_room(self, block: ManagedBlock, pages: int) -> None:
+        """Map pages over the link until ``try_again``: there is no device memory to be had."""
+        await self.pay(self.costs.block)
+        pages &= block.valid
+        self.map_remote(block, pages)
+        self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
+
+    def try_again(self) -> None:
+        """Unmap what is mapped over the link for want of device memory, if there is some now: it faults, and migrates.
+
+        Called when the program has freed device memory.
+        """
+        if self._without_room and self.device.memory.has_room(self.pages.block_size):
+            without, self._without_room = self._without_room, {}
+            for index, pages in without.items():
+                block = self.pages.block(index)
+                self.unmap(block, pages & ~(block.prefers_host | block.accessed_by | block.system))
+
+    # Migrations
+
+    async def fetch(
+        self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0
+    ) -> FetchResult:
+        """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
+
+        Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other
+        blocks may be evicted for room.
+        """
+        written: Signal | None = None
+        while not self.take_memory(block):  # others may bring it in while its lock is given up for room
+            evicted = await self.evict_one(cause, held=block) if evicts else Evicted.NOTHING
+            if evicted is Evicted.NOTHING:
+                return Fetched.NO_ROOM
+            if isinstance(evicted, WritingBack):
+                written = evicted.signal
+        await self.pay(cost)
+        if self.space.shared or block.read_mostly:
+            return await self._fetch_from_all(block, brought, stored, written, cause)
+        moved = brought & block.populated
+        nbytes = self.note_moved("h2d", block, moved) if moved else 0
+        block.unmap_on_host(moved)
+        if not moved and written is None:
+            self.map_local(block, brought)
+            return Fetched.RESIDENT
+        if written is None:
+            return Arriving(self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought)))
+        return self._fetch_behind(written, block, brought, nbytes, cause)
+
+    async def _fetch_from_all(
+        self, block: ManagedBlock, brought: int, stored: int, written: Signal | None, cause: int
+    ) -> FetchResult:
+        """Fetch pages from wherever they are: the host, devices over a link, devices without one.
+
+        Whoever had a page loses it, unless it is read mostly: then that place keeps a copy, which is read-only.
+        ``written`` is the write-back that the fetch has to wait for.
+        """
+        space, index = self.space, block.index
+        brought &= ~block.resident  # the lock may have been given up for room
+        sources = self._sources(block, brought & block.populated)
+        copied, from_host = brought & block.populated & block.read_mostly & ~stored, brought & block.on_host
+        taken = brought & ~copied
+        for member, record in [*space.others(self.device.index, index)]:
+            if gone := (record.resident | record.remote) & taken:
+                await self.pay(space.costs.unmap)
+                member.unmap(record, gone)
+            if kept := record.resident & copied:
+                member.protect(record, kept)
+        for record in space.records(index):
+            record.unmap_on_host(from_host)
+        space.has_host_copy(index, taken, valid=False)
+        space.has_host_copy(index, copied & from_host, valid=True)
+        if not sources and written is None:
+            self.map_local(block, brought)
+            return Fetched.RESIDENT
+
+        arrival = Signal(self.sim, f"pages of block {index:#x}")
+        left = len(sources)
+
+        def ended() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                for member, record in space.others(self.device.index, index):
+                    member.release_memory(record)
+                self.map_local(block, brought)
+                self.protect(block, copied & block.resident)
+                self.locks.give(block)
+                arrival.set()
+
+        def start() -> None:
+            for member, pages in sources:
+                self._bring_from(member, block, pages, cause, ended)
+            if not sources:
+                ended()
+
+        if written is None:
+            start()
+        else:
+            written.set_callback(start)
+        self.counters.duplications += copied.bit_count()
+        return Arriving(arrival)
+
+    def _sources(self, block: ManagedBlock, pages: int) -> list[tuple[VaBlocks | None, int]]:
+        """Return (who has them, pages): a device over a link, else the host (None), else a device without a link."""
+        sources: list[tuple[VaBlocks | None, int]] = []
+        others = [*self.space.others(self.device.index, block.index)]
+        for linked in (True, False):
+            for member, record in others:
+                link = self.space.link(member.device.index, self.device.index)
+                if (link is not None) == linked and (part := record.resident & pages):
+                    sources.append((member, part))
+                    pages &= ~part
+            if linked and (part := block.on_host & pages):
+                sources.append((None, part))
+                pages &= ~part
+        return sources
+
+    def _bring_from(
+        self, member: VaBlocks | None, block: ManagedBlock, pages: int, cause: int, ended: Callable[[], None]
+    ) -> None:
+        """Copy pages from the host or from another device, whose engine pushes them; without a link over the host."""
+        if member is None:
+            self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
+            return
+        if (link := self.space.link(member.device.index, self.device.index)) is None:
+
+            def on_host() -> None:
+                self._send("h2d", self.note_moved("h2d", block, pages), cause, ended)
+
+            record = member.pages.block(block.index)
+            nbytes = member.note_moved("d2h", record, pages)
+            number = self.machine.next_number()
+            member.device.engines["d2h"].send(number, cause, nbytes, "managed", on_host)
+            return
+        nbytes = self.note_moved("p2p", block, pages)
+        number = self.machine.next_number()
+        member.device.engines["p2p"].send(number, cause, nbytes, "managed", ended, over=link)
+
+    def _fetch_behind(self, written: Signal, block: ManagedBlock, brought: int, nbytes: int, cause: int) -> Arriving:
+        """Fetch pages when the write-back of what was there before has ended; ``nbytes`` is 0 if nothing moves."""
+        arrival = Signal(self.sim, "pages of managed memory")
+
+        def start() -> None:
+            if nbytes:
+                self._send("h2d", nbytes, cause, partial(self._map_and_give, block, brought), arrival)
+            else:
+                self._map_and_give(block, brought)
+                arrival.set()
+
+        written.set_callback(start)
+        return Arriving(arrival)
+
+    def _map_and_give(self, block: ManagedBlock, brought: int) -> None:
+        self.map_local(block, brought)
+        self.locks.give(block)
+
+    def _send(
+        self,
+        direction: Literal["h2d", "d2h"],
+        nbytes: int,
+        cause: int,
+        ended: Callable[[], None],
+        done: Signal | None = None,
+    ) -> Signal:
+        """Have a copy engine move bytes over the link, and go on; ``ended`` runs when it has, then ``done`` is set."""
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
+
+    def carry_home(self, block: ManagedBlock, pages: int, cause: int) -> Awaitable[object]:
+        """Copy pages of a block from the device to the host, on a copy engine.  Await it at once."""
+        nbytes = self.note_moved("d2h", block, pages)
+        number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
+        return self.device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)
+
+    def _pauses(self, nbytes: int) -> float:
+        """Return the seconds that a copy engine spends between the pages of a migration.
+
+        Older drivers push one copy for each page unless both ends of the whole block are contiguous, which host memory
+        never is; later ones join pages whose chunks are contiguous (``block_copy_resident_pages_between``).
+        """
+        return nbytes / self.pages.page_size * self.costs.page_copy
+
+    async def send_back(self, index: int, pages: int, cause: int) -> None:
+        """Migrate what the device owns of some pages of a block to the host, as a prefetch asks for."""
+        block = self.pages.block(index)
+        if pages := pages & block.resident:
+            self.thrashing.forget(index, pages)
+            await self.stop_queues(block, pages, cause)
+            await self.copy_home(block, pages, pages & block.read_mostly, cause, self.costs.prefetch_block)
+            self.release_memory(block)
+
+    async def copy_home(self, block: ManagedBlock, pages: int, kept: int, cause: int, work: float = 0.0) -> None:
+        """Copy pages to the host, but for those of which it has a copy; the device keeps copies of some."""
+        moved = pages & ~block.host_copy
+        self.unmap(block, pages & ~kept)
+        self.protect(block, kept)
+        if work:
+            await self.pay(work)
+        if moved:
+            await self.carry_home(block, moved, cause)
+        if copies := pages & (block.resident | block.elsewhere):
+            self.space.has_host_copy(block.index, copies, valid=True)
+        self.space.came_home(block.index)
+
+    def touched_by_host(self, index: int, pages: int) -> None:
+        """Note that the host has touched pages of a block, and has translations of them."""
+        block = self.pages.block(index)
+        block.touched_by_host(pages)
+        if block.system & pages:
+            self.map_remote_again(block)
+
+    # Evictions
+
+    async def evict_one(self, cause: int, held: ManagedBlock | None = None) -> Eviction:
+        """Evict the block that the eviction policy chooses (``pick_and_evict_root_chunk`` of ``uvm_pmm_gpu.c``).
+
+        A block that somebody works on is passed over.  When all are, this waits for the first one.  ``held`` is the
+        block that room is needed for.  Its lock is given up during that wait on a device among several.
+
+        Raises IllegalTransition when the policy chooses a block that has no device memory.
+        """
+        locks = self.locks
+        first: ManagedBlock | None = None
+        for index in self.eviction.order(self._in_use):
+            block = self._in_use.by_arrival.get(index)
+            if block is None:
+                name, story = getattr(self.eviction, "name", self.eviction), self.pages.block(index).story()
+                raise IllegalTransition(f"{story}: eviction policy {name}: block {index:#x} has no device memory")
+            if not locks.is_taken(block):  # the block that is being fetched is not among them yet, or is taken
+                break
+            first = first or block
+        else:
+            if first is None:
+                return Evicted.NOTHING
+            # All are worked on. The first that is given up may have made room itself, so the caller looks again.
+            # Two devices that fetch from one another would wait for each other's block for ever if they kept theirs.
+            gives_up = held is not None and self.space.shared
+            if held is not None and gives_up:
+                locks.give(held)
+            await locks.take(first)
+            locks.give(first)
+            if held is not None and gives_up:
+                await locks.take(held)
+            return Evicted.WAITED
+        await locks.take(block)
+        written = None
+        try:
+            if block.accessed_by:
+                await self.stop_queues(block, block.resident, cause)
+            # The translations go before the bytes, so that no kernel writes to a page that is on its way.
+            gone = block.resident
+            sent, elsewhere = gone & ~block.host_copy, gone & block.elsewhere
+            self.unmap(block, gone)
+            self.counters.evictions += 1
+            await self.pay(self.costs.evict + self.map_for_copies(block, gone))
+            if not sent:  # the host has copies of all
+                return Evicted.FREED
+
+            def back() -> None:
+                if elsewhere:
+                    self.space.has_host_copy(block.index, elsewhere, valid=True)
+                self.space.came_home(block.index)
+                locks.give(block)
+
+            written = WritingBack(self._send("d2h", self.note_moved("d2h", block, sent), cause, back))
+        finally:
+            self.release_memory(block)
+            if written is None:
+                locks.give(block)
+        return written
+
+    async def stop_queues(self, block: ManagedBlock, pages: int, cause: int) -> None:
+        """Stop the device's queues, if it is about to lose pages that its kernels cannot fault for."""
+        if block.accessed_by & pages:
+            await self._queues.begin(cause)
+
+    async def make_room(self, nbytes: int, cause: int) -> None:
+        """Evict until there is room for ``nbytes`` bytes of the program, or nothing is left to evict."""
+        memory = self.device.memory
+        await self.locks.read()
+        try:
+            while not memory.has_room(memory.needs(nbytes)):
+                evicted = await self.evict_one(cause)
+                if evicted is Evicted.NOTHING:
+                    break
+                if isinstance(evicted, WritingBack):
+                    await evicted.signal.wait()
+        finally:
+            self.locks.release()

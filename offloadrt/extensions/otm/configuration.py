@@ -1,0 +1,382 @@
+"""The memory configuration `otm`: managed memory, of which the runtime places each object.
+
+An object lies on the GPU by copies, on the GPU by migrations on demand, or is pinned to the CPU (Li and Chapman,
+Compiler Assisted Hybrid Implicit and Explicit GPU Memory Management).
+
+Only arrays that target regions map are placed. Maps of `target data` and `target enter data` pin what does not fit
+beside the rest of their objects; whether the others are copied or migrate is decided at the first target call that uses
+them, which knows a trip count. Their maps are carried out there if they are copied, with the counts that `copy` would
+have. Globals of declare target stay managed, memory of `omp_target_alloc` stays the program's: neither is counted.
+
+The decision, and the advice to keep an object on the host, come under the device table's lock, as the public runtime
+of the paper's authors does it: no thread sees an object that is half placed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, cast
+
+import attrs
+
+from offloadrt.driver import Advice
+from offloadrt.extensions.otm.object_table import (
+    Candidate,
+    ManagedObject,
+    ObjectPlacement,
+    ObjectTable,
+    PlacementFigures,
+)
+from offloadrt.extensions.otm.ranking import HostProgram
+from offloadrt.kernels import Launch
+from offloadrt.machine import Machine
+from offloadrt.runtime.configurations.managed import Managed
+from offloadrt.runtime.device import MapHooks, OffloadDevice, Placement, ResultSection
+from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.errors import PlacementError
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.kernel_arguments import Pointees
+from offloadrt.runtime.lock_wait import no_work
+from offloadrt.runtime.mapping.data_environment import ending_entries, get_target_pointer, null_pointer
+from offloadrt.runtime.mapping.map_item import (
+    ATTACH,
+    LITERAL,
+    PRIVATE,
+    RETURN_PARAM,
+    TARGET_PARAM,
+    MapFlags,
+    MapItem,
+    flags_of,
+)
+from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.trace import events
+
+_NO_MAP = ATTACH | LITERAL | PRIVATE
+
+
+@attrs.frozen
+class Otm(Managed):
+    """As `managed` for objects that are implicit or pinned, as `copy` for those that are explicit.
+
+    host_program: what a compiler knows of the program, from `HostProgram.of`.
+    """
+
+    name: ClassVar[str] = "otm"
+    host_program: object = None
+
+    def for_program(self, host_program: object) -> Otm:
+        return self if host_program is None else Otm(host_program)
+
+    def supports(self, machine: Machine) -> None:
+        super().supports(machine)
+        if (devices := len(machine.devices)) > 1:
+            raise self.unavailable(machine, f"objects are placed on one device only, and the run has {devices}")
+
+    def hooks(self, device: OffloadDevice) -> MapHooks:
+        placing = ObjectPlacing(device, ObjectTable(device.machine.spec, device.hardware, self._known()))
+        return MapHooks(
+            before_target=placing.before_target,
+            before_data=placing.before_data,
+            placing=placing.placing,
+            in_place=placing.in_place,
+            updating=placing.updating,
+            unmapping=placing.unmapping,
+            data_ended=placing.data_ended,
+            target_ended=placing.target_ended,
+            left_early=placing.left_early,
+            freed=placing.table.remove,
+            state=placing.table,
+        )
+
+    def _known(self) -> HostProgram:
+        """Return what has to be known of the program. Raises ValueError."""
+        if isinstance(self.host_program, HostProgram):
+            return self.host_program
+        given = "is missing" if self.host_program is None else f"is {self.host_program!r}"
+        raise ValueError(
+            f"memory configuration {self.name!r} places objects by what a compiler knows of the program, and its "
+            f"option host_program {given}: set it to extensions.otm.HostProgram.of(the program's host function)"
+        )
+
+    def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
+        """Return where objects were placed last, and the room that they took, over all devices.
+
+        ``placements`` has for each object its bytes, rank by GAF, density, place and mechanism; of several with one
+        name the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of implicit objects that
+        were active at one time (`explicit_bytes`, `implicit_bytes`), and what there was for both (`budget_bytes`).
+        """
+        placements: dict[str, PlacementFigures] = {}
+        seen: dict[str, int] = {}
+        tables = [object_table(device) for device in devices]
+        for placed in placements_on(devices):
+            seen[placed.name] = number = seen.get(placed.name, 0) + 1
+            placements[placed.name if number == 1 else f"{placed.name} ({number})"] = PlacementFigures(
+                placed.nbytes, placed.rank, placed.gaf, placed.density, placed.place, placed.mechanism
+            )
+        rows = tuple(
+            (name, placed.nbytes, f"{placed.density:.4g}", placed.place, placed.mechanism)
+            for name, placed in placements.items()
+        )
+        columns = ("", "bytes", "density", "place", "mechanism")
+        return {
+            "placements": ResultSection(placements, "objects by rank", columns, rows, right=(1, 2)),
+            "otm": ResultSection(
+                {
+                    "explicit_bytes": sum([table.peak.explicit for table in tables]),
+                    "implicit_bytes": sum([table.peak.implicit for table in tables]),
+                    "budget_bytes": sum([table.budget for table in tables]),
+                }
+            ),
+        }
+
+
+def object_table(device: OffloadDevice) -> ObjectTable:
+    """Return the objects of a device under the configuration `otm`. Raises TypeError under another one."""
+    table = device.hooks.state
+    if not isinstance(table, ObjectTable):
+        raise TypeError(f"no objects are placed on device {device.number}: its configuration is not 'otm'")
+    return table
+
+
+def placements_on(devices: Sequence[OffloadDevice]) -> tuple[ObjectPlacement, ...]:
+    """Return where objects were placed last, device by device, in order of rank."""
+    return tuple(placement for device in devices for placement in object_table(device).placements())
+
+
+@attrs.define(eq=False)
+class TargetCall:
+    """What is kept of a target region with its queue.
+
+    carried_out: the entries that it has made for data directives around it, each with its item.
+    """
+
+    arrays: Sequence[HostArray]
+    """Those that it uses as objects, which stay active until it ends."""
+    carried_out: list[tuple[Entry, MapItem]] = attrs.field(factory=list)
+
+
+@attrs.frozen(eq=False)
+class ObjectPlacing:
+    """Places the objects of a device's directives: before their maps are looked at, and at their ends."""
+
+    device: OffloadDevice
+    table: ObjectTable
+
+    async def before_target(
+        self, launch: Launch, items: Sequence[MapItem], arguments: Sequence[Any], queue: DirectiveQueue, call: str
+    ) -> None:
+        """Decide on the arrays that a region maps and its kernel uses.
+
+        What data directives have put off for those that are explicit is carried out. From then on the queue keeps a
+        `TargetCall`, and `target_ended` is due.
+
+        Raises PlacementError for an array of which the program's analysis knows nothing.
+        """
+        device, table = self.device, self.table
+        accesses = _accesses(launch, arguments)
+        objects: list[ManagedObject] = []
+        for item in items:
+            array = item.array
+            if array is None or not array.nbytes or not item.type & TARGET_PARAM or item.type & _NO_MAP:
+                continue
+            if array not in accesses or array.kind in ("global", "link"):
+                continue
+            found = table.find(array)
+            if found is None:
+                raise self._unknown(array, call)
+            objects.append(found)
+        queue.kept = kept = TargetCall([one.array for one in objects])
+        for one in objects:
+            one.running += 1
+        mapped = [item for item in items if _maps(item)]
+        candidates = [
+            Candidate(
+                one.array,
+                table.extent(one, mapped),
+                one.known.rank,
+                _density(accesses[one.array], launch.iterations, one.array),
+                _is_mapped(device, one, mapped),
+            )
+            for one in objects
+        ]
+        await self._decide(candidates, queue.cause)
+        for array in kept.arrays:
+            await self._carry_out(array, queue, kept, call)
+            if table.mechanism(array) != "explicit":
+                table.use_in_place(array)
+
+    async def before_data(self, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
+        """Pin what does not fit of the objects that a data directive maps.
+
+        Raises PlacementError for use_device_ptr and use_device_addr: the address of an object that is still to
+        be placed is not known.
+        """
+        if queue.kept is not None:
+            return
+        device, table = self.device, self.table
+        found: dict[HostArray, ManagedObject] = {}
+        mapped: list[MapItem] = []
+        for item in items:
+            array = item.array
+            if array is None:
+                continue
+            if item.type & RETURN_PARAM:
+                message = (
+                    f"use_device_ptr and use_device_addr of array {array.name!r}: under 'otm' the runtime decides at "
+                )
+                raise device.error(PlacementError, message + "each target call where an object lies", call, array.name)
+            if _maps(item) and array.kind not in ("global", "link"):
+                mapped.append(item)
+                one = table.find(array)  # None: no target region uses it
+                if one is not None:
+                    found[array] = one
+        candidates = [Candidate(array, table.extent(one, mapped), one.known.rank, None) for array, one in found.items()]
+        await self._decide(candidates, queue.cause)
+
+    def placing(self, item: MapItem, size: int, flags: MapFlags) -> Placement:
+        """Say how the object is reached that an absent section belongs to; what is no object migrates."""
+        explicit = self.table.mechanism(item.array) == "explicit"
+        return Placement.DEVICE_COPY if explicit else Placement.HOST_POINTER
+
+    def in_place(self, item: MapItem, queue: DirectiveQueue) -> Awaitable[None]:
+        """Note that a data directive has mapped an object that has no device block."""
+        if queue.kept is None:
+            self.table.put_off(item)
+        return no_work()
+
+    def updating(self, array: HostArray) -> None:
+        """Note that an update has changed the original of an object."""
+        self.table.use_in_place(array)
+
+    def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
+        """Drop the map of a data directive that ends without a block, or with one that is on its way out."""
+        if queue.kept is None and (item.flags.delete or entry is None or entry.is_unused):
+            self.table.drop(item, item.flags.delete)
+
+    def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
+        """End a data directive after what its queue has to do so far."""
+        if queue.kept is None:
+            arrays = [item.array for item in items if item.array is not None]
+            queue.post_processing.append(functools.partial(self._data_ended, arrays))
+
+    def target_ended(self, queue: DirectiveQueue) -> None:
+        """End a target call after what its queue has to do so far, as the removal of blocks that nobody needs."""
+        kept = queue.kept
+        if isinstance(kept, TargetCall):
+            arrays, kept.arrays = kept.arrays, ()
+            queue.post_processing.append(functools.partial(self._target_ended, arrays))
+
+    def left_early(self, queue: DirectiveQueue) -> Callable[[], None] | None:
+        """Return what ends a directive that is left early, when its rest is unmapped; None if it keeps no object."""
+        items, kept = queue.items, queue.kept
+        if not isinstance(kept, TargetCall):
+            return functools.partial(self.data_ended, items, queue) if items else None
+        if not kept.arrays and not items:
+            return None
+        # Copies for data directives around it may be under way: their entries last until its queue has drained.
+        for entry, item in kept.carried_out:
+            entry.data_end_users += 1
+            ending_entries(self.device, queue).append((entry, item))
+        return functools.partial(self.target_ended, queue)
+
+    async def _target_ended(self, arrays: Sequence[HostArray]) -> None:
+        for array in arrays:
+            self.table.ended(array)
+        await self._data_ended(arrays)
+
+    async def _data_ended(self, arrays: Sequence[HostArray]) -> None:
+        for array in dict.fromkeys(arrays):
+            self.table.leave(array, _has_block(self.device, array))
+
+    def _unknown(self, array: HostArray, call: str) -> PlacementError:
+        known = ", ".join(one.name for one in self.table.program.objects) or "none"
+        message = (
+            f"the program's analysis (its option host_program) has no object {array.name!r}, which the kernel uses; "
+            f"objects go by the names of their arrays, and it has: {known}"
+        )
+        return self.device.error(PlacementError, message, call, array.name)
+
+    async def _decide(self, candidates: Sequence[Candidate], cause: int) -> None:
+        if not candidates:
+            return
+        device, table = self.device, self.table
+        await device.table_lock.enter(len(candidates) * table.spec.decision)
+        try:
+            for change in table.decide(candidates):
+                array = change.array
+                if (trace := device.trace) is not None:
+                    trace(events.ObjectPlaced, device.number, -1, cause, array.name, array.nbytes, change.mechanism)
+                await self._advise(array)
+            for candidate in candidates:  # the thread that decided on it may have been left before it told the driver
+                await self._advise(cast(HostArray, candidate.key))
+        finally:
+            device.table_lock.release()
+
+    async def _advise(self, array: HostArray) -> None:
+        advice: Advice | None = self.table.advice_due(array)
+        if advice is not None:
+            await self.device.driver.managed.advise(array.address, array.nbytes, advice)
+            self.table.advised(array, advice)
+
+    async def _carry_out(self, array: HostArray, queue: DirectiveQueue, kept: TargetCall, call: str) -> None:
+        """Map what data directives around the region map of an explicit object, with their own map types.
+
+        Each is taken under the lock under which it is entered in the present table, so that a thread that finds none
+        left finds their entries.
+        """
+        device, table = self.device, self.table
+        while table.has_open(array):
+            await device.table_lock.enter(0.0)
+            item, bits = table.take_open(array)
+            if item is None:
+                device.table_lock.release()
+                return
+            try:
+                try:
+                    await device.work(device.costs.lookup)
+                except BaseException:
+                    device.table_lock.release()
+                    raise
+                flags = flags_of(bits)
+                pointer = await get_target_pointer(device, item, queue, item.begin, item.base, item.size, flags)
+            except BaseException:
+                table.put_back(item)
+                raise
+            try:
+                if pointer.address is None:
+                    raise null_pointer(device, item, call)
+                if pointer.entry is not None:
+                    kept.carried_out.append((pointer.entry, item))
+            finally:
+                device.release(pointer)
+
+
+def _accesses(launch: Launch, arguments: Sequence[Any]) -> dict[HostArray, float]:
+    """Return the compiler's accesses per iteration (LAF) of each array among the arguments."""
+    uses = {use.position: use.laf for use in launch.kernel.arrays}
+    found: dict[HostArray, float] = {}
+    for position, argument in enumerate(arguments):
+        array = argument.pointers if isinstance(argument, Pointees) else argument
+        if isinstance(array, HostArray):
+            found[array] = found.get(array, 0.0) + uses.get(position, 0.0)
+    return found
+
+
+def _density(laf: float, iterations: int, array: HostArray) -> float:
+    return min(1.0, laf * iterations * array.itemsize / array.nbytes)
+
+
+def _maps(item: MapItem) -> bool:
+    """Tell whether an item maps bytes. A pointer alone does not."""
+    return item.size > 0 and not item.type & _NO_MAP
+
+
+def _is_mapped(device: OffloadDevice, one: ManagedObject, mapped: Sequence[MapItem]) -> bool:
+    """Tell whether the region, or a data directive around it, maps bytes of an object."""
+    own = any(item.array is one.array for item in mapped)
+    return own or bool(one.open) or _has_block(device, one.array)
+
+
+def _has_block(device: OffloadDevice, array: HostArray) -> bool:
+    return device.table.lookup(array.address, array.nbytes).overlaps

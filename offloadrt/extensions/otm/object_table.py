@@ -1,0 +1,398 @@
+"""OTM's object table of one device: what the compiler says of each object, and what the runtime decided on it.
+
+The compile-time part is the program's `HostProgram` (name, rank, GAF, accesses per iteration of each region),
+the run-time part an entry for each array. `decide` places the objects of a call: they are taken in order of rank, as
+many as fit, and what does not fit is pinned to the CPU (OTM, section 4.3). Size is all that counts for the place,
+density for the mechanism. An object that is placed is *active*, and keeps its placement until it leaves
+(``otm.leave``). All this is pure data, as the present table is; `configuration.py` is what the runtime does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Annotated, Literal, cast
+
+import attrs
+
+from offloadrt.driver import Advice
+from offloadrt.extensions.otm.ranking import HostProgram, ObjectFrequency
+from offloadrt.machine import Device, MachineSpec
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import TO, MapItem
+
+Place = Literal["gpu", "cpu"]
+Mechanism = Literal["explicit", "implicit", "pinned"]
+"""How the device reaches an object.
+
+``explicit``: a block of device memory and copies.  ``implicit``: managed memory, which migrates on demand.  ``pinned``:
+managed memory that stays with the CPU and is reached over the link.
+"""
+
+
+@attrs.frozen
+class ObjectPlacement:
+    """The latest decision on an object."""
+
+    name: str
+    """The name of the program's variable."""
+    nbytes: int
+    rank: int
+    """Its rank by global access frequency; 1 is the object that is accessed most."""
+    gaf: float
+    """Global access frequency: over all regions, how often the region runs times the accesses in an iteration."""
+    density: float
+    """Accesses of each element in the target call that decided, at most 1; 0 when no target call has used it."""
+    place: Place
+    """The processor in whose memory it lies."""
+    mechanism: Mechanism
+
+
+@attrs.frozen
+class PlacementFigures:
+    """Where an object was placed last (configuration `otm`): bytes, rank by GAF, density, place and mechanism."""
+
+    nbytes: int
+    rank: int
+    gaf: float
+    density: float
+    place: str
+    mechanism: str
+
+
+@attrs.frozen
+class PlacementRules:
+    """What the profile says of the decision."""
+
+    threshold: Annotated[float, "otm.threshold"]
+    """Density from which on an object is copied."""
+    strict: Annotated[bool, "otm.strict"]
+    """Whether a byte must be left when an object is placed."""
+    evicts: Annotated[bool, "otm.evicts"]
+    """Whether an object takes the place of implicit ones of worse rank, which are then pinned."""
+
+
+@attrs.frozen
+class Candidate:
+    """An object of a call."""
+
+    key: Hashable
+    nbytes: int
+    """Bytes that it takes on the GPU."""
+    rank: int
+    density: float | None
+    """Accesses an element in this call, at most 1; None at a data directive, where no loop says so."""
+    can_copy: bool = True
+    """Whether a map clause says what to copy."""
+
+
+@attrs.frozen
+class Placed:
+    """An entry of the table of active objects."""
+
+    nbytes: int
+    rank: int
+    density: float | None
+    mechanism: Mechanism
+
+    @property
+    def place(self) -> Place:
+        return "cpu" if self.mechanism == "pinned" else "gpu"
+
+
+@attrs.frozen
+class ActiveBytes:
+    """Bytes of the active objects on one GPU, by mechanism; those that are pinned take none."""
+
+    explicit: int = 0
+    implicit: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.explicit + self.implicit
+
+    def plus(self, placed: Placed) -> ActiveBytes:
+        """Return the bytes with one more object."""
+        return self._changed(placed, placed.nbytes)
+
+    def minus(self, placed: Placed) -> ActiveBytes:
+        """Return the bytes without this object."""
+        return self._changed(placed, -placed.nbytes)
+
+    def _changed(self, placed: Placed, nbytes: int) -> ActiveBytes:
+        if placed.mechanism == "explicit":
+            return ActiveBytes(self.explicit + nbytes, self.implicit)
+        return ActiveBytes(self.explicit, self.implicit + nbytes) if placed.mechanism == "implicit" else self
+
+
+@attrs.frozen
+class Decision:
+    """changed: entries that are new or other than before, in the order in which they were decided."""
+
+    changed: dict[Hashable, Placed]
+    counters: ActiveBytes
+
+
+def decide(
+    candidates: Sequence[Candidate],
+    active: Mapping[Hashable, Placed],
+    counters: ActiveBytes,
+    budget: int,
+    rules: PlacementRules,
+) -> Decision:
+    """Place the objects of a call; those of equal rank in the order in which they are given.
+
+    A candidate without a density that fits is left undecided; the others of its call have to fit beside it.
+    """
+    changed: dict[Hashable, Placed] = {}
+    undecided = 0
+    for one in sorted(candidates, key=_rank):
+        known = changed.get(one.key) or active.get(one.key)
+        if known is not None:
+            if known.density is None and one.density is not None:
+                changed[one.key] = attrs.evolve(known, density=one.density)
+            continue
+        free = budget - counters.total - undecided
+        if rules.evicts and not _fits(one.nbytes, free, rules.strict):
+            for key, victim in _victims(one, {**active, **changed}, free, rules.strict):
+                changed[key] = attrs.evolve(victim, mechanism="pinned")
+                counters = counters.minus(victim)
+            free = budget - counters.total - undecided
+        mechanism: Mechanism = "pinned"
+        if _fits(one.nbytes, free, rules.strict):
+            if one.density is None:
+                undecided += one.nbytes
+                continue
+            mechanism = "explicit" if one.density >= rules.threshold and one.can_copy else "implicit"
+        changed[one.key] = placed = Placed(one.nbytes, one.rank, one.density, mechanism)
+        counters = counters.plus(placed)
+    return Decision(changed, counters)
+
+
+def _fits(nbytes: int, free: int, strict: bool) -> bool:
+    return nbytes < free if strict else nbytes <= free
+
+
+def _rank(one: Candidate) -> int:
+    return one.rank
+
+
+def _victims(
+    one: Candidate, active: Mapping[Hashable, Placed], free: int, strict: bool
+) -> list[tuple[Hashable, Placed]]:
+    """Implicit objects of worse rank, the worst first, as many as make room; none when all together do not."""
+    worse = [(key, other) for key, other in active.items() if other.mechanism == "implicit" and other.rank > one.rank]
+    taken: list[tuple[Hashable, Placed]] = []
+    for key, other in sorted(worse, key=lambda entry: -entry[1].rank):
+        taken.append((key, other))
+        free += other.nbytes
+        if _fits(one.nbytes, free, strict):
+            return taken
+    return []
+
+
+@attrs.frozen
+class ObjectSpec:
+    """How objects are placed, from the profile."""
+
+    rules: PlacementRules
+    reserve: Annotated[int, "otm.reserve"]
+    """Bytes of device memory that no object is placed in."""
+    leave: Annotated[str, "otm.leave"]
+    """When an object is active no more: ``region``, ``data`` or ``program``."""
+    decision: Annotated[float, "otm.decision"]
+    """Host time of the decision on one object."""
+
+
+@attrs.define(eq=False)
+class ManagedObject:
+    """An array of the program that its target regions use."""
+
+    array: HostArray
+    known: ObjectFrequency
+    """What the compiler says of it."""
+    latest: Placed | None = None
+    """The decision that was taken last."""
+    by_data: bool = False
+    """Whether that was at a data directive."""
+    open: list[MapItem] = attrs.field(factory=list)
+    """Maps of data directives that have not ended, and have not been carried out: the array had no device block."""
+    used_in_place: bool = False
+    """Whether the device, or an update, has used the original since such a map was put off: the original is then what
+    has to be copied, whatever the map says.
+    """
+    running: int = 0
+    """Target calls that use it now."""
+    prefers_host: bool = False
+    """Whether the advice to keep it on the host is in force."""
+
+    @property
+    def placement(self) -> ObjectPlacement | None:
+        """Return the decision for people; None when there was none."""
+        placed, known = self.latest, self.known
+        if placed is None:
+            return None
+        density = placed.density or 0.0
+        return ObjectPlacement(
+            known.name, self.array.nbytes, placed.rank, known.gaf, density, placed.place, placed.mechanism
+        )
+
+
+@attrs.frozen
+class Change:
+    """An object that was decided on."""
+
+    array: HostArray
+    mechanism: Mechanism
+
+
+class ObjectTable:
+    """Objects and counters of one device. Raises ProfileError when the profile lacks an entry."""
+
+    def __init__(self, spec: MachineSpec, device: Device, program: HostProgram) -> None:
+        self.spec = spec.read(ObjectSpec)
+        self.budget = max(0, device.memory.capacity - self.spec.reserve)
+        """Bytes, as those of the counters in what the allocator gives: whole segments."""
+        self.counters = ActiveBytes()
+        self.peak = ActiveBytes()
+        """The most bytes of each mechanism at one time."""
+        self._segment = device.memory.segment
+        self.program = program
+        self._known = {one.name: one for one in program.objects}
+        self._objects: dict[HostArray, ManagedObject] = {}
+        self._active: dict[Hashable, Placed] = {}
+        """The decisions in force, by array."""
+        self._freed: list[ObjectPlacement] = []
+
+    def find(self, array: HostArray) -> ManagedObject | None:
+        """Return the entry of an array, made when it is first asked for.
+
+        It is None when no target region of the program uses an object of that name.
+        """
+        found = self._objects.get(array)
+        if found is None and (known := self._known.get(array.name)) is not None:
+            found = self._objects[array] = ManagedObject(array, known)
+        return found
+
+    def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
+        """Bound the bytes of the segments that an object takes, mapped by these items and those that are put off.
+
+        Each section is a block of its own, and may be the only one in its last segment.
+        """
+        own = [(item.begin, item.size) for item in (*items, *one.open) if item.array is one.array]
+        segments = 0
+        for _, size in dict.fromkeys(own):
+            segments += -(-size // self._segment)
+        return max(segments, -(-one.array.nbytes // self._segment)) * self._segment
+
+    def mechanism(self, array: HostArray | None) -> Mechanism | None:
+        """Return how an active object is reached; None for all else."""
+        placed = self._active.get(array)
+        return None if placed is None else placed.mechanism
+
+    def decide(self, candidates: Sequence[Candidate]) -> list[Change]:
+        """Place the objects of a call (keys are arrays of the table); returns those whose mechanism is new."""
+        decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
+        self.counters = now = decision.counters
+        self.peak = ActiveBytes(max(self.peak.explicit, now.explicit), max(self.peak.implicit, now.implicit))
+        changes: list[Change] = []
+        for key, placed in decision.changed.items():
+            one, before = self._objects[cast(HostArray, key)], self._active.get(key)
+            self._active[key] = one.latest = placed
+            if before is None or before.mechanism != placed.mechanism:
+                one.by_data = placed.density is None
+                changes.append(Change(one.array, placed.mechanism))
+        return changes
+
+    def advice_due(self, array: HostArray) -> Advice | None:
+        """Return what the driver has to be told of an active object; explicit ones leave its advice as it is."""
+        one, mechanism = self._objects[array], self.mechanism(array)
+        if mechanism is None or mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
+            return None
+        return "prefer_host" if mechanism == "pinned" else "prefer_nothing"
+
+    def advised(self, array: HostArray, advice: Advice) -> None:
+        """Note that the driver has been told."""
+        self._objects[array].prefers_host = advice == "prefer_host"
+
+    def placements(self) -> tuple[ObjectPlacement, ...]:
+        """List the latest decision on every object, in order of rank, those of one rank in order of first use."""
+        found = [*self._freed, *(one.placement for one in self._objects.values())]
+        return tuple(sorted((one for one in found if one is not None), key=lambda placement: placement.rank))
+
+    # maps of data directives
+
+    def put_off(self, item: MapItem) -> None:
+        """Note that a data directive has mapped an object that has no device block."""
+        if item.array is not None and item.size and (one := self.find(item.array)) is not None:
+            one.used_in_place = one.used_in_place and bool(one.open)
+            one.open.append(item)
+
+    def drop(self, item: MapItem, all_of_them: bool) -> None:
+        """Such a map ends: the latest one that holds the section of this item, or (delete) every one of them."""
+        one = None if item.array is None else self._objects.get(item.array)
+        if one is None:
+            return
+        begin, end = item.begin, item.begin + item.size
+        for position in reversed(range(len(one.open))):
+            known = one.open[position]
+            if known.begin <= begin and end <= known.begin + known.size:
+                del one.open[position]
+                if not all_of_them:
+                    return
+
+    def use_in_place(self, array: HostArray) -> None:
+        """Note that the original is used, or updated, as what the device has of an object."""
+        one = self._objects.get(array)
+        if one is not None and one.open:
+            one.used_in_place = True
+
+    def has_open(self, array: HostArray) -> bool:
+        """Tell whether there is a map that has to be carried out, as the object is explicit now."""
+        return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
+
+    def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
+        """Such a map, which is then nobody else's, and its map type; None when there is none left."""
+        if not self.has_open(array):
+            return None, 0
+        one = self._objects[array]
+        item = one.open.pop(0)
+        return item, item.type | TO if one.used_in_place else item.type
+
+    def put_back(self, item: MapItem) -> None:
+        """Put back what was taken and has not been carried out."""
+        if item.array is not None and (one := self._objects.get(item.array)) is not None:
+            one.open.insert(0, item)
+
+    # the end
+
+    def ended(self, array: HostArray) -> None:
+        """Note that a target call that uses an object has ended."""
+        if (one := self._objects.get(array)) is not None:
+            one.running -= 1
+
+    def leave(self, array: HostArray, has_block: bool) -> bool:
+        """Tell whether an object is active no more, now that a construct that used it has ended.
+
+        has_block: whether any of it is in the present table. An explicit object stays as long as it has a block.
+        Otherwise it leaves at the end of the target region (``region``; of the data directive, if that has pinned it),
+        at the end of the last construct that maps it (``data``), or not at all (``program``).
+        """
+        one = self._objects.get(array)
+        if one is None or array not in self._active or one.running or has_block or self.spec.leave == "program":
+            return False
+        if one.open and (one.by_data or self.spec.leave == "data"):
+            return False
+        self._release(array)
+        return True
+
+    def remove(self, array: HostArray) -> None:
+        """Note that the program frees an array."""
+        one = self._objects.pop(array, None)
+        if one is not None:
+            self._release(array)
+            if (placement := one.placement) is not None:
+                self._freed.append(placement)
+
+    def _release(self, array: HostArray) -> None:
+        if (placed := self._active.pop(array, None)) is not None:
+            self.counters = self.counters.minus(placed)

@@ -1,0 +1,492 @@
+"""`HostProgram`: how often a program comes to its target regions, and so how often each object is accessed in all.
+
+The host function is read as kernels are, by the same rules: a branch 0.5, a loop of unknown trip count 32, exceptions
+never; `host/probabilities.py` says what jumps do to that. Calls of functions in files beside or below the host
+function's are followed, also of methods of its own class. A function that is handed to something else
+(``run.parallel(body)``) counts as called once there, but for `HostProgram.of` itself, which reads it only.
+
+A target region is ``t.target(kernel, ...)``, or ``t.run(step)`` of a ``step = t.construct_target(kernel, ...)``.
+`object_scope.py` tells which objects its arguments are. GAF of an object is Σ frequency of the region × LAF of the
+array that it is there (OTM, section 4.1), its rank the place by GAF, 1 for the highest. Of equal ones the object that
+the program makes or names first comes first.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from offloadrt.compilers.host.flow import Scope, assigned, nodes_of, outer_names, parameters
+from offloadrt.compilers.host.frequencies import frequencies, iterations
+from offloadrt.compilers.host.host_walk import HostWalk
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.kernel import Kernel
+from offloadrt.kernels.source import FunctionTree, Source, text
+
+MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_link")
+"""Methods that make an object of the program; their first argument is its name."""
+
+
+@attrs.frozen(eq=False)
+class TargetConstruct:
+    """A directive that runs a kernel on a device, as it is written."""
+
+    kernel: Kernel
+    objects: tuple[str, ...]
+    """The object that is each of the kernel's arrays, in their order."""
+    file: str
+    line: int
+
+
+@attrs.frozen(eq=False)
+class HostFunction:
+    """A function of the program, and the names around it."""
+
+    source: Source
+    names: dict[str, Any]
+    defaults: Mapping[str, Any] = {}
+    """What its parameters stand for that a call leaves out."""
+
+
+@attrs.frozen
+class ProgramObject:
+    """An object of the program."""
+
+    name: str
+
+
+@attrs.frozen
+class DataUpdate:
+    """A construct without a kernel: it moves data."""
+
+
+@attrs.frozen
+class Ambiguous:
+    """One thing or another."""
+
+    why: str
+    runs: bool = False
+    """Whether it may be a function or a region, which have to be known where they run."""
+    stays: bool = False
+    """Whether it holds after another assignment too."""
+
+
+class ObjectScope(Scope):
+    """The names of one function, and the objects that the program has made or named so far.
+
+    `owner` is the class that the program's host function is a method of, None for other functions. `kernels` are those
+    that the user has named.
+    """
+
+    def __init__(self, source: Source, owner: Any, kernels: Mapping[str, Kernel]) -> None:
+        super().__init__(source)
+        self.owner, self.kernels = owner, kernels
+        self.folder = Path(source.file).resolve().parent
+        self.objects: dict[str, None] = {}
+        self.attributes: dict[str, Ambiguous] = {}
+        """The names that the program assigns to, by how they are written, and names of the module."""
+
+    def inside(self, function: HostFunction, arguments: Mapping[str, Any]) -> ObjectScope:
+        """Make the scope of a function that is called with these; other parameters are objects."""
+        inner, tree = copy.copy(self), function.source.tree
+        inner.source = function.source
+        for name in outer_names(tree):
+            if name not in function.names:
+                self.attributes[name] = Ambiguous(f"{name} is assigned in {tree.name}")
+        own = [name for name in assigned(tree.body) if name not in outer_names(tree)]
+        around = {name: meaning for name, meaning in function.names.items() if name not in own}
+        objects = {name: ProgramObject(name) for name in parameters(tree)}
+        inner.names = {**around, **objects, **function.defaults, **arguments}
+        return inner
+
+    def arguments(self, function: HostFunction, node: ast.Call) -> dict[str, Any]:
+        """Tell what the parameters of a function stand for in a call."""
+        tree = function.source.tree
+        positional = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+        bound = {
+            name: Ambiguous(f"the call in line {node.lineno} does not say what {name} is") for name in parameters(tree)
+        }
+        if not any(isinstance(given, ast.Starred) for given in node.args) and all(key.arg for key in node.keywords):
+            bound.update(function.defaults)
+        if isinstance(node.func, ast.Attribute) and positional[:1] == ["self"]:
+            del positional[0]
+        for name, value in zip(positional, node.args, strict=False):
+            if isinstance(value, ast.Starred):
+                break
+            bound[name] = self.argument(value)
+        bound.update({keyword.arg: self.argument(keyword.value) for keyword in node.keywords if keyword.arg})
+        return bound
+
+    # following assignments
+
+    @property
+    def facts(self) -> int:
+        return len(self.attributes)
+
+    def assign(self, target: ast.expr, value: ast.expr) -> None:
+        """Let a name, or each of several, stand for a value. An attribute that is assigned to becomes ambiguous."""
+        for name, meaning in list(self._meant(target, value)):
+            before = self.names.get(name)
+            if isinstance(before, Ambiguous) and before.stays:
+                continue
+            if meaning is None:  # no object, such as a number
+                self.names.pop(name, None)
+            else:
+                self.names[name] = meaning
+        for node in ast.walk(target):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                self.attributes[text(node)] = Ambiguous(f"{text(node)} is assigned in line {node.lineno}")
+
+    def _meant(self, target: ast.expr, value: ast.expr) -> Iterator[tuple[str, Any]]:
+        if isinstance(target, ast.Name):
+            meaning = self.meaning(value)
+            if meaning is None and not isinstance(value, ast.Constant):
+                made = self._made_by_call(value)
+                meaning = ProgramObject(target.id) if made else Ambiguous(f"{target.id} is {text(value)}")
+            yield target.id, meaning
+        elif isinstance(target, ast.Tuple | ast.List):
+            shown = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+            values: Sequence[ast.expr] = value.elts if shown else []  # type: ignore[attr-defined]
+            if shown and not any(isinstance(part, ast.Starred) for part in (*target.elts, *values)):
+                for part, given in zip(target.elts, values, strict=True):
+                    yield from self._meant(part, given)
+            else:
+                made = self._made_by_call(value)
+                for name in assigned([target]):
+                    yield name, ProgramObject(name) if made else Ambiguous(f"{name} is a part of {text(value)}")
+
+    def _made_by_call(self, node: ast.expr) -> bool:
+        """Tell whether it is a call that may make objects.
+
+        Python's own functions, such as ``reversed``, only hand on what there is.
+        """
+        called = node.value if isinstance(node, ast.Await) else node
+        if not isinstance(called, ast.Call):
+            return False
+        function = self.known(called.func)
+        return function is None or not any(function is builtin for builtin in vars(builtins).values())
+
+    def unbind(self, names: Iterable[str], why: str) -> None:
+        for name in names:
+            self.names[name] = Ambiguous(f"{name} {why}", _runs(self.names.get(name)))
+
+    def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
+        met: dict[str, Any] = {}
+        for state in states:
+            for name, meaning in state.items():
+                met[name] = _either(name, met.get(name), meaning)
+        self.names.clear()  # functions that are defined here hold the same dictionary
+        self.names.update(met)
+
+    def elements(self, node: ast.expr) -> Sequence[ast.expr]:
+        """List what a loop goes through that names objects one by one."""
+        if iterations(node) is None or not isinstance(node, ast.Tuple | ast.List):
+            return ()
+        named = [isinstance(part, ast.Tuple | ast.List) or self.meaning(part) is not None for part in node.elts]
+        return node.elts if any(named) else ()
+
+    def define(self, tree: FunctionTree) -> None:
+        """Let a name stand for a function.
+
+        A name of ours that it assigns to is ambiguous from here on, since the function may run at any time.
+        """
+        source = attrs.evolve(self.source, who=f"host function {tree.name!r}", tree=tree)
+        positional, given = [*tree.args.posonlyargs, *tree.args.args], tree.args.defaults
+        pairs = [*zip(positional[len(positional) - len(given) :], given, strict=True)]
+        pairs += [(key, value) for key, value in zip(tree.args.kwonlyargs, tree.args.kw_defaults, strict=True) if value]
+        defaults = {parameter.arg: self.meaning(value) for parameter, value in pairs}
+        for name in outer_names(tree):
+            self.names[name] = Ambiguous(f"{name} is assigned in {tree.name} of line {tree.lineno}", stays=True)
+        objects = {name: meaning for name, meaning in defaults.items() if meaning is not None}
+        self.names[tree.name] = HostFunction(source, self.names, objects)
+
+    # what expressions stand for
+
+    def meaning(self, node: ast.expr) -> Any:
+        """Tell what an expression stands for.
+
+        A ProgramObject, HostFunction, Kernel, TargetConstruct or DataUpdate to be run, Ambiguous, or None for what is
+        no name of these.
+        """
+        match node:
+            case ast.Await(value=value) | ast.NamedExpr(value=value):
+                return self.meaning(value)
+            case ast.Name(id=name):
+                here = self.names.get(name) or self.attributes.get(name)
+                return here or self._outside(self.source.names.get(name)) or ProgramObject(name)
+            case ast.Attribute() if text(node) in self.attributes:
+                return self.attributes[text(node)]
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
+                return self._outside(getattr(self.owner, name, None)) or ProgramObject(text(node))
+            case ast.Attribute(value=value, attr=name):
+                return self._outside(getattr(self.known(value), name, None)) or ProgramObject(text(node))
+            case ast.IfExp(body=then, orelse=other):
+                return _either(text(node), self.meaning(then), self.meaning(other))
+            case ast.Call(func=ast.Attribute(attr="construct_target"), args=[_, *_]):
+                return self.construct(node)
+            case ast.Call(func=ast.Attribute(attr="construct_target_update")):
+                return DataUpdate()
+            case ast.Call(func=ast.Attribute(attr=method)) if method in MAKES_OBJECTS:
+                return self.made(node)
+        return None
+
+    def argument(self, node: ast.expr) -> Any:
+        """Tell what an argument stands for: as `meaning`, but Ambiguous instead of None."""
+        meaning = self.meaning(node)
+        return Ambiguous(f"{text(node)} is no name of an array") if meaning is None else meaning
+
+    def made(self, node: ast.Call) -> ProgramObject | Ambiguous | None:
+        """Tell which object a method makes."""
+        given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
+        match given:
+            case [ast.Constant(value=str(name))]:
+                self.objects.setdefault(name)
+                return ProgramObject(name)
+            case [called]:
+                return Ambiguous(f"the array of line {node.lineno} is called {text(called)}")
+        return None
+
+    def construct(self, node: ast.Call) -> TargetConstruct:
+        """Tell which kernel a directive runs, and which objects are its arrays; SourceRefused where that is unclear."""
+        name = text(node.args[0])
+        kernel = self.kernels.get(name) or self.meaning(node.args[0])
+        if not isinstance(kernel, Kernel):
+            self.source.refuse(
+                node,
+                f"which kernel {name} is cannot be told from the source",
+                f"name a kernel of the module, or give kernels={{{name!r}: ...}}",
+            )
+        objects = []
+        for use in kernel.arrays:
+            what = f"which object is {use.name} of kernel {kernel.name!r} cannot be told"
+            argument = node.args[1 + use.position] if len(node.args) > 1 + use.position else None
+            if argument is None or any(isinstance(given, ast.Starred) for given in node.args):
+                self.source.refuse(node, what, "give the kernel's arguments one by one")
+            meaning = self.argument(argument)
+            if not isinstance(meaning, ProgramObject):
+                why = meaning.why if isinstance(meaning, Ambiguous) else f"{text(argument)} is no array"
+                self.source.refuse(
+                    node,
+                    f"{what} ({why})",
+                    "name one object there: a target for each, or a loop over their names as for a in (x, y)",
+                )
+            objects.append(meaning.name)
+        for name in objects:
+            self.objects.setdefault(name)
+        return TargetConstruct(kernel, tuple(objects), self.source.file, node.lineno)
+
+    def _outside(self, value: Any) -> Kernel | HostFunction | None:
+        """Tell what a Python object is to the walk: a kernel, or a function of the program."""
+        if isinstance(value, Kernel):
+            return value
+        if isinstance(value, types.FunctionType | types.MethodType):
+            plain = value.__func__ if isinstance(value, types.MethodType) else value
+            if Path(plain.__code__.co_filename).resolve().is_relative_to(self.folder):
+                try:
+                    return HostFunction(Source.of(plain, "host function"), {})
+                except KernelError:
+                    return None
+        return None
+
+
+def _runs(meaning: Any) -> bool:
+    return meaning.runs if isinstance(meaning, Ambiguous) else isinstance(meaning, HostFunction | TargetConstruct)
+
+
+def _either(name: str, first: Any, second: Any) -> Any:
+    """Tell what a name stands for that is one thing or the other; what is no object does not count."""
+    if first is None or second is None or first == second:
+        return second if first is None else first
+    runs = _runs(first) or _runs(second)
+    for meaning in (first, second):
+        if isinstance(meaning, Ambiguous):
+            return attrs.evolve(meaning, runs=runs)
+    shown = " or ".join(
+        meaning.name if isinstance(meaning, ProgramObject | Kernel) else "another" for meaning in (first, second)
+    )
+    return Ambiguous(f"{name} is {shown}", runs)
+
+
+class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
+    """A graph whose operations are the target regions that a host function runs.
+
+    `owner` is the class that it is a method of, None for other functions.
+    """
+
+    def __init__(self, source: Source, owner: Any, kernels: Mapping[str, Kernel]) -> None:
+        super().__init__(ObjectScope(source, owner, kernels).inside(HostFunction(source, {}), {}))
+
+    @property
+    def objects(self) -> Iterable[str]:
+        """Return the objects, in the order in which the program makes or names them."""
+        return self.scope.objects
+
+    def call(self, node: ast.Call) -> None:
+        scope = self.scope
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        self.arguments(node)
+        if method == "target" and node.args:
+            self.emit(scope.construct(node), node)
+            return
+        if method == "run" and node.args and isinstance(step := self.running(node.args[0]), TargetConstruct):
+            self.emit(step, node)
+            return
+        if method in MAKES_OBJECTS:
+            scope.made(node)
+        called = self.running(node.func)
+        if isinstance(called, HostFunction):
+            self.enter(called, scope.arguments(called, node), node)
+            return
+        if isinstance(node.func, ast.Attribute):
+            self.expression(node.func.value)
+            if method == "run" and node.args and self.may_be_thread(node.func.value):
+                self.refuse_unknown(node.args[0])
+        if self.reads_only(node.func):
+            return
+        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
+            handed = self.running(argument)
+            if isinstance(handed, HostFunction):
+                self.enter(handed, {}, argument)
+
+    def enter(self, function: HostFunction, arguments: Mapping[str, Any], at: ast.AST) -> None:
+        """Walk through a function of the program where it is called; not if it calls itself."""
+        if (function.source.file, function.source.tree.lineno) not in self.active:
+            self.inline(self.scope.inside(function, arguments), at)
+
+    def running(self, node: ast.expr) -> Any:
+        """Tell what it is that is run here. Refuses what may be one function or region or another."""
+        meaning = self.scope.meaning(node)
+        if isinstance(meaning, Ambiguous) and meaning.runs:
+            self.scope.source.refuse(
+                node, f"what runs here cannot be told ({meaning.why})", "write an if around the two calls"
+            )
+        return meaning
+
+    def may_be_thread(self, node: ast.expr) -> bool:
+        """Tell whether it is a parameter of which nothing is known."""
+        parameters = {parameter.arg for parameter in self.scope.source.parameters}
+        return isinstance(node, ast.Name) and node.id in parameters and self.scope.known(node) is None
+
+    def refuse_unknown(self, node: ast.expr) -> None:
+        """Refuse a ``t.run(step)`` whose region is not known; `step` may be a function, that another thing runs."""
+        named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+        if named and not isinstance(self.scope.meaning(node), HostFunction | DataUpdate):
+            self.scope.source.refuse(
+                node,
+                f"which region {text(node)} is cannot be told",
+                "write step = t.construct_target(kernel, ...) in this function, and t.run(step)",
+            )
+
+    def reads_only(self, called: ast.expr) -> bool:
+        """Tell whether it is `HostProgram.of`, which does not call the function that it is given."""
+        if not (isinstance(called, ast.Attribute) and called.attr == "of"):
+            return False
+        written = text(called.value).rpartition(".")[2]
+        return "HostProgram" in (written, getattr(self.scope.known(called.value), "__name__", None))
+
+
+@attrs.frozen
+class TargetRegion:
+    """One place in the program that runs a kernel on a device."""
+
+    kernel: Kernel
+    frequency: float
+    """Runs for each run of the host function."""
+    objects: tuple[str, ...]
+    """The object that is each of the kernel's arrays (`Kernel.arrays`), in their order."""
+    file: str
+    line: int
+
+    def laf(self, name: str) -> float:
+        """Add up the accesses to an object in each iteration of the region's loop."""
+        total = 0.0
+        for use, given in zip(self.kernel.arrays, self.objects, strict=True):
+            if given == name:
+                total += use.laf
+        return total
+
+
+@attrs.frozen
+class ObjectFrequency:
+    """An entry of OTM's table of objects."""
+
+    name: str
+    gaf: float
+    """Global access frequency."""
+    rank: int
+    """1 for the object that is accessed most."""
+    regions: tuple[TargetRegion, ...]
+    """The regions that use it."""
+
+
+@attrs.frozen
+class HostProgram:
+    """The target regions of a program, and the objects in the order of their rank."""
+
+    regions: tuple[TargetRegion, ...]
+    objects: tuple[ObjectFrequency, ...]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], kernels: Mapping[str, Kernel] | None = None) -> HostProgram:
+        """Read a program from its host function.
+
+        kernels: those that its source names in a way that cannot be followed, by what is written there, as in
+        ``{"self.kernels.flux": flux}``. Raises SourceRefused for a region whose kernel or objects cannot be told, and
+        KernelError when the source cannot be read.
+        """
+        walk = RegionWalk(Source.of(function, "host function"), _owner(function), kernels or {})
+        often = frequencies(walk.pieces, walk.entry)
+        # A place that several ways lead through, such as a `finally`, is in the graph once for each way. It is one
+        # region, and comes where its last copy does, which is where it stands in the source.
+        runs: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[TargetConstruct, float]] = {}
+        for node in nodes_of(walk.pieces):
+            if (construct := node.operation) is not None:
+                key = node.origin, construct.objects
+                _, before = runs.pop(key, (construct, 0.0))
+                runs[key] = construct, before + often.get(node, 0.0)
+        regions = tuple(
+            TargetRegion(construct.kernel, frequency, construct.objects, construct.file, construct.line)
+            for construct, frequency in runs.values()
+        )
+        gaf = dict.fromkeys(walk.objects, 0.0)
+        for region in regions:
+            for name in dict.fromkeys(region.objects):
+                gaf[name] = gaf.get(name, 0.0) + region.frequency * region.laf(name)
+        used = {name for region in regions for name in region.objects}
+        ranked = sorted((name for name in gaf if name in used), key=lambda name: -gaf[name])
+        objects = tuple(
+            ObjectFrequency(name, gaf[name], rank, tuple(region for region in regions if name in region.objects))
+            for rank, name in enumerate(ranked, start=1)
+        )
+        return cls(regions, objects)
+
+    def object(self, name: str) -> ObjectFrequency:
+        """Look up the entry of an object; KeyError when no region uses it."""
+        for entry in self.objects:
+            if entry.name == name:
+                return entry
+        raise KeyError(name)
+
+
+def _owner(function: Callable[..., Any]) -> Any:
+    """Look up the class of a method; None for other functions."""
+    place = getattr(function, "__self__", None)
+    if place is not None:
+        return place if isinstance(place, type) else type(place)
+    owner: Any = None
+    names = function.__globals__
+    for part in function.__qualname__.split(".")[:-1]:
+        owner = names.get(part) if owner is None else getattr(owner, part, None)
+        if not isinstance(owner, type):
+            return None
+    return owner
+
+
+__all__ = ["HostProgram", "ObjectFrequency", "TargetRegion"]

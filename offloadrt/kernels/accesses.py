@@ -1,0 +1,367 @@
+"""What a loop nest does to memory: its loads and stores, and the loops and branches around each block.
+
+`ArrayAccess` is one load or store with its index and its path, `Walk` all that the walk through a nest has met
+(`walk.py`). A path has the loops and branches around a block, from which follows how often a compiler thinks that it
+runs, and a launch counts how often it does. The last part tells which accesses move the same elements.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import attrs
+
+from offloadrt.kernels.algebra import Polynomial, SymbolicOperation
+from offloadrt.kernels.array_use import Pattern
+
+BRANCH = 0.5
+"""Probability of a branch of which nothing is known."""
+
+UNKNOWN_LOOP = 32.0
+"""Iterations of a loop of which nothing is known: 1 / (1 - 124/128)."""
+
+Hint = float | str | None
+"""A number, the name of a scalar parameter, or nothing."""
+
+
+@attrs.frozen(eq=False)
+class Loop:
+    """A loop over a range; start and stop are None when they depend on the content of arrays, or have no form."""
+
+    symbol: str
+    """Its variable's name in polynomials, which no other loop shares."""
+    name: str
+    line: int
+    start: Polynomial | None
+    stop: Polynomial | None
+    step: int = 1
+    trips: Hint = None
+    distributed: bool = False
+
+    @property
+    def literal_trips(self) -> int | None:
+        """Return how often it runs, where its bounds are written as numbers; None elsewhere."""
+        start = None if self.start is None else self.start.constant
+        stop = None if self.stop is None else self.stop.constant
+        return None if start is None or stop is None else len(range(start, stop, self.step))
+
+
+@attrs.frozen
+class Within:
+    """The condition ``low <= index <= high``, whose bounds no loop changes; a bound that is None excludes nothing."""
+
+    low: Polynomial | None
+    index: Polynomial | None
+    """None: read from data."""
+    high: Polynomial | None
+    among: Polynomial | None = None
+    """How many values an index from data can have: n of ``data % n``."""
+
+
+@attrs.frozen(eq=False)
+class Probability:
+    """The probability that a condition holds, as a tree over its branches."""
+
+    kind: Literal["branch", "not", "and", "or"] = "branch"
+    parts: tuple[Probability, ...] = ()
+    hint: Hint = None
+    within: tuple[Within, ...] = ()
+    """The ranges that decide the branch, where ranges do: all of them hold. A launch knows how often they do."""
+
+    def value(self, of_branch: Callable[[Hint], float]) -> float:
+        """Return the number, when each branch has the probability that `of_branch` makes of its hint."""
+        if self.kind == "branch":
+            return of_branch(self.hint)
+        product = 1.0
+        for part in self.parts:
+            holds = part.value(of_branch)
+            product *= 1.0 - holds if self.kind in ("not", "or") else holds
+        return 1.0 - product if self.kind == "or" else product
+
+    @property
+    def plain(self) -> tuple[Probability, bool]:
+        """Return the condition without the `not` before it, and whether there was one."""
+        if self.kind != "not":
+            return self, False
+        plain, negated = self.parts[0].plain
+        return plain, not negated
+
+    def hints(self) -> Iterable[Hint]:
+        """Yield the hints of its branches."""
+        if self.kind == "branch":
+            yield self.hint
+        for part in self.parts:
+            yield from part.hints()
+
+    @property
+    def guessed(self) -> bool:
+        """Tell whether one of its branches is neither a range nor hinted at."""
+        if self.kind == "branch":
+            return self.hint is None and not self.within
+        return any(part.guessed for part in self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether each of its branches is a range."""
+        return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
+
+    def ranges(self) -> Iterable[Within]:
+        """Yield the ranges among its branches."""
+        yield from self.within
+        for part in self.parts:
+            yield from part.ranges()
+
+
+def negated(holds: Probability) -> Probability:
+    """Return the probability that a condition does not hold."""
+    return Probability("not", (holds,))
+
+
+@attrs.frozen(eq=False)
+class Branch:
+    """One side of an `if`; or, right behind a loop, what else ends its range."""
+
+    probability: Probability
+    line: int
+    of_loop: bool = False
+
+    @property
+    def symbols(self) -> set[str]:
+        """Return what its ranges are over, loop variables among them."""
+        indices = [within.index for within in self.probability.ranges()]
+        return {symbol for index in indices if index is not None for symbol in index.symbols}
+
+
+Path = tuple[Loop | Branch, ...]
+"""What a block is nested in, from the outside in."""
+
+
+def loops_of(path: Path) -> tuple[Loop, ...]:
+    """Return the loops around a block, from the outside in."""
+    return tuple([part for part in path if isinstance(part, Loop)])
+
+
+def guessed_branch(line: int) -> str:
+    """Say what is assumed of a branch of which nothing is known."""
+    return f"line {line}: the branch is taken with probability {BRANCH}"
+
+
+def guessed_loop(loop: Loop) -> str:
+    """Say what is assumed of a loop over data."""
+    return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
+
+
+def static_trips(loop: Loop) -> float:
+    """Return the iterations that a compiler assumes for a loop."""
+    known = loop.literal_trips
+    return UNKNOWN_LOOP if known is None else float(known)
+
+
+def static_probability(hint: Hint) -> float:
+    """Return the probability that a compiler assumes for a branch."""
+    return float(hint) if isinstance(hint, int | float) else BRANCH
+
+
+def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[Loop], bool] | None = None) -> float:
+    """Return how often a block runs for each iteration of the distributed loops, by a compiler's rules.
+
+    What stands outside of these loops runs once in a launch. `shared` names loops that do not count.
+    """
+    frequency = 1.0
+    for part in path:
+        if isinstance(part, Branch):
+            frequency *= part.probability.value(static_probability)
+        elif not part.distributed and not (shared is not None and shared(part)):
+            frequency *= static_trips(part)
+    for loop in distributed:
+        if loop not in path or (shared is not None and shared(loop)):
+            frequency /= max(1.0, static_trips(loop))
+    return frequency
+
+
+@attrs.frozen(eq=False)
+class ArrayAccess:
+    """One load or store in the source."""
+
+    array: str
+    kind: Literal["read", "write"]
+    text: str
+    line: int
+    index: tuple[Polynomial | None, ...]
+    """One polynomial for each dimension."""
+    loops: frozenset[str]
+    """Symbols of the loops that the index varies with."""
+    through: frozenset[str]
+    """Arrays whose content decides the index."""
+    path: Path
+    level: int
+    """How many loads must have been done, one after the other, before this one can start."""
+    node: ast.Subscript = attrs.field(repr=False)
+    near: Hint = None
+    """Where data decide the index: the part of these accesses that lies near the iteration (`expect`)."""
+    operations: tuple[SymbolicOperation | None, ...] = ()
+    """What the index is made of in each dimension in which it has no polynomial."""
+
+    @property
+    def pattern(self) -> Pattern:
+        """Return what the index is: affine in loop variables, indirect through arrays, constant, or irregular."""
+        if self.through:
+            return "indirect"
+        if not self.loops:
+            return "constant"
+        affine = all(index is not None and index.is_affine_in(set(self.loops)) for index in self.index)
+        return "affine" if affine else "irregular"
+
+    @property
+    def guarded(self) -> bool:
+        """Tell whether it happens under an `if`, or in a range that has further ends."""
+        return any(isinstance(part, Branch) for part in self.path)
+
+
+@attrs.frozen(eq=False)
+class Work:
+    """Floating-point operations of one expression."""
+
+    operations: int
+    path: Path
+
+
+@attrs.frozen
+class Reduction:
+    """A scalar, or an element such as ``total[0]``, that the iterations of the distributed loop reduce into."""
+
+    operator: str
+    target: str
+    line: int
+    statement: ast.stmt = attrs.field(repr=False, eq=False)
+    path: Path = attrs.field(repr=False, eq=False)
+
+
+@attrs.define
+class Walk:
+    """What the walk met in a nest."""
+
+    accesses: list[ArrayAccess] = attrs.field(factory=list)
+    work: list[Work] = attrs.field(factory=list)
+    loops: list[Loop] = attrs.field(factory=list)
+    reductions: list[Reduction] = attrs.field(factory=list)
+    complex_nodes: set[ast.expr] = attrs.field(factory=set)
+    """Expressions whose value is a complex number."""
+    complex_scalars: set[str] = attrs.field(factory=set)
+    """Scalars that may hold a complex number."""
+    operations: dict[str, SymbolicOperation] = attrs.field(factory=dict)
+    """What symbols stand for that are no scalar, length or loop variable; each after those that it is made of."""
+
+    @property
+    def distributed(self) -> tuple[Loop, ...]:
+        """Return the loop whose iterations the device shares out; several with `collapse`."""
+        return tuple(loop for loop in self.loops if loop.distributed)
+
+
+Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
+"""Runs of an access for each iteration, without the loops for which the function holds."""
+
+
+def same_elements(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
+    """Group the accesses to one array: together are those that walk the same elements."""
+    groups: list[list[ArrayAccess]] = []
+    alike: dict[object, list[list[ArrayAccess]]] = {}
+    for access in accesses:
+        candidates = alike.setdefault(_constants(access), [])
+        for group in candidates:
+            if _walk_together(group[0], access):
+                group.append(access)
+                break
+        else:
+            groups.append([access])
+            candidates.append(groups[-1])
+    return groups
+
+
+def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
+    """Return the indices that are numbers; accesses to the same elements agree in them."""
+    return tuple([None if index is None else index.constant for index in access.index])
+
+
+def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[float, float]:
+    """Return how many elements of one array an iteration reads from memory, and how many it writes there."""
+    read = written = 0.0
+    for group in same_elements(accesses):
+        moved: dict[str, list[tuple[ArrayAccess, float]]] = {"read": [], "write": []}
+        for number, access in enumerate(group):
+            if access.kind == "read" and any(loads_own_store(earlier, access) for earlier in group[:number]):
+                continue
+            often = frequency(access, lambda loop, varies=access.loops: loop.symbol not in varies)  # type: ignore[misc]
+            moved[access.kind].append((access, often))
+        read += jointly(moved["read"])
+        written += jointly(moved["write"])
+    return read, written
+
+
+def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
+    """Return in how many iterations some of the accesses happen, each of which happens in so many.
+
+    That is as many as of the access that happens most. The two sides of a branch add up, unless a loop decides the
+    branch with which the access does not vary.
+    """
+    most = 0.0
+    inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}
+    for access, often in runs:
+        if depth == len(access.path):
+            most = max(most, often)
+            continue
+        part, negated = access.path[depth], False
+        decides: Loop | Branch | Probability = part
+        if isinstance(part, Branch) and part.symbols <= access.loops:
+            decides, negated = part.probability.plain
+        inner.setdefault(id(decides), ([], []))[negated].append((access, often))
+    return max(
+        [most, *(jointly(taken, depth + 1) + jointly(not_taken, depth + 1) for taken, not_taken in inner.values())]
+    )
+
+
+def _walk_together(first: ArrayAccess, second: ArrayAccess) -> bool:
+    if first.text == second.text and (first.loops, first.through) == (second.loops, second.through):
+        return True
+    if len(first.index) != len(second.index) or first.through != second.through:
+        return False
+    loops = {loop.symbol: loop for loop in loops_of((*first.path, *second.path))}
+    return all(
+        _steps_apart(first_index, second_index, loops)
+        for first_index, second_index in zip(first.index, second.index, strict=True)
+    )
+
+
+def loads_own_store(earlier: ArrayAccess, access: ArrayAccess) -> bool:
+    """Tell whether the iteration itself has stored what it loads here."""
+    if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
+        return False
+    around, loops = loops_of(earlier.path), loops_of(access.path)
+    conditions = [part.probability for part in access.path if isinstance(part, Branch)]
+    holds = all(part.probability in conditions for part in earlier.path if isinstance(part, Branch))
+    return loops[: len(around)] == around and holds
+
+
+def _steps_apart(index: Polynomial | None, other: Polynomial | None, loops: Mapping[str, Loop]) -> bool:
+    """Tell whether the indices differ by whole steps of the loops that they vary with, fewer than the loops have."""
+    if index is None or other is None:
+        return False
+    difference = index - other
+    if difference.constant == 0:
+        return True
+    variables = set(loops)
+    if difference.symbols & variables or not (index.is_affine_in(variables) and other.is_affine_in(variables)):
+        return False
+    steps = [
+        (index.coefficient(symbol).terms, loops[symbol].literal_trips) for symbol in sorted(index.symbols & variables)
+    ]
+    single = [(*terms[0], trips) for terms, trips in steps if len(terms) == 1]
+    return all(
+        any(
+            monomial == step and coefficient % size == 0 and (trips is None or abs(coefficient // size) < trips)
+            for step, size, trips in single
+        )
+        for monomial, coefficient in difference.terms
+    )

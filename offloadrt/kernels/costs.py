@@ -1,0 +1,485 @@
+"""What a kernel costs in flops, bytes and loads; no seconds, which are the machine's.
+
+``analysis.py``   `KernelAnalysis`: what a compiler knows from the source alone. Open it first.
+``signature.py``  `Signature`: what the nest takes, and the numbers that arguments are to its counting.
+``counts.py``     `LaunchCounts`: what one launch does, its arguments known.
+``streams.py``    In which orders a launch comes to an array's elements, and how many it moves in each.
+``sectors.py``    How many bytes move where memory gives whole sectors.
+``waits.py``      How often a thread waits for memory, and for how many loads at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels.accesses import (
+    ArrayAccess,
+    Branch,
+    Loop,
+    Reduction,
+    Walk,
+    elements,
+    guessed_branch,
+    guessed_loop,
+    static_frequency,
+)
+from offloadrt.kernels.array_use import ArrayUse, Pattern
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.loop_subset import LoopNest
+from offloadrt.kernels.memo import Memo
+from offloadrt.kernels.memory_streams import (
+    AccessStream,
+    Moved,
+    Moves,
+    Waits,
+    moved_of,
+    runs_without,
+    streams_of,
+    waits,
+)
+from offloadrt.kernels.number_kinds import IndexParameter, check_index_parameters
+from offloadrt.kernels.ranges import Outside, happens, outside, range_around, touched
+from offloadrt.kernels.source import check_type
+from offloadrt.kernels.walk import complex_names, element_size, walk
+
+
+@attrs.frozen
+class ArrayCounts:
+    """What a launch does with one array."""
+
+    name: str
+    position: int
+    elements: int | None
+    """Elements of the argument; None when it has no shape."""
+    element_size: int
+    """Bytes."""
+    reads: float
+    writes: float
+    _ranges: Callable[[Literal["read", "write"]], tuple[int, int] | None] = attrs.field(repr=False, eq=False)
+    """Found when they are asked for, as `touched` is, because most launches need neither."""
+    _touched: Callable[[], tuple[float, bool]] = attrs.field(repr=False, eq=False)
+    """Counts when it is asked for."""
+    _surely: Callable[[], bool] = attrs.field(repr=False, eq=False)
+    pattern: Pattern
+    streams: tuple[AccessStream, ...] = ()
+    """The orders in which it comes to the elements, and how many it moves in each."""
+    known: Mapping[str, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
+    """Of a recorded launch, for "read" and "write": first and last of stretches of elements, all of them accessed, that
+    are all that is; without one, the streams say what is known. For "atomic", those only atomic accesses come to.
+    """
+
+    @property
+    def read_range(self) -> tuple[int, int] | None:
+        """Return the first and last element, in C order, that may be loaded; None for none, or where data decide."""
+        return self._ranges("read")
+
+    @property
+    def written_range(self) -> tuple[int, int] | None:
+        """Return the first and the last element that may be stored; None as for `read_range`."""
+        return self._ranges("write")
+
+    @property
+    def touched(self) -> float:
+        """Return how many different elements are loaded or stored."""
+        return self._touched()[0]
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether `touched` is a count; otherwise it is an upper bound of the expected number."""
+        return self._touched()[1]
+
+    @property
+    def accesses(self) -> float:
+        return self.reads + self.writes
+
+    @property
+    def surely_accessed(self) -> bool:
+        """Tell whether some element is loaded or stored, whatever a branch decides."""
+        return self._surely()
+
+    @property
+    def density(self) -> float | None:
+        """Return the touched part of the elements; None when the array has no shape."""
+        return None if self.elements is None else self.touched / self.elements if self.elements else 0.0
+
+
+@attrs.frozen
+class LaunchCounts:
+    """One launch of a kernel."""
+
+    iterations: int
+    flops: float
+    bytes: float
+    arrays: tuple[ArrayCounts, ...]
+    waits: Waits
+    """Loads from memory, and how often threads wait for some of their own, summed over all threads."""
+    assumed: tuple[str, ...]
+    """Branches and loops of which neither the arguments nor a hint said how often they run."""
+    moves: Moves
+    """Where the bytes lie, which decides how many sectors of memory they are in."""
+    outside: Outside | None = None
+    """An access that surely leaves its array."""
+
+    @property
+    def flops_per_iteration(self) -> float:
+        return self.flops / self.iterations if self.iterations else 0.0
+
+    @property
+    def bytes_per_iteration(self) -> float:
+        return self.bytes / self.iterations if self.iterations else 0.0
+
+    def array(self, name: str) -> ArrayCounts:
+        """Return what is done with an array. KeyError when the kernel has none of that name."""
+        for counts in self.arrays:
+            if counts.name == name:
+                return counts
+        raise KeyError(name)
+
+
+def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
+    """Count what a launch of a walked nest does. uses: what the nest does with its arrays."""
+    flops = 0.0
+    for work in walked.work:
+        flops += work.operations * counting.runs(work.path)
+    moved = 0.0
+    arrays = []
+    beyond: Outside | None = None
+    for use in uses:
+        argument = arguments[use.position]
+        accesses = [access for access in walked.accesses if access.array == use.name]
+        counts, nbytes = _array(accesses, counting, use, argument)
+        arrays.append(counts)
+        moved += nbytes
+        beyond = beyond or outside(counting, accesses, use.position, getattr(argument, "shape", None))
+    iterations = round(counting.runs(walked.distributed))
+    happening = [access for access in walked.accesses if counting.runs(access.path)]
+    sizes = {counts.name: counts.element_size for counts in arrays}
+    waiting = waits(happening, sizes, functools.partial(runs_without, counting))
+    moves = Moves(functools.partial(_moves, walked, counting, arguments, arrays))
+    assumed = tuple(sorted(counting.assumed))
+    return LaunchCounts(iterations, flops, moved, tuple(arrays), waiting, assumed, moves, beyond)
+
+
+def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]) -> list[Moved]:
+    moved: list[Moved] = []
+    for counts in arrays:
+        accesses = [access for access in walked.accesses if access.array == counts.name]
+        shape = getattr(arguments[counts.position], "shape", None)
+        nbytes = math.inf if counts.elements is None else float(counts.elements * counts.element_size)
+        moved += moved_of(counting, accesses, shape, nbytes, counts.element_size)
+    return moved
+
+
+def _array(
+    accesses: Sequence[ArrayAccess], counting: Counting, use: ArrayUse, argument: Any
+) -> tuple[ArrayCounts, float]:
+    """Count what happens to an array with these accesses; and the bytes that the launch moves for it."""
+    shape = getattr(argument, "shape", None)
+    size = counting.numbers.get(f"{use.name}.size")
+    element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
+    totals = {"read": 0.0, "write": 0.0}
+    for access in accesses:
+        totals[access.kind] += counting.runs(access.path)
+    streams = streams_of(counting, accesses, size)
+    counts = ArrayCounts(
+        use.name,
+        use.position,
+        size,
+        element_size,
+        totals["read"],
+        totals["write"],
+        functools.cache(functools.partial(range_around, counting, accesses, shape, size)),
+        functools.cache(functools.partial(touched, counting, accesses, shape, size)),
+        functools.partial(happens, counting, accesses),
+        use.pattern,
+        streams,
+    )
+    return counts, math.fsum(stream.read + stream.written for stream in streams) * element_size
+
+
+def split_atomic(
+    stretches: Iterable[tuple[int, int]], atomic: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, bool]]:
+    """Split stretches (first, last) of elements where atomic ones begin and end; True for what lies in those."""
+    for low, high in stretches:
+        at = low
+        for first, last in atomic:
+            if last < at or first > high:
+                continue
+            if at < first:
+                yield at, first - 1, False
+            yield max(at, first), min(high, last), True
+            at = last + 1
+        if at <= high:
+            yield at, high, False
+
+
+def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what the counts of a launch depend on: shapes and types of arrays, and numbers."""
+    # NumPy's numbers have a shape, which is empty; they are told apart by their value.
+    return tuple((getattr(a, "shape", None) or plain_number(a), getattr(a, "dtype", type(a))) for a in arguments)
+
+
+def plain_number(argument: Any) -> Any:
+    """Convert a number of NumPy's to Python's; return anything else as it is."""
+    return argument.item() if isinstance(argument, np.generic | np.ndarray) and not argument.ndim else argument
+
+
+@attrs.frozen(eq=False)
+class Signature:
+    """The parameters of a loop nest."""
+
+    kernel: str
+    """The kernel's name, for messages."""
+    parameters: tuple[str, ...]
+    arrays: frozenset[str]
+    """The parameters that are indexed; all others are numbers."""
+    complex_parameters: frozenset[str]
+    """The parameters that are annotated as complex."""
+    index_parameters: tuple[IndexParameter, ...]
+    """The parameters that bounds and indices are made of."""
+
+    def check_count(self, arguments: Sequence[Any]) -> None:
+        """Raise KernelError for too few or too many arguments."""
+        if len(arguments) != len(self.parameters):
+            raise KernelError(
+                f"kernel {self.kernel!r} takes {len(self.parameters)} arguments ({', '.join(self.parameters)}), not "
+                f"{len(arguments)}"
+            )
+
+    def check_index_parameters(self, arguments: Sequence[Any]) -> None:
+        """Raise KernelError for an argument that makes a bound or an index a float or a truth value."""
+        if len(arguments) == len(self.parameters):
+            check_index_parameters(self.kernel, self.index_parameters, arguments)
+
+    def check_elements(self, parameter: str, given: object) -> None:
+        """Raise KernelError for elements that a loop nest cannot take (`check_type`)."""
+        check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
+
+    def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
+        """Make the `Counting` of a launch: the walked nest's scalars and lengths as numbers.
+
+        KernelError for arguments that the nest cannot take.
+        """
+        self.check_count(arguments)
+        who = f"kernel {self.kernel!r}"
+        numbers: dict[str, int] = {}
+        scalars: dict[str, float] = {}
+        for name, argument in zip(self.parameters, arguments, strict=True):
+            if name in self.arrays:
+                self._check_array(walked, name, argument)
+                numbers.update(_lengths(name, argument))
+            elif hasattr(argument, "__index__"):
+                numbers[name] = scalars[name] = argument.__index__()
+            elif name not in self.complex_parameters:
+                try:
+                    if isinstance(argument, str):
+                        raise TypeError("a text is no number, whatever it spells")
+                    scalars[name] = float(argument)
+                except (TypeError, ValueError):
+                    raise KernelError(f"{who}: {name} is a number in its source, but {argument!r} was given") from None
+        for symbol, operation in walked.operations.items():
+            with contextlib.suppress(KeyError, ArithmeticError):  # of a number that is not whole, or a division by zero
+                numbers[symbol] = int(operation.value({**scalars, **numbers}))
+        return Counting(who, numbers, scalars)
+
+    def _check_array(self, walked: Walk, name: str, argument: Any) -> None:
+        """Raise KernelError for elements or dimensions that are not those that the source indexes."""
+        if (elements := getattr(argument, "dtype", None)) is None:
+            return
+        shape = getattr(argument, "shape", None)
+        self.check_elements(name, type(argument) if shape == () else elements)
+        for access in walked.accesses:
+            if access.array == name and shape is not None and len(access.index) != len(shape):
+                raise KernelError(
+                    f"kernel {self.kernel!r}: {access.text} has {len(access.index)} indices in its source (line "
+                    f"{access.line}), but an array of shape {tuple(shape)} was given"
+                )
+
+
+def _lengths(name: str, argument: Any) -> dict[str, int]:
+    """Return the lengths of an array by the symbols that polynomials have for them."""
+    shape = getattr(argument, "shape", None)
+    if shape is None:
+        return {}
+    lengths = {f"{name}.size": 1}
+    for dimension, length in enumerate(shape):
+        lengths[f"{name}.shape[{dimension}]"] = lengths[f"{name}.shape[{dimension - len(shape)}]"] = int(length)
+        lengths[f"{name}.size"] *= int(length)
+    return lengths
+
+
+_PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
+
+
+@attrs.frozen(eq=False)
+class KernelAnalysis:
+    """A kernel's source, read."""
+
+    file: str
+    line: int
+    signature: Signature
+    walked: Walk = attrs.field(repr=False)
+    arrays: tuple[ArrayUse, ...]
+    flops: float
+    """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
+    waits: Waits
+    """Loads from memory of an iteration, and how often its thread waits for some."""
+    _launches: Memo[Any, LaunchCounts] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
+    """Counts of launches that were counted before, by their arguments."""
+
+    @classmethod
+    def of(cls, nest: LoopNest, name: str | None = None) -> KernelAnalysis:
+        """Analyse a loop nest; messages call it by its function's name unless another one is given.
+
+        Raises SourceRefused for a bound or an index that is no whole number by its form.
+        """
+        source = nest.source
+        walked, index_parameters = walk(nest)
+        distributed = walked.distributed
+
+        def frequency(access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
+            return static_frequency(access.path, distributed, shared)
+
+        uses = []
+        for position, parameter in enumerate(source.parameters):
+            of_array = [access for access in walked.accesses if access.array == parameter.arg]
+            if parameter.arg in nest.arrays:
+                size = element_size(parameter, source.names) or 8
+                uses.append(_use(parameter.arg, position, of_array, frequency, size))
+        flops = 0.0
+        for work in walked.work:
+            flops += work.operations * static_frequency(work.path, distributed)
+        signature = Signature(
+            name or source.tree.name,
+            nest.parameters,
+            frozenset(nest.arrays),
+            frozenset(complex_names(nest)),
+            index_parameters,
+        )
+        waiting = waits(walked.accesses, {use.name: use.element_size for use in uses}, frequency)
+        return cls(source.file, source.tree.lineno, signature, walked, tuple(uses), flops, waiting)
+
+    @property
+    def name(self) -> str:
+        return self.signature.kernel
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.signature.parameters
+
+    @property
+    def distributed(self) -> tuple[Loop, ...]:
+        """Return the loop whose iterations the device shares out; several with `collapse`."""
+        return self.walked.distributed
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """Return all loops, in the order of the source."""
+        return self.walked.loops
+
+    @property
+    def accesses(self) -> Sequence[ArrayAccess]:
+        return self.walked.accesses
+
+    @property
+    def reductions(self) -> Sequence[Reduction]:
+        return self.walked.reductions
+
+    @property
+    def bytes(self) -> float:
+        """Return the bytes that an iteration moves between memory and compute units."""
+        total = 0.0
+        for use in self.arrays:
+            total += use.bytes
+        return total
+
+    @property
+    def guessed(self) -> tuple[str, ...]:
+        """Name the branches and loops of which no launch can tell how often they run, unless `expect` says so."""
+        branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
+        loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
+        return tuple(
+            message for _, message in sorted({*branches, *((loop.line, guessed_loop(loop)) for loop in loops)})
+        )
+
+    @property
+    def exact_at_launch(self) -> tuple[int, ...]:
+        """Return the lines of branches that are ranges of an index: a compiler guesses them, a launch counts them."""
+        ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
+        return tuple(sorted({part.line for part in ranges}))
+
+    @property
+    def _branches(self) -> list[Branch]:
+        paths = [access.path for access in self.accesses] + [work.path for work in self.walked.work]
+        return [part for path in paths for part in path if isinstance(part, Branch)]
+
+    def use(self, array: str) -> ArrayUse:
+        """Return what is done with an array. KeyError when the kernel has none of that name."""
+        for use in self.arrays:
+            if use.name == array:
+                return use
+        raise KeyError(array)
+
+    def trip_count(self, *arguments: Any) -> int:
+        """Return the iterations of the distributed loop for these arguments. KernelError as for `at`."""
+        self.signature.check_index_parameters(arguments)
+        return round(self.counting(arguments).runs(self.distributed))
+
+    def counting(self, arguments: Sequence[Any]) -> Counting:
+        """Make the numbers of a launch, for those who count its blocks. Raises KernelError."""
+        return self.signature.counting(self.walked, arguments)
+
+    def at(self, *arguments: Any) -> LaunchCounts:
+        """Count what a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
+
+        The counts are kept, because programs launch a kernel with equal sizes many times.
+        arguments: in the kernel's order; an array may be a phantom, only its shape and type matter. KernelError when a
+        scalar or a length that a loop needs is not known, or an argument makes a bound or an index a float.
+        """
+        self.signature.check_index_parameters(arguments)
+        known = launch_key(arguments)
+        try:
+            return self._launches[known]
+        except (KeyError, TypeError):  # TypeError: an argument that is no key
+            counts = count_launch(self.walked, self.arrays, self.counting(arguments), arguments)
+        with contextlib.suppress(TypeError):
+            self._launches[known] = counts
+        return counts
+
+
+def _use(
+    name: str,
+    position: int,
+    accesses: list[ArrayAccess],
+    frequency: Callable[[ArrayAccess, Callable[[Loop], bool]], float],
+    size: int,
+) -> ArrayUse:
+    reads = writes = 0.0
+    for access in accesses:
+        often = frequency(access, lambda loop: False)
+        if access.kind == "read":
+            reads += often
+        else:
+            writes += often
+    read, written = elements(accesses, frequency)
+    return ArrayUse(
+        name,
+        position,
+        reads,
+        writes,
+        max((access.pattern for access in accesses), key=_PATTERNS.index, default="constant"),
+        min((access.level for access in accesses), default=0),
+        read,
+        written,
+        size,
+    )

@@ -1,0 +1,429 @@
+"""Counting iterations: how often the blocks of a loop nest run once the arguments of a launch are known.
+
+``counting.py``      `Counting`: runs of a block, exact for affine bounds. Open it first.
+``summation.py``     Sums over loops that depend on one another, without adding one by one.
+``index_ranges.py``  The smallest and the largest value of an index.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels.accesses import (
+    BRANCH,
+    UNKNOWN_LOOP,
+    ArrayAccess,
+    Branch,
+    Hint,
+    Loop,
+    Path,
+    Probability,
+    Within,
+    guessed_branch,
+    guessed_loop,
+    loops_of,
+)
+from offloadrt.kernels.algebra import EVERYWHERE, FAR, SIGNED, Cut, Cuts, Polynomial, Share, both, cut_range, neither
+from offloadrt.kernels.errors import KernelError
+
+Range = tuple[Polynomial, Polynomial]
+"""Smallest and largest value, both inclusive."""
+
+
+def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | None:
+    """Return the smallest and the largest value of an index in a block.
+
+    None when the index is not affine, or runs over data. The range is never narrower than what is touched, and exact
+    when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are taken not to be
+    negative.
+    """
+    lowest = highest = index.known(known)
+    for loop in reversed(loops_of(path)):
+        if loop.symbol not in lowest.symbols | highest.symbols:
+            continue
+        ends = loop_ends(loop, known)
+        if ends is None or not all(bound.is_affine_in({loop.symbol}) for bound in (lowest, highest)):
+            return None
+        down, up = lowest.coefficient(loop.symbol).sign, highest.coefficient(loop.symbol).sign
+        if down is None or up is None:
+            return None
+        lowest = lowest.substitute(loop.symbol, ends[0] if down > 0 else ends[1])
+        highest = highest.substitute(loop.symbol, ends[1] if up > 0 else ends[0])
+    return lowest, highest
+
+
+def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
+    """Return the smallest and the largest value of a loop's variable, over the variables around it."""
+    if loop.start is None or loop.stop is None:
+        return None
+    start, stop = loop.start.known(known), loop.stop.known(known)
+    if start.constant is not None and stop.constant is not None:
+        values = range(start.constant, stop.constant, loop.step)
+        last = Polynomial.number(values[-1]) if values else start
+    else:
+        last = stop - Polynomial.number(1 if loop.step > 0 else -1)
+    return (start, last) if loop.step > 0 else (last, start)
+
+
+def show_ranges(accesses: Iterable[ArrayAccess]) -> str:
+    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    dimensions: dict[int, list[Range | None]] = {}
+    for access in accesses:
+        for dimension, index in enumerate(access.index):
+            ends = None if index is None or access.through else extent(index, access.path, {})
+            dimensions.setdefault(dimension, []).append(ends)
+    return ", ".join(_hull(ranges) for _, ranges in sorted(dimensions.items()))
+
+
+def _hull(ranges: Sequence[Range | None]) -> str:
+    known = [ends for ends in ranges if ends is not None]
+    if not known or len(known) < len(ranges):
+        return "any"
+    lows = reduce(lambda kept, low: _kept(kept, low, 1), (low for low, _ in known), list[Polynomial]())
+    highs = reduce(lambda kept, high: _kept(kept, high, -1), (high for _, high in known), list[Polynomial]())
+    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(bound.show() for bound in lows)})"
+    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(bound.show() for bound in highs)})"
+    return low if low == high else f"{low} … {high}"
+
+
+def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
+    """Add a bound to others, and leave out those that are surely not the outermost."""
+    if any((other - bound).sign == direction or other == bound for bound in bounds):
+        return list(bounds)
+    return [bound for bound in bounds if (bound - other).sign != direction] + [other]
+
+
+_ADDED_ONE_BY_ONE = 64
+_ADDED_AT_MOST = 1 << 20
+_SYSTEMS = 5000
+"""Places where bounds meet, at most."""
+_MARGIN = 2
+"""Iterations on either side of a break that are added one by one: bounds are rounded to whole numbers."""
+
+
+def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
+    """Add function(0) + … + function(count - 1); None when that takes too long.
+
+    `breaks`: the degree of the polynomials that the function is between some places, and these places; None when it is
+    no polynomial.
+    """
+    if breaks is None or count <= _ADDED_ONE_BY_ONE:
+        return _one_by_one(function, 0, count) if count <= _ADDED_AT_MOST else None
+    degree, places = breaks
+    ends = {0, count}
+    for place in places:
+        ends |= {place - _MARGIN, place + _MARGIN}
+    total = 0
+    for low, high in itertools.pairwise(sorted(end for end in ends if 0 <= end <= count)):
+        part = None
+        if high - low > _ADDED_ONE_BY_ONE:
+            part = _by_differences(function, low, high, degree)
+        if part is None:
+            if high - low > _ADDED_AT_MOST:
+                return None
+            part = _one_by_one(function, low, high)
+        total += part
+    return total
+
+
+def sampled(function: Callable[[int], int], count: int) -> int:
+    """Estimate the same sum from samples."""
+    places = [number * count // _ADDED_AT_MOST for number in range(_ADDED_AT_MOST)]
+    return sum(function(place) for place in places) * count // _ADDED_AT_MOST
+
+
+def breaks(
+    loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
+) -> tuple[int, list[int]] | None:
+    """Return the degree of the polynomials that count inner iterations, and the places where one becomes another.
+
+    The polynomials are in the number of the outer loop's iteration. None when there are too many bounds to tell. Each
+    place is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
+    """
+    variables = [loop.symbol, *(other.symbol for other in inner)]
+    places = {symbol: place for place, symbol in enumerate(variables)}
+    bounds = [
+        bound.known(known) - Polynomial.symbol(other.symbol)
+        for other in inner
+        for bound in (other.start, other.stop)
+        if bound is not None
+    ]
+    for cut in cuts:
+        index = cut.index.known(known)
+        bounds += [index - Polynomial.number(end) for end in (cut.low, cut.high) if abs(end) < FAR // 2]
+    rows = [_row(bound, places) for bound in dict.fromkeys(bounds) if bound.symbols <= set(variables)]
+    sides = [row for row in rows if row is not None]
+    if math.comb(len(sides), len(variables)) > _SYSTEMS:
+        return None
+    systems = np.array(list(itertools.combinations(sides, len(variables))))
+    if not len(systems):
+        return 2 * len(inner) + 1, []
+    matrices, right = systems[:, :, :-1], -systems[:, :, -1]
+    regular = np.abs(np.linalg.det(matrices)) > 0.5  # of whole numbers
+    met = np.linalg.solve(matrices[regular], right[regular][:, :, np.newaxis])[:, 0, 0]
+    meeting = {round(float(place)) for place in (met - values.start) / values.step}
+    return 2 * len(inner) + 1, sorted(meeting)
+
+
+def _row(side: Polynomial, places: Mapping[str, int]) -> list[float] | None:
+    row = [0.0] * (len(places) + 1)
+    for monomial, coefficient in side.terms:
+        if len(monomial) > 1:
+            return None
+        row[places[monomial[0]] if monomial else -1] = float(coefficient)
+    return row
+
+
+def _one_by_one(function: Callable[[int], int], low: int, high: int) -> int:
+    return sum(function(number) for number in range(low, high))
+
+
+def _by_differences(function: Callable[[int], int], low: int, high: int, degree: int) -> int | None:
+    """Add the values of a polynomial; None when samples show that it is none."""
+    differences = [function(low + number) for number in range(degree + 1)]
+    for order in range(1, degree + 1):
+        for place in range(degree, order - 1, -1):
+            differences[place] -= differences[place - 1]
+    count = high - low
+    samples = (count - 1, count // 2, count * 3 // 4, count // 7)
+    if all(_newton(differences, at, 0) == function(low + at) for at in samples):
+        return _newton(differences, count, 1)
+    return None
+
+
+def _newton(differences: Sequence[int], at: int, shift: int) -> int:
+    """Add Σₖ Δᵏ · C(at, k + shift): with shift 0 the polynomial's value at `at`, with 1 its sum over 0 … at - 1."""
+    total = 0
+    for order, difference in enumerate(differences):
+        total += difference * _choose(at, order + shift)
+    return total
+
+
+def _choose(n: int, k: int) -> int:
+    result = 1
+    for number in range(k):
+        result = result * (n - number) // (number + 1)
+    return result
+
+
+Numbers = Mapping[str, int]
+
+
+@attrs.frozen(eq=False)
+class Counting:
+    """The blocks of one kernel for given scalars and lengths."""
+
+    who: str
+    numbers: dict[str, int]
+    """Scalars that are whole, and lengths, by their symbol."""
+    scalars: dict[str, float]
+    """Scalars that hints may name."""
+    assumed: set[str] = attrs.field(factory=set)
+    """What had to be assumed, in words."""
+    _runs: dict[tuple[int, ...], tuple[Path, float]] = attrs.field(factory=dict, init=False, repr=False)
+    """How often a block runs, by the identity of its path's parts, which it keeps: blocks have many accesses."""
+    _extents: dict[Any, tuple[Path, tuple[int, int] | None]] = attrs.field(factory=dict, init=False, repr=False)
+    """The extents of an index, by index and path."""
+
+    def runs(self, path: Path) -> float:
+        """Count how often a launch runs a block."""
+        key = tuple(map(id, path))
+        known = self._runs.get(key)
+        if known is None:
+            known = self._runs[key] = path, self._counted_runs(path)
+        return known[1]
+
+    def _counted_runs(self, path: Path) -> float:
+        share = EVERYWHERE
+        exact: list[Loop] = []
+        for part in path:
+            if isinstance(part, Branch):
+                share = both(share, self.share(part.probability, part.line, exact))
+            elif not self.counted(part):
+                share = {cuts: weight * self.assumed_trips(part) for cuts, weight in share.items()}
+            else:
+                exact.append(part)
+        often = 0.0
+        for cuts, weight in share.items():
+            often += weight * self.iterations(exact, {}, cuts)
+        return often
+
+    def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
+        """Return the share of some loops' iterations in which a condition holds."""
+        if probability.within:
+            ranges = [self.share_within(within, line, loops) for within in probability.within]
+            parts = [share for share in ranges if share is not None]
+            if len(parts) == len(ranges):
+                return _all(parts)
+            if probability.hint is not None:
+                self.assumed.add(f"line {line}: the loop's range has an end that is taken not to cut it")
+            return {(): self.probability(probability.hint, line)}
+        if probability.kind == "branch":
+            return {(): self.probability(probability.hint, line)}
+        parts = [self.share(part, line, loops) for part in probability.parts]
+        if probability.kind in ("not", "or"):
+            parts = [neither(part) for part in parts]
+        product = _all(parts)
+        return neither(product) if probability.kind == "or" else product
+
+    def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
+        """Return the share in which a range holds; None where it cannot be told.
+
+        It is exact where the index is affine in loops whose bounds are numbers.
+        """
+        bounds = self.bounds_of(within)
+        if bounds is None:
+            return None
+        if within.index is None:
+            among = None if within.among is None else within.among.known(self.numbers).constant
+            if not among:
+                return None
+            self.assumed.add(f"line {line}: an index from data is equally often each of the {among} that it can be")
+            return {(): max(0, min(bounds[1], among - 1) - max(bounds[0], 0) + 1) / among}
+        index = within.index.known(self.numbers)
+        certain: set[str] = set()
+        for loop in loops:
+            ends = [end for end in (loop.start, loop.stop) if end is not None]
+            if all(end.symbols <= certain | set(self.numbers) for end in ends):
+                certain.add(loop.symbol)
+        if not index.symbols <= certain or not index.is_affine_in(certain):
+            return None
+        cut = Cut.of(index, *bounds)
+        if cut.index.symbols:
+            return {(cut,): 1.0} if cut.low <= cut.high else {}
+        return EVERYWHERE if cut.low <= 0 <= cut.high else {}
+
+    def exact(self, path: Path) -> bool:
+        """Tell whether the bounds of loops and the ranges of indices alone decide how often a block runs."""
+        return self.decides(path) and all(map(self.counted, loops_of(path)))
+
+    def decides(self, path: Path) -> bool:
+        """Tell whether the ranges of indices alone decide in which iterations a block runs."""
+        for place, part in enumerate(path):
+            if isinstance(part, Branch) and (
+                not part.probability.exact
+                or any(
+                    within.index is None or self.share_within(within, part.line, loops_of(path[:place])) is None
+                    for within in part.probability.ranges()
+                )
+            ):
+                return False
+        return True
+
+    def bounds_of(self, within: Within) -> tuple[int, int] | None:
+        """Return the smallest and the largest value that a range allows; None where a bound is not known."""
+        low = -FAR if within.low is None else within.low.known(self.numbers).constant
+        high = FAR if within.high is None else within.high.known(self.numbers).constant
+        return None if low is None or high is None else (low, high)
+
+    def mean_trips(self, path: Path, loop: Loop) -> float:
+        """Return the iterations of a loop each time that it is entered, on average."""
+        place = path.index(loop)
+        entered, end = self.runs(path[:place]), place + 1
+        if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:
+            end += 1
+        return self.runs(path[:end]) / entered if entered else 0.0
+
+    def probability(self, hint: Hint, line: int) -> float:
+        """Return the probability of a branch: its hint, or 0.5."""
+        if hint is None:
+            self.assumed.add(guessed_branch(line))
+            return BRANCH
+        return self.hinted(hint, "the probability of a branch")
+
+    def assumed_trips(self, loop: Loop) -> float:
+        if loop.trips is None:
+            self.assumed.add(guessed_loop(loop))
+            return UNKNOWN_LOOP
+        return self.hinted(loop.trips, "how often a loop runs", math.inf)
+
+    def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
+        """Return the number that a hint is, or that the scalar has which it names. KernelError when it is none."""
+        if not isinstance(hint, str):
+            return float(hint)
+        value = self.scalars[hint]
+        if not (0.0 <= value <= most and value < math.inf):
+            least = "at least 0" if most == math.inf else f"from 0 to {most:g}"
+            raise KernelError(f"{self.who}: {hint} is {what}, which is a number {least}, not {value:g}")
+        return value
+
+    def counted(self, loop: Loop) -> bool:
+        """Tell whether the loop's bounds are numbers, or polynomials in variables of counted loops around it.
+
+        KernelError when a scalar or a length in a bound is not known.
+        """
+        if loop.start is None or loop.stop is None:
+            return False
+        missing = {s for s in (loop.start.symbols | loop.stop.symbols) - set(self.numbers) if "@" not in s}
+        if missing:
+            what = ", ".join(sorted(symbol.removeprefix(SIGNED) for symbol in missing))
+            raise KernelError(
+                f"{self.who}: the loop over {loop.name} in line {loop.line} needs {what}, which "
+                "is not known from these arguments; pass arrays with a shape, and whole numbers for bounds"
+            )
+        return True
+
+    def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
+        """Count the iterations of a nest in which all cuts hold, for values of the variables around it."""
+        if not loops:
+            return 1
+        loop, *inner = loops
+        known = {**self.numbers, **outer}
+        values = self.range_of(loop, known)
+        if values is None:
+            return round(self.assumed_trips(loop)) * self.iterations(inner, outer, cuts)
+        within = {other.symbol for other in inner}
+        later = tuple(cut for cut in cuts if cut.index.symbols & within)
+        for cut in cuts:
+            if cut not in later:
+                values = cut_range(values, cut, loop.symbol, known)
+        bounds = [bound for other in inner for bound in (other.start, other.stop) if bound]
+        depends = [*bounds, *(cut.index for cut in later)]
+        if not any(loop.symbol in polynomial.symbols for polynomial in depends):
+            return len(values) * self.iterations(inner, outer, later)
+
+        def at(number: int) -> int:
+            return self.iterations(inner, {**outer, loop.symbol: values[number]}, later)
+
+        total = exact(at, len(values), breaks(loop, values, inner, later, known))
+        if total is None:
+            self.assumed.add("loops that depend on one another are counted from samples")
+            total = sampled(at, len(values))
+        return total
+
+    def range_of(self, loop: Loop, known: Numbers) -> range | None:
+        """Return the values of a loop's variable; None when a bound is not known."""
+        if loop.start is None or loop.stop is None:
+            return None
+        try:
+            values = range(loop.start.value(known), loop.stop.value(known), loop.step)
+        except KeyError:  # the variable of a loop that runs over data
+            return None
+        if values and (values[-1] - values[0]) // loop.step >= sys.maxsize:
+            raise KernelError(f"{self.who}: the loop over {loop.name} in line {loop.line} is over {values}")
+        return values
+
+    def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
+        """Return the smallest and the largest value of an index (`index_ranges.extent`), in numbers."""
+        key = index, *map(id, path)
+        if key not in self._extents:
+            ends = extent(index, path, self.numbers)
+            low, high = (None, None) if ends is None else (ends[0].constant, ends[1].constant)
+            self._extents[key] = path, None if low is None or high is None else (low, high)
+        return self._extents[key][1]
+
+
+def _all(parts: Sequence[Share]) -> Share:
+    """Return the share in which all of some conditions hold."""
+    product = EVERYWHERE
+    for part in parts:
+        product = both(product, part)
+    return product

@@ -1,0 +1,462 @@
+"""The orders in which a launch comes to the elements of an array, and how many of them it moves in each.
+
+Accesses whose index is affine, and those that `expect` calls near, follow the iterations: an array is *swept* when one
+of them happens in every iteration, or when ranges of indices alone decide in which ones all of them do; else its
+elements are visited *in order*, some here and some there. A cache holds what lies near, so that an element moves once,
+however often it is accessed. All other accesses are *random*.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import attrs
+
+from offloadrt.kernels.accesses import (
+    ArrayAccess,
+    Branch,
+    Frequency,
+    Loop,
+    Path,
+    elements,
+    jointly,
+    loads_own_store,
+    loops_of,
+    same_elements,
+)
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.ranges import (
+    ElementRuns,
+    Reach,
+    Shape,
+    covered,
+    ends,
+    even_places,
+    first_runs,
+    lowest,
+    reached_ranges,
+    shape_of,
+    steps_of,
+    touched,
+)
+
+Order = Literal["swept", "in order", "random"]
+
+
+@attrs.frozen
+class AccessStream:
+    """What a launch moves of one array in one order."""
+
+    order: Order
+    level: int
+    """How many loads of other arrays the first access waits for, one after the other."""
+    read: float
+    """Elements from memory."""
+    written: float
+    """Elements to memory."""
+    places: float
+    """Where runs of neighbouring elements begin, counted each time."""
+    among: float
+    """How many of these places there are, of which conditions choose some; without an end: not known, or all."""
+    _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)
+
+    @property
+    def reach(self) -> Reach:
+        """Return where that is, loads and stores apart; found when it is asked for."""
+        return self._reach()
+
+
+def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
+    """Return how often a launch makes an access, without the loops for which `shared` holds."""
+    once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
+    path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
+    often = counting.runs(path)
+    for loop in loops_of(path):
+        if shared(loop):
+            often /= max(1.0, counting.mean_trips(path, loop))
+    return min(often, counting.runs(access.path))
+
+
+def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
+    """Return the elements that affine accesses to one array load from memory, and those that they store there.
+
+    An element counts once, also where several loops come to it, as in ``a[i + k]``.
+    """
+    read, written = elements(accesses, functools.partial(runs_without, counting))
+    if any(_come_back(counting, access) for access in accesses):
+        different = [
+            touched(counting, of_kind, shape_of(counting, of_kind[0]), None)[0] if of_kind else 0.0
+            for of_kind in ([access for access in accesses if access.kind == kind] for kind in ("read", "write"))
+        ]
+        read, written = min(read, different[0]), min(written, different[1])
+    return read, written
+
+
+def _come_back(counting: Counting, access: ArrayAccess) -> bool:
+    """Tell whether different iterations of the loops that an index varies with come to one element."""
+    rectangle = steps_of(counting, access, shape_of(counting, access))
+    if rectangle is None:  # no rectangle
+        return access.pattern == "affine"
+    reached = 0
+    for step, count in sorted((abs(step), count) for step, count in rectangle[1] if step and count > 1):
+        if step <= reached:
+            return True
+        reached += step * (count - 1)
+    return False
+
+
+def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
+    """Find the streams of one array with so many elements; none for accesses that do not happen."""
+    moves = functools.partial(runs_without, counting)
+    happening = [access for access in accesses if counting.runs(access.path)]
+    affine = [access for access in happening if access.pattern in ("constant", "affine")]
+    by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
+    nearness = {access: nearness_of(counting, access) for access in by_data}
+    made = []
+    along = affine + [access for access in by_data if nearness[access]]
+    if along:
+        read, written = moved_elements(counting, affine)
+        for part in sorted(set(nearness.values()) - {0.0}):
+            near_read, near_written = elements([access for access in by_data if nearness[access] == part], moves)
+            read, written = max(read, near_read * part), max(written, near_written * part)
+        if size is not None and len(along) > len(affine):
+            read, written = min(read, size), min(written, size)
+        places = jointly((access, _places(counting, access) * nearness.get(access, 1.0)) for access in along)
+        swept = all(_certain(counting, access) for access in along) or _in_every_iteration(
+            counting, [access for access in along if nearness.get(access, 1.0) == 1.0]
+        )
+        level = min(access.level for access in along)
+        reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
+        among = math.inf if swept else _among(counting, along, nearness)
+        made.append(AccessStream("swept" if swept else "in order", level, read, written, places, among, reach))
+    read = written = places = 0.0
+    away = [access for access in by_data if nearness[access] < 1.0]
+    for part in sorted({nearness[access] for access in away}):
+        far_read, far_written = elements([access for access in away if nearness[access] == part], moves)
+        read, written = read + far_read * (1.0 - part), written + far_written * (1.0 - part)
+    if away:
+        reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
+        level = min(access.level for access in away)
+        made.append(AccessStream("random", level, read, written, read + written, math.inf, reach))
+    return tuple(made)
+
+
+def _reach_along(
+    counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], size: int | None
+) -> Reach:
+    """Find where accesses lie that follow the iterations; data decide those that have a nearness."""
+    limit = math.inf if size is None else size
+    moving = [
+        access
+        for number, access in enumerate(accesses)
+        if not any(loads_own_store(earlier, access) for earlier in accesses[:number])
+    ]
+    loads, stores = (
+        _places_along(counting, [access for access in moving if access.kind == kind], nearness, limit)
+        for kind in ("read", "write")
+    )
+    return Reach(reached_ranges(counting, accesses, lambda access: nearness.get(access, 0.0)), loads, stores)
+
+
+def _places_along(
+    counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], limit: float
+) -> tuple[ElementRuns, ...]:
+    """Find the runs of loads or stores: even ones of accesses in every iteration, and others that begin somewhere."""
+    moves = functools.partial(runs_without, counting)
+    unconditional = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
+    dense = [
+        access for access in unconditional if _in_every_iteration(counting, [access]) or _certain(counting, access)
+    ]
+    if _in_every_iteration(counting, unconditional) and not _in_every_iteration(counting, dense):
+        dense = unconditional  # the sides of a branch together
+    others: dict[float, list[ArrayAccess]] = {}
+    for access in accesses:
+        if access not in dense:
+            others.setdefault(nearness.get(access, 1.0), []).append(access)
+    by_data = any(access in nearness for access in dense)
+    runs = None if by_data else even_places(counting, dense, moves)
+    if runs is None:  # neighbours share elements, so that nothing is left out between them
+        runs = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
+    count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
+    if count:
+        moved = max([max(elements(some, moves)) * near for near, some in others.items()])
+        among = _among(counting, [access for some in others.values() for access in some], nearness)
+        runs = (*runs, ElementRuns(count, min(moved, limit) / count, among=among))
+    return runs
+
+
+def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float, written: float) -> Reach:
+    """Find where accesses at random lie: each is a run of its own."""
+    loads, stores = ((ElementRuns(count, 1.0),) if count else () for count in (read, written))
+    return Reach(reached_ranges(counting, accesses, lambda access: 0.0), loads, stores)
+
+
+def nearness_of(counting: Counting, access: ArrayAccess) -> float:
+    """Return the part of an access that `expect` calls near."""
+    hint = access.near
+    return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
+
+
+def _places(counting: Counting, access: ArrayAccess) -> float:
+    """Return how often an access runs, but for the loops that step through neighbouring elements without a gap."""
+    often = counting.runs(access.path)
+    *others, index = access.index
+    for part in reversed(access.path):
+        if index is None or isinstance(part, Branch) or part.distributed:
+            break
+        if any(other is None or part.symbol in other.symbols for other in others):
+            continue
+        if abs(index.coefficient(part.symbol).constant or 0) * abs(part.step) == 1:
+            often /= max(1.0, counting.mean_trips(access.path, part))
+    return often
+
+
+def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float]) -> float:
+    """Count the places that affine accesses would come to if no condition stood around them."""
+    if any(access in nearness for access in accesses):
+        return math.inf
+    return max(
+        [
+            _places(counting, access) * counting.runs(loops_of(access.path)) / counting.runs(access.path)
+            for access in accesses
+        ]
+    )
+
+
+def _certain(counting: Counting, access: ArrayAccess) -> bool:
+    """Tell whether no content of an array decides if an affine access happens, and where."""
+    return access.pattern in ("constant", "affine") and counting.exact(access.path)
+
+
+def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
+    """Tell whether each iteration of some loops of known length comes to the same elements by one access or another."""
+    nests: dict[tuple[Path, int], list[ArrayAccess]] = {}
+    for number, alike in enumerate(same_elements(accesses)):
+        for access in alike:
+            loops = loops_of(access.path)
+            if all(map(counting.counted, loops)):
+                nests.setdefault((loops, number), []).append(access)
+    return any(
+        any(not access.guarded for access in nest)
+        or math.isclose(jointly((access, counting.runs(access.path)) for access in nest), counting.runs(loops))
+        for (loops, _), nest in nests.items()
+    )
+
+
+_WINDOW = 1 << 12
+"""Runs of elements from which the density of a pattern is told."""
+
+
+@attrs.frozen(eq=False)
+class Moved:
+    """Elements of one array that move in one order and one direction."""
+
+    nbytes: float
+    """Bytes of the elements alone."""
+    element_size: int
+    array: float
+    """Bytes of the array; without an end where they are not known."""
+    pieces: float = 0.0
+    """Runs of elements that begin anywhere."""
+    ordered: bool = True
+    """Whether pieces lie near one another in time."""
+    spread: Callable[[int], float] = lambda sector: 1.0
+    """Bytes that move for each byte of elements."""
+
+    def bytes(self, sector: int, cache: float) -> float:
+        """Return the bytes that move in sectors of so many bytes, with a cache of so many."""
+        if not self.pieces:
+            return self.nbytes * self.spread(sector)
+        pieces = self.nbytes + self.pieces * max(0, sector - self.element_size)
+        if self.ordered:
+            return min(pieces, max(self.array, self.nbytes))
+        return min(pieces, self.array) if self.array <= cache else pieces
+
+
+@attrs.frozen(eq=False)
+class Moves:
+    """What a launch moves."""
+
+    _find: Callable[[], Sequence[Moved]]
+    _known: dict[tuple[int, float], float] = attrs.field(factory=dict, init=False, repr=False)
+
+    @functools.cached_property
+    def _moved(self) -> Sequence[Moved]:
+        return [moved for moved in self._find() if moved.nbytes]
+
+    def per_byte(self, sector: int, cache: float) -> float:
+        """Return the bytes that move for each byte of elements, with sectors and a cache of so many bytes."""
+        known = self._known.get((sector, cache))
+        if known is None:
+            moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
+            known = moved / math.fsum(part.nbytes for part in self._moved) if self._moved else 1.0
+            self._known[sector, cache] = known
+        return known
+
+
+def moved_of(
+    counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int
+) -> list[Moved]:
+    """Find what the accesses to one array of so many bytes move."""
+    happening = [access for access in accesses if counting.runs(access.path)]
+    runs = functools.partial(runs_without, counting)
+    beginning = functools.partial(_pieces, counting)
+    moves: list[Moved] = []
+    steady: list[ArrayAccess] = []
+    for group in same_elements(access for access in happening if access.pattern in ("constant", "affine")):
+        if not any(counting.decides(access.path) for access in group):
+            moves += _moved(group, runs, beginning, 1.0, element_size, array)
+        else:
+            steady += group
+    for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
+        of_kind = [access for access in steady if access.kind == kind]
+        spread = functools.cache(functools.partial(_spread, counting, of_kind, shape, element_size))
+        moves.append(Moved(nbytes * element_size, element_size, array, spread=spread))
+    by_data = {access: nearness_of(counting, access) for access in happening if access.pattern == "indirect"}
+    for part in sorted(set(by_data.values())):
+        some = [access for access, near in by_data.items() if near == part]
+        moves += _moved(some, runs, beginning, part, element_size, array)
+        moves += _moved(some, runs, beginning, 1.0 - part, element_size, array, ordered=False)
+    irregular = sum(elements([access for access in happening if access.pattern == "irregular"], runs))
+    return [*moves, Moved(irregular * element_size, element_size, array)]
+
+
+def _moved(
+    accesses: Sequence[ArrayAccess],
+    runs: Frequency,
+    beginning: Frequency,
+    part: float,
+    element_size: int,
+    array: float,
+    ordered: bool = True,
+) -> list[Moved]:
+    """Find a part of what some accesses move at places that data choose, for either direction."""
+    return [
+        Moved(moved * part * element_size, element_size, array, pieces * part, ordered)
+        for moved, pieces in zip(elements(accesses, runs), elements(accesses, beginning), strict=True)
+    ]
+
+
+def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
+    """Return how often an access runs, but for loops of the thread that step through neighbouring elements."""
+    often = runs_without(counting, access, shared)
+    last = access.index[-1]
+    if last is None:
+        return often
+    for loop in loops_of(access.path):
+        if loop.distributed or shared(loop):
+            continue
+        if abs((last.coefficient(loop.symbol).constant or 0) * loop.step) == 1:
+            often /= max(1.0, counting.mean_trips(access.path, loop))
+    return often
+
+
+def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, element_size: int, sector: int) -> float:
+    """Return the bytes of the sectors that affine accesses touch over the bytes of their elements.
+
+    Only a window of each access is looked at. What lies before the first element and after the last one does not count.
+    The result is 1 where loops are no rectangle.
+    """
+    patterns: dict[tuple[int, tuple[tuple[int, int], ...]], None] = {}
+    for access in accesses:
+        steps = steps_of(counting, access, shape)
+        if steps is None:
+            return 1.0
+        patterns[steps[0], tuple(steps[1])] = None
+    if not patterns:
+        return 1.0
+    runs = [first_runs(lowest(*steps), steps[1], _WINDOW) for steps in patterns]
+    first, after = ends(runs)
+    low, high = int(first.min()), int(after.max())
+    sectors = covered(first * element_size // sector, -(-after * element_size // sector)) * sector
+    outside = low * element_size % sector + -high * element_size % sector
+    return (sectors - outside) / (covered(first, after) * element_size)
+
+
+ELEMENT = 8.0
+"""Bytes of a double."""
+UNROLLED = 16
+"""Iterations of a loop that is unrolled completely, at most (GCC, max-completely-peel-times)."""
+SECTOR = 32
+"""Bytes that memory gives at least: a sector of a cache line (CUDA Programming Guide, device memory accesses)."""
+
+
+@attrs.frozen
+class Waits:
+    """Loads from memory, and the times that a thread waits for some of them."""
+
+    loads: float
+    waits: float
+
+    @property
+    def loads_in_flight(self) -> float:
+        """Return how many loads of a thread are in flight at once; infinite where it only stores."""
+        return self.loads / self.waits if self.waits else math.inf
+
+    def bytes_per_load(self, nbytes: float) -> float:
+        """Return the bytes that move for each load, of so many bytes in all; an element's where it only stores."""
+        return nbytes / self.loads if self.loads and nbytes else ELEMENT
+
+
+def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
+    """Count the loads of a kernel's accesses, and the times that a thread waits for some.
+
+    sizes: bytes of an array's elements; frequency: as for the bytes that they move.
+    """
+    by_array: dict[str, list[ArrayAccess]] = {}
+    for access in accesses:
+        by_array.setdefault(access.array, []).append(access)
+    total = 0.0
+    together: dict[object, list[tuple[ArrayAccess, float]]] = {}
+    for array, of_array in by_array.items():
+        for group in same_elements(of_array):
+            brought = [
+                access
+                for number, access in enumerate(group)
+                if access.kind == "read" and not any(loads_own_store(earlier, access) for earlier in group[:number])
+            ]
+            own = [access for access in brought if _differs_by_thread(access)]
+            if not own:
+                continue
+            runs = [frequency(access, lambda loop, near=access: not _walks(near, loop)) for access in own]  # type: ignore[misc]
+            inner = _loops(own[0])
+            at_once = max(1, SECTOR // sizes[array]) if _along_a_row(own[0], inner) else 1
+            total += jointly(zip(own, runs, strict=True)) / at_once
+            rolled = [loop for loop in inner if not _unrolled(loop)]
+            unrolled = math.prod(loop.literal_trips or 1 for loop in inner if _unrolled(loop))
+            brings = unrolled * (at_once if inner[-1:] == rolled[-1:] else 1)
+            block = (tuple(map(id, rolled)), own[0].level)
+            for access, often in zip(own, runs, strict=True):
+                together.setdefault(block, []).append((access, often / brings))
+    return Waits(total, math.fsum(map(jointly, together.values())))
+
+
+def _differs_by_thread(access: ArrayAccess) -> bool:
+    return any(loop.distributed and loop.symbol in access.loops for loop in loops_of(access.path))
+
+
+def _walks(access: ArrayAccess, loop: Loop) -> bool:
+    """Tell whether a thread, or one thread after another, comes to other elements with this loop."""
+    return loop.distributed or loop.symbol in access.loops
+
+
+def _loops(access: ArrayAccess) -> list[Loop]:
+    """Return the loops within a thread in whose body the load stands, as far as it varies with them."""
+    return [loop for loop in loops_of(access.path) if not loop.distributed and loop.symbol in access.loops]
+
+
+def _unrolled(loop: Loop) -> bool:
+    return loop.literal_trips is not None and loop.literal_trips <= UNROLLED
+
+
+def _along_a_row(access: ArrayAccess, inner: Sequence[Loop]) -> bool:
+    """Tell whether the innermost loop steps through neighbouring elements, and the next thread begins elsewhere."""
+    index = access.index[-1]
+    if not inner or index is None:
+        return False
+    outer = [loop for loop in loops_of(access.path) if loop.distributed]
+    next_thread = abs(index.coefficient(outer[-1].symbol).constant or 0)
+    return abs(index.coefficient(inner[-1].symbol).constant or 0) * abs(inner[-1].step) == 1 and next_thread != 1

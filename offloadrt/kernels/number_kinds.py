@@ -1,0 +1,155 @@
+"""What kinds of numbers a kernel's expressions are: whole, floating-point, complex, or truth values.
+
+The walk gives each value its `Kind`. Bounds of loops and indices must be whole: Python takes neither a float nor a
+truth value as a bound, NumPy takes neither as an index, and compiled code would cut or convert them. So what is one by
+its form, such as ``n / 2``, is refused with its line (`WholeNumbers`), and an argument that makes one of it when it is
+launched (`check_index_parameters`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.loop_subset import MATH, LoopNest
+from offloadrt.kernels.source import text
+
+_BY_FORM = ""
+"""Among the parameters of a `Kind`: no argument is needed for it."""
+_FORM = frozenset((_BY_FORM,))
+_NONE: frozenset[str] = frozenset()
+
+
+@attrs.frozen
+class Kind:
+    """What a number is: whole, unless it is complex or one of these parameters has floats or truth values."""
+
+    floating: frozenset[str] = _NONE
+    truth: frozenset[str] = _NONE
+    is_complex: bool = False
+
+    def __or__(self, other: Kind) -> Kind:
+        """Return the kind of one or the other, as a condition decides."""
+        return Kind(self.floating | other.floating, self.truth | other.truth, self.is_complex or other.is_complex)
+
+    @property
+    def as_number(self) -> Kind:
+        """Return the kind as an operand of arithmetic, which takes a truth value as 0 or 1."""
+        return attrs.evolve(self, truth=_NONE)
+
+    @classmethod
+    def given_by(cls, parameter: str, is_complex: bool) -> Kind:
+        """Return the kind of a parameter or its elements: an argument decides it, unless it is annotated as complex."""
+        return COMPLEX if is_complex else cls(frozenset((parameter,)), frozenset((parameter,)))
+
+    @classmethod
+    def of(cls, number: object) -> Kind:
+        """Return the kind of a number that is written in the source, or of a global one."""
+        by_type = {bool: TRUTH, float: FLOAT, complex: COMPLEX}
+        return by_type.get(type(number), WHOLE)
+
+
+WHOLE, FLOAT, TRUTH, COMPLEX = Kind(), Kind(floating=_FORM), Kind(truth=_FORM), Kind(is_complex=True)
+
+
+def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
+    """Return the kind of what an operator makes of two numbers."""
+    if left.is_complex or right.is_complex:
+        return COMPLEX
+    if isinstance(op, ast.Div):
+        return FLOAT
+    if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor):
+        return Kind(truth=left.truth & right.truth)
+    return WHOLE if isinstance(op, ast.LShift | ast.RShift) else Kind(left.floating | right.floating)
+
+
+def returned(function: str, operands: Kind) -> Kind:
+    """Return the kind of what a function of the subset returns; operands: the kind of any of its operands."""
+    if function in ("min", "max"):
+        return operands
+    if function == "abs":
+        return operands.as_number
+    if function == "bool":
+        return TRUTH
+    if function == "complex":
+        return COMPLEX
+    return FLOAT if function == "float" or (function in MATH and function not in ("floor", "ceil")) else WHOLE
+
+
+@attrs.frozen
+class IndexParameter:
+    """A parameter that a bound or an index is made of."""
+
+    name: str
+    position: int
+    is_array: bool
+    floats: ast.expr | None
+    """The range or the element where a float would count; None where it is converted before."""
+    truths: ast.expr | None
+    """The range or the element where a truth value would count; None where it is converted before."""
+
+
+@attrs.define
+class WholeNumbers:
+    """Collects the parameters that bounds and indices are made of, and refuses what is no whole number by its form."""
+
+    nest: LoopNest
+    floats: dict[str, ast.expr] = attrs.field(factory=dict)
+    """Ranges and elements, by the parameter that would put a float there."""
+    truths: dict[str, ast.expr] = attrs.field(factory=dict)
+
+    def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
+        """Check a bound or an index, which stands in the range or the element `around`. Raises SourceRefused."""
+        if _BY_FORM in kind.floating or kind.is_complex:
+            match node:
+                case ast.BinOp(left=left, op=ast.Div(), right=right) if not kind.is_complex:
+                    instead = text(ast.BinOp(left, ast.FloorDiv(), right))
+                case _:
+                    instead = f"int({text(node)}{'.real' if kind.is_complex else ''})"
+            self.nest.source.refuse(node, f"{text(node)} in {text(around)} is no whole number", f"write {instead}")
+        if _BY_FORM in kind.truth:
+            instead = f"write an if around it, or int({text(node)})"
+            self.nest.source.refuse(node, f"{text(node)} in {text(around)} is a truth value", instead)
+        for names, places in ((kind.floating, self.floats), (kind.truth, self.truths)):
+            for name in names:
+                places.setdefault(name, around)
+
+    @property
+    def parameters(self) -> tuple[IndexParameter, ...]:
+        """Return the parameters that were found, in the kernel's order."""
+        return tuple(
+            IndexParameter(name, position, name in self.nest.arrays, self.floats.get(name), self.truths.get(name))
+            for position, name in enumerate(self.nest.parameters)
+            if name in self.floats or name in self.truths
+        )
+
+
+def check_index_parameters(kernel: str, parameters: Iterable[IndexParameter], arguments: Sequence[Any]) -> None:
+    """Raise KernelError for an argument that makes a bound or an index a float or a truth value.
+
+    Only the type of an array's elements matters, so phantoms are checked too. A float with a whole value is still a
+    float, as it is for Python.
+    """
+    for parameter in parameters:
+        argument = arguments[parameter.position]
+        if parameter.is_array:
+            kind = getattr(getattr(argument, "dtype", None), "kind", None)
+            wanted = f"elements of {parameter.name}"
+            instead = "pass whole numbers, or write int(...) around the element"
+        else:
+            is_numpy = isinstance(argument, np.generic | np.ndarray) and not argument.ndim
+            value = argument.item() if is_numpy else argument
+            kind = "b" if isinstance(value, bool) else "f" if isinstance(value, float) else None
+            wanted, instead = parameter.name, "pass a whole number"
+        place = parameter.floats if kind == "f" else parameter.truths if kind == "b" else None
+        if place is not None:
+            given = f"an array of {argument.dtype}" if parameter.is_array else repr(value)
+            raise KernelError(
+                f"kernel {kernel!r}: {wanted} must be whole for {text(place)} (line {place.lineno}), but {given} was "
+                f"given; {instead}"
+            )

@@ -1,0 +1,711 @@
+"""Where the accesses of a launch lie in their arrays.
+
+isl (islpy) was tried for boxes and touched elements: it is exact under conditions, where ours bounds, but two to three
+times slower on a guarded stencil, and it knows no products of variables, so that both would have to stay.
+
+``boxes.py``      Rectangles of elements that an access may touch under its conditions, and their bytes. Open it first.
+``touched.py``    How many different elements accesses touch (`footprint.py`: unions of runs of elements).
+``reach.py``      The ranges in which an order of accesses lies, and the runs of neighbours within them.
+``bounds.py``     Which access surely leaves its array.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from offloadrt.kernels.accesses import (
+    ArrayAccess,
+    Branch,
+    Frequency,
+    Loop,
+    Path,
+    Probability,
+    Within,
+    elements,
+    loops_of,
+    same_elements,
+)
+from offloadrt.kernels.algebra import FAR, Cut, Cuts, Polynomial, SymbolicOperation, cut_range, intersection
+from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.errors import IndexOutOfRange
+
+if TYPE_CHECKING:
+    from offloadrt.kernels.accesses import ArrayAccess
+    from offloadrt.kernels.counting import Counting
+
+
+@attrs.frozen
+class Outside:
+    """An access that leaves its array; ``low`` to ``high`` is what its index runs over, as far as it is certain."""
+
+    array: str
+    position: int
+    """The array's position among the kernel's arguments."""
+    text: str
+    line: int
+    dimension: int
+    low: int
+    high: int
+    length: int
+
+    def error(self, kernel: str, file: str, argument: Any) -> IndexOutOfRange:
+        """Return the error that a launch with this argument raises."""
+        where = f" of dimension {self.dimension + 1}" if len(argument.shape) > 1 else ""
+        name = getattr(argument, "name", self.array)
+        called = "" if name == self.array else f" (parameter {self.array})"
+        return IndexOutOfRange(
+            f"{file}:{self.line}: kernel {kernel!r}: {self.text} is out of bounds: its index runs from {self.low} to "
+            f"{self.high}, but array {name!r}{called} has {self.length} elements{where}"
+        )
+
+
+def outside(
+    counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
+) -> Outside | None:
+    """Return the first of these accesses to one array that surely leaves it.
+
+    Indices from -length on count from the end.
+    """
+    corners: dict[tuple[int, ...], list[dict[str, int]]] = {}
+    seen: set[tuple[object, ...]] = set()
+    for access in accesses:
+        if shape is None or len(access.index) != len(shape):
+            continue
+        blocks = tuple(map(id, access.path))
+        if access.guarded or (access.index, blocks) in seen:
+            continue
+        seen.add((access.index, blocks))
+        if blocks not in corners:
+            corners[blocks] = list(_corners(counting, access.path, counting.numbers))
+        for dimension, (index, length) in enumerate(zip(access.index, shape, strict=True)):
+            if index is None or not corners[blocks] or not index.symbols <= corners[blocks][0].keys():
+                continue
+            values = [index.value(corner) for corner in corners[blocks]]
+            low, high = min(values), max(values)
+            if low < -length or high >= length:
+                return Outside(access.array, position, access.text, access.line, dimension, low, high, int(length))
+    return None
+
+
+def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
+    """Tell whether one of these accesses surely happens."""
+    for access in accesses:
+        if access.guarded:
+            if counting.exact(access.path) and counting.runs(access.path):
+                return True
+        elif next(_corners(counting, access.path, counting.numbers), None) is not None:
+            return True
+    return False
+
+
+def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield the loop variables of those iterations of a block that are first or last in every loop.
+
+    None where that is not certain.
+    """
+    if not path:
+        yield dict(known)
+        return
+    loop, inner = path[0], path[1:]
+    assert not isinstance(loop, Branch)
+    values = counting.range_of(loop, known)
+    for value in sorted({values[0], values[-1]}) if values else ():
+        yield from _corners(counting, inner, {**known, loop.symbol: value})
+
+
+Box = tuple[tuple[int, int], ...]
+"""First and last index in each dimension, both inclusive."""
+
+_NOTHING = (0, -1)
+
+Ranges = tuple[tuple[int, int], ...]
+"""Offset and length in bytes of contiguous pieces of an array, in ascending order."""
+
+
+def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
+    """Return boxes in which every element lies that an access may touch; None when data decide a place."""
+    reached = []
+    for cuts in alternatives(access.path, counting):
+        ends = loop_ends(access.path, cuts, counting)
+        if ends is None:
+            continue
+        box = [
+            _dimension(index, operation, length, cuts, ends, counting)
+            for index, operation, length in zip(access.index, access.operations, shape, strict=True)
+        ]
+        if None in box:
+            return None
+        reached.append(tuple(side for side in box if side is not None))
+    return reached
+
+
+def alternatives(path: Path, counting: Counting) -> list[Cuts]:
+    """Return the cuts under one of which a block runs."""
+    ways: list[Cuts] = [()]
+    for part in path:
+        if isinstance(part, Branch):
+            ways = _both(ways, _of_condition(part.probability, counting))
+    return ways
+
+
+def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
+    pairs = [intersection(cuts_of_first, other) for cuts_of_first in first for other in second]
+    return [cuts for cuts in dict.fromkeys(pairs) if cuts is not None]
+
+
+def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
+    """Return the cuts where a condition holds, or where it does not: the `not` of an `and` is an `or`."""
+    if condition.kind == "not":
+        return _of_condition(condition.parts[0], counting, not negated)
+    if condition.kind == "branch":
+        parts = [_of_range(within, counting, negated) for within in condition.within] or [[()]]
+    else:
+        parts = [_of_condition(part, counting, negated) for part in condition.parts]
+    if (condition.kind == "or") != negated:
+        return list(dict.fromkeys(cuts for part in parts for cuts in part))
+    return functools.reduce(_both, parts)
+
+
+def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
+    bounds = counting.bounds_of(within)
+    if within.index is None or bounds is None:
+        return [()]
+    low, high = bounds
+    ways: list[Cuts] = []
+    for first, last in [(-FAR, low - 1), (high + 1, FAR)] if negated else [bounds]:
+        cut = Cut.of(within.index.known(counting.numbers), first, last)
+        if cut.index.symbols and cut.low <= cut.high:
+            ways.append((cut,))
+        elif not cut.index.symbols and cut.low <= 0 <= cut.high:
+            ways.append(())
+    return ways
+
+
+def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
+    """Return the smallest and the largest value of each loop's variable; None when no iteration is left."""
+    ends_by_loop: dict[str, tuple[int, int]] = {}
+    for loop in loops_of(path):
+        ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
+        if ends is None:
+            continue
+        values = range(ends[0], ends[1] + 1)
+        for cut in cuts:
+            if cut.index.symbols == {loop.symbol} and cut.index.is_affine_in({loop.symbol}):
+                values = cut_range(values, cut, loop.symbol, {})
+        if not values:
+            return None
+        ends_by_loop[loop.symbol] = values[0], values[-1]
+    return ends_by_loop
+
+
+def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
+    """Return what some cuts leave of the outer loops of a nest, all other variables being between their `ends`."""
+    kept = {loop.symbol for loop in loops}
+    kept_cuts: list[Cut] = []
+    for cut in cuts:
+        inner = sorted(cut.index.symbols - kept)
+        low, high = cut.low, cut.high
+        for symbol in inner:
+            reached = [cut.index.coefficient(symbol).value({}) * end for end in ends[symbol]]
+            low, high = low - max(reached), high - min(reached)
+        outer = cut.index.without(set(inner))
+        if outer.symbols:
+            kept_cuts.append(Cut(outer, low, high))
+    return functools.reduce(lambda cuts_so_far, other: intersection(cuts_so_far, (other,)) or (), kept_cuts, ())
+
+
+def _dimension(
+    index: Polynomial | None,
+    operation: SymbolicOperation | None,
+    length: int,
+    cuts: Cuts,
+    ends: dict[str, tuple[int, int]],
+    counting: Counting,
+) -> tuple[int, int] | None:
+    def ends_of(part: Polynomial) -> tuple[int, int] | None:
+        return _ends_of(part.known(counting.numbers), cuts, ends)
+
+    if index is not None:
+        constant = index.known(counting.numbers).constant
+        if constant is not None:
+            place = constant + length if constant < 0 else constant
+            return (place, place) if 0 <= place < length else _NOTHING
+    reached = ends_of(index) if index is not None else None if operation is None else operation.ends(ends_of)
+    if reached is None:
+        return None
+    low, high = reached
+    return (0, length - 1) if low < 0 or high >= length else (int(low), int(high))
+
+
+def _ends_of(index: Polynomial, cuts: Cuts, ends: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """Return what an index runs between under some cuts, its loops' variables being between their `ends`."""
+    low = high = None
+    if index.symbols <= set(ends) and index.is_affine_in(set(ends)):
+        low = high = index.value(dict.fromkeys(index.symbols, 0))
+        for symbol in sorted(index.symbols):
+            slope = index.coefficient(symbol).value({})
+            reached = sorted(slope * end for end in ends[symbol])
+            low, high = low + reached[0], high + reached[1]
+    for cut in cuts:
+        shift = (index - cut.index).constant
+        if shift is not None:
+            low = cut.low + shift if low is None else max(low, cut.low + shift)
+            high = cut.high + shift if high is None else min(high, cut.high + shift)
+    return None if low is None or high is None else (low, high)
+
+
+def reaching_as_much(box: Box, others: Sequence[Box]) -> list[bool]:
+    """Say by dimension whether a box reaches from the first to the last index of all the others.
+
+    It does not when there are no others: a share comes to the second part of an `or` also where the launch never does.
+    """
+    if not others:
+        return [False] * len(box)
+    return [
+        side == (min(low for low, _ in sides), max(high for _, high in sides))
+        for side, sides in zip(box, zip(*others, strict=True), strict=True)
+    ]
+
+
+def byte_ranges(touched: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
+    """Return the bytes of some boxes of an array in C order; pieces that meet are one."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for box in touched:
+        if any(low > high for low, high in box):
+            continue
+        last = len(box) - 1
+        while last > 0 and box[last] == (0, shape[last] - 1):
+            last -= 1
+        inner = element_size
+        for length in shape[last + 1 :]:
+            inner *= length
+        outer = np.zeros(1, np.int64)
+        for (low, high), length in zip(box[:last], shape[:last], strict=True):
+            outer = (outer[:, np.newaxis] * length + np.arange(low, high + 1)).ravel()
+        low, high = box[last]
+        begins = (outer * shape[last] + low) * inner
+        starts += begins.tolist()
+        ends += (begins + (high - low + 1) * inner).tolist()
+    pieces: list[tuple[int, int]] = []
+    for start, end in sorted(zip(starts, ends, strict=True)):
+        if pieces and start <= pieces[-1][1]:
+            pieces[-1] = pieces[-1][0], max(end, pieces[-1][1])
+        else:
+            pieces.append((start, end))
+    return tuple((start, end - start) for start, end in pieces)
+
+
+Whole = NDArray[np.int64]
+
+MOST_RUNS = 1 << 20
+"""Beyond that the elements are not counted but bounded."""
+
+
+@attrs.frozen(eq=False)
+class Runs:
+    """Runs of neighbouring elements, each of the same length."""
+
+    starts: Whole
+    length: int
+
+
+def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
+    """Return the values offset + Σ step·k with 0 <= k < count, for each (step, count); None for too many runs."""
+    starts, length = np.array([offset], np.int64), 1
+    for step, count in sorted((abs(step), count) for step, count in steps):
+        if step <= length:
+            length += step * (count - 1)
+        elif len(starts) * count > MOST_RUNS:
+            return None
+        else:
+            starts = (starts[:, np.newaxis] + step * np.arange(count, dtype=np.int64)).ravel()
+    return Runs(starts, length)
+
+
+def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
+    """Return the offset of the same values when every step counts upwards."""
+    for step, count in steps:
+        offset += min(0, step * (count - 1))
+    return offset
+
+
+def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
+    """Return the same values, at most `most` runs of them: the first ones of the loops with the longest steps."""
+    taken, number = [], 1
+    length = 1
+    for step, count in sorted((abs(step), count) for step, count in steps):
+        if step <= length:
+            length += step * (count - 1)
+        else:
+            count = max(1, min(count, most // number))
+            number *= count
+        taken.append((step, count))
+    first = runs(offset, taken)
+    assert first is not None
+    return first
+
+
+def union(several: list[Runs]) -> int:
+    """Count the different elements that lie in any of them."""
+    return covered(*ends(several)) if several else 0
+
+
+def ends(several: list[Runs]) -> tuple[Whole, Whole]:
+    """Return the first element of each run, and the one after its last."""
+    starts = np.concatenate([run.starts for run in several])
+    return starts, np.concatenate([run.starts + run.length for run in several])
+
+
+def covered(starts: Whole, after: Whole) -> int:
+    """Count the different numbers that lie in some intervals."""
+    order = np.argsort(starts, kind="stable")
+    starts, after = starts[order], np.maximum.accumulate(after[order])
+    begin = np.maximum(starts[1:], after[:-1])
+    fresh = np.maximum(after[1:] - begin, 0)
+    return int(after[0] - starts[0] + fresh.sum())
+
+
+Shape = Sequence[int] | None
+
+
+def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
+    """Return the array's shape, when it is known and has as many dimensions as the index."""
+    names = [f"{access.array}.shape[{dimension}]" for dimension in range(len(access.index) + 1)]
+    if names[-1] in counting.numbers or any(name not in counting.numbers for name in names[:-1]):
+        return None
+    return tuple([counting.numbers[name] for name in names[:-1]])
+
+
+def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
+    """Return the index over the elements in C order; None when it has no polynomial."""
+    if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
+        return None
+    flat = Polynomial.number(0)
+    for dimension, index in enumerate(access.index):
+        if index is None:
+            return None
+        length = Polynomial.number(int(shape[dimension]) if shape is not None else 1)
+        from_the_end = shape is not None and (index.constant or 0) < 0
+        flat = flat * length + (index + length if from_the_end else index)
+    return flat
+
+
+def range_around(
+    counting: Counting,
+    accesses: Sequence[ArrayAccess],
+    shape: Shape,
+    size: int | None,
+    kind: Literal["read", "write"],
+) -> tuple[int, int] | None:
+    """Return the range around all accesses of a kind: the whole array where that of one is not known."""
+    indices = [
+        (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)
+        for access in accesses
+        if access.kind == kind and counting.runs(access.path)
+    ]
+    ranges = [None if index is None else counting.extent(index, path) for index, path in indices]
+    known = [ends for ends in ranges if ends is not None]
+    if not ranges:
+        return None
+    if len(known) < len(ranges):
+        return None if not size else (0, size - 1)
+    low, high = min(low for low, _ in known), max(high for _, high in known)
+    return low, high if size is None else min(high, size - 1)
+
+
+def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
+    """Return how many different elements are touched, and whether that is a count."""
+    surely: list[Runs] = []
+    at_most = 0.0
+    exact = True
+    seen: set[tuple[object, ...]] = set()
+    for access in accesses:
+        often = counting.runs(access.path)
+        if not often:
+            continue
+        key = (access.index, access.loops, access.path) if None not in access.index else (access.text, access.path)
+        if key in seen:
+            continue
+        seen.add(key)
+        steps = None if _wraps_midway(counting, access) else steps_of(counting, access, shape)
+        elements = None if steps is None else runs(lowest(*steps), steps[1])
+        if elements is None or access.guarded:
+            exact = False
+            flat = flat_index(access, shape)
+            reached = None if flat is None else counting.extent(flat, access.path)
+            at_most += often if reached is None else min(often, reached[1] - reached[0] + 1)
+        else:
+            surely.append(elements)
+    total = union(surely) + at_most
+    return (total if size is None else min(total, float(size))), exact
+
+
+def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
+    """Tell whether an index counts from the end in some iterations only, or otherwise than its constant term says."""
+    for index in access.index:
+        reached = None if index is None else counting.extent(index, access.path)
+        midway = reached is not None and reached[0] < 0 <= reached[1]
+        if midway or (index is not None and reached is not None and reached[1] < 0 <= (index.constant or 0)):
+            return True
+    return False
+
+
+def steps_of(counting: Counting, access: ArrayAccess, shape: Shape) -> tuple[int, list[tuple[int, int]]] | None:
+    """Return an affine index over a rectangle of loops: its first value, and step and count for each loop."""
+    flat = flat_index(access, shape)
+    if flat is None or access.through or any(isinstance(part, Branch) and part.of_loop for part in access.path):
+        return None
+    index = flat.known(counting.numbers)
+    offset, steps = index, []
+    for loop in loops_of(access.path):
+        values = counting.range_of(loop, counting.numbers)
+        slope = index.coefficient(loop.symbol).constant
+        if values is None or slope is None:
+            return None
+        offset = offset.substitute(loop.symbol, Polynomial.number(values.start))
+        steps.append((slope * loop.step, len(values)))
+    first = offset.constant
+    return None if first is None else (first, steps)
+
+
+@attrs.frozen
+class ElementRuns:
+    """Runs of neighbouring elements."""
+
+    count: float
+    run: float
+    """Elements, on average."""
+    even: bool = False
+    """At even distances; otherwise anywhere."""
+    step: int = 1
+    """Each begins at a multiple of so many elements; 0: at the array's first one."""
+    among: float = math.inf
+    """How many there are, of which a condition chooses these; without an end: not known."""
+
+
+Range = tuple[int, int]
+"""First and last element, both inclusive, in C order."""
+
+
+@attrs.frozen
+class Reach:
+    """What a launch touches of an array in one order."""
+
+    ranges: tuple[Range, ...] | None
+    """The ranges in which everything lies that it touches, in ascending order; None where data decide."""
+    read: tuple[ElementRuns, ...]
+    written: tuple[ElementRuns, ...]
+
+
+@attrs.frozen(eq=False)
+class _Stretch:
+    """Neighbouring elements that the runs of an access walk: the first ones, and how they are repeated."""
+
+    first: int
+    run: float
+    count: float
+    step: int
+    slopes: tuple[tuple[str, int], ...]
+    repeats: tuple[tuple[str, float], ...]
+    """The loops that do not lengthen the run, and how often each goes round."""
+
+
+def reached_ranges(
+    counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
+) -> tuple[Range, ...] | None:
+    """Return the ranges in which everything lies that some accesses to one array may touch; None when data decide."""
+    pieces: list[Range] = []
+    for access in accesses:
+        shape = shape_of(counting, access)
+        if shape is None:
+            return None
+        if near(access):
+            around = _near_its_iterations(counting, access, shape)
+            if around is None:
+                return None
+            pieces.append(around)
+            continue
+        sides = boxes(access, counting, shape)
+        if sides is None:
+            return None
+        for box in sides:
+            if any(low > high for low, high in box):
+                continue
+            low, high = (_element([side[end] for side in box], shape) for end in (0, 1))
+            pieces.append((low, high))
+    return merged(pieces)
+
+
+def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
+    """Merge ranges that touch one another."""
+    apart: list[Range] = []
+    for low, high in sorted(pieces):
+        if apart and low <= apart[-1][1] + 1:
+            apart[-1] = apart[-1][0], max(apart[-1][1], high)
+        else:
+            apart.append((low, high))
+    return tuple(apart)
+
+
+def even_places(
+    counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
+) -> tuple[ElementRuns, ...] | None:
+    """Return the places of some affine accesses that follow the iterations; None when they cannot be told.
+
+    Runs that touch one another are one place. Of accesses that walk the same elements under the same conditions one
+    counts.
+    """
+    stretches: list[_Stretch] = []
+    for alike in same_elements(accesses):
+        walked: list[_Stretch] = []
+        ways = _ways(counting, alike)
+        for loops, cuts, access in ways:
+            stretch = _stretch(counting, access, loops, cuts)
+            if stretch is None:
+                return None
+            walked.append(stretch)
+        if len(walked) > 1 or any(cuts for _, cuts, _ in ways):
+            walked = _joined(walked)
+            most, total = max(elements(alike, frequency)), math.fsum([runs.count * runs.run for runs in walked])
+            if total > most:  # what happens under several conditions, or where one has a slope
+                walked = [attrs.evolve(runs, count=runs.count * most / total) for runs in walked]
+        stretches += walked
+    return tuple([ElementRuns(runs.count, runs.run, True, runs.step) for runs in _joined(stretches)])
+
+
+def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
+    """Return the conditions under which accesses walk the same elements, each once: none when they always do."""
+    if not all(access.guarded and counting.exact(access.path) for access in alike):
+        always = [access for access in alike if not access.guarded]
+        access = (always or alike)[0]
+        return [(loops_of(access.path), (), access)]
+    ways: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], ArrayAccess] = {}
+    for access in alike:
+        ways.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
+    return [
+        (loops, cuts, access)
+        for (loops, several), access in ways.items()
+        for cuts in several
+        if counting.iterations(loops, {}, cuts)
+    ]
+
+
+def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
+    """Join the stretches that touch one another."""
+    joined: list[_Stretch] = []
+    for stretch in sorted(stretches, key=lambda stretch: (stretch.slopes, stretch.repeats, stretch.first)):
+        last = joined[-1] if joined else None
+        alike = last is not None and (last.slopes, last.repeats) == (stretch.slopes, stretch.repeats)
+        if last is not None and alike and stretch.first <= last.first + last.run:
+            run = max(last.run, stretch.first + stretch.run - last.first)
+            joined[-1] = attrs.evolve(last, run=run, count=max(last.count, stretch.count))
+        else:
+            joined.append(stretch)
+    return joined
+
+
+def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
+    shape = shape_of(counting, access)
+    index = None if shape is None else flat_index(access, shape)
+    reached = None if index is None else counting.extent(index, access.path)
+    ends = loop_ends(access.path, cuts, counting)
+    if index is None or reached is None or ends is None:
+        return None
+    index, distances = index.known(counting.numbers), dict[Loop, int]()
+    lowest = index.value(dict.fromkeys(index.symbols, 0))
+    for loop in loops:
+        if loop.symbol in index.symbols:
+            slope = index.coefficient(loop.symbol).constant
+            if slope is None or loop.start is None or loop.symbol not in ends:
+                return None
+            lowest += min([slope * end for end in ends[loop.symbol]])
+            distances[loop] = abs(slope * loop.step)
+    slopes = [
+        (distance, _trips(counting, _around(counting, loop, loops, distances), cuts, ends), loop)
+        for loop, distance in distances.items()
+    ]
+    first = max(reached[0], lowest) if cuts else reached[0]
+    run = count = 1.0
+    step, repeats = first, list[tuple[str, float]]()
+    for distance, trips, loop in sorted(slopes, key=lambda slope: slope[:2]):
+        if distance <= run:
+            run += distance * (trips - 1.0)
+        else:
+            count *= trips
+            step = math.gcd(step, distance)
+            repeats.append((loop.symbol, trips))
+        if not _is_number(loop.start, counting):
+            step = 1
+        elif any(_begins_at(cut, loop.symbol, index) for cut in cuts):
+            step = math.gcd(step, distance)
+    by_loop = tuple([(loop.symbol, distance) for loop, distance in distances.items()])
+    return _Stretch(first, run, count, step, by_loop, tuple(repeats))
+
+
+def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
+    """Tell whether a cut makes the first element that a loop comes to depend on the variables of other loops."""
+    if symbol not in cut.index.symbols or len(cut.index.symbols) == 1:
+        return False
+    upwards = cut.index.coefficient(symbol).sign == index.coefficient(symbol).sign
+    return cut.low > -FAR // 2 if upwards else cut.high < FAR // 2
+
+
+def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
+    return bound is not None and bound.known(counting.numbers).constant is not None
+
+
+def _around(
+    counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
+) -> tuple[list[Loop], list[Loop]]:
+    """Return the loops that repeat what a loop walks, without and with it.
+
+    They are those with longer steps, whichever is the outer one in the source; those around it where bounds depend on
+    one another.
+    """
+    if not all(_is_number(bound, counting) for each in distances for bound in (each.start, each.stop)):
+        place = loops.index(loop)
+        return list(loops[:place]), list(loops[: place + 1])
+    longer = [each for each in distances if distances[each] > distances[loop]]
+    return longer, [each for each in distances if each in longer or each is loop]
+
+
+def _trips(
+    counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
+) -> float:
+    """Return the iterations of a loop under some cuts each time that the loops around it leave it any, on average."""
+    entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
+    return often / entered if entered else 0.0
+
+
+def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
+    """Return the range of the loop near whose iteration an index from data lies; None where that is not known.
+
+    The index must be data as it stands. Where anything is computed with the data, or several loops count the
+    iterations, it is not known which element is near.
+    """
+    index = access.node.slice
+    if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):
+        return None
+    loops = [loop for loop in loops_of(access.path) if loop.symbol in access.loops]
+    if len(shape) != 1 or len(loops) != 1 or not counting.counted(loops[0]):
+        return None
+    ends = counting.extent(Polynomial.symbol(loops[0].symbol), access.path)
+    if ends is None or ends[0] < 0 or ends[0] >= shape[0]:
+        return None
+    return ends[0], min(ends[1], shape[0] - 1)
+
+
+def _element(indices: Sequence[int], shape: Sequence[int]) -> int:
+    element = 0
+    for index, length in zip(indices, shape, strict=True):
+        element = element * length + index
+    return element

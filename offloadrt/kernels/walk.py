@@ -1,0 +1,676 @@
+"""The walk through a loop nest: every load and store with its index and its block, and every operation.
+
+The walk follows what scalars hold, so that the index of ``visited[neighbour]`` is known to come from ``edges``. A
+scalar that a loop changes is only known to vary with that loop. `Evaluation` reads the expressions where the walk
+stands, and gives a `Value` for each: its polynomial, the loops it varies with, the arrays it was read from. Bounds and
+indices must be whole numbers (`number_kinds.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import attrs
+
+from offloadrt.kernels.accesses import (
+    ArrayAccess,
+    Branch,
+    Hint,
+    Loop,
+    Path,
+    Probability,
+    Reduction,
+    Walk,
+    Within,
+    Work,
+    loops_of,
+    negated,
+)
+from offloadrt.kernels.algebra import OPERATIONS, Polynomial, SymbolicOperation
+from offloadrt.kernels.loop_subset import MATH, LoopNest, reduction
+from offloadrt.kernels.number_kinds import FLOAT, TRUTH, WHOLE, IndexParameter, Kind, WholeNumbers, operated, returned
+from offloadrt.kernels.source import (
+    Assignment,
+    Conditional,
+    RangeLoop,
+    Statement,
+    assignments,
+    literal,
+    stored_names,
+    text,
+    within,
+)
+
+NOTHING: frozenset[str] = frozenset()
+
+_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+_HIGHEST_POWER = 4
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/",
+}  # fmt: skip
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+
+
+@attrs.frozen
+class Value:
+    """A number in a kernel."""
+
+    polynomial: Polynomial | None = None
+    """Its form over loop variables, scalars and lengths; None when it has no such form."""
+    operation: SymbolicOperation | None = None
+    """What it is made of where it has no polynomial, and no content of arrays decides it."""
+    loops: frozenset[str] = NOTHING
+    """Symbols of the loops that it varies with."""
+    arrays: frozenset[str] = NOTHING
+    """Arrays whose content decides it."""
+    integer: bool = False
+    level: int = 0
+    """How many loads must have been done, one after the other, before it is known."""
+    near: Hint = None
+    """Where data decide it: the part of it that lies near its own iteration."""
+    kind: Kind = attrs.field(default=WHOLE, eq=False)
+
+    @classmethod
+    def whole(cls, polynomial: Polynomial, loops: frozenset[str] = NOTHING) -> Value:
+        return cls(polynomial, None, loops, NOTHING, True)
+
+    def mixed(self, others: Iterable[Value], integer: bool) -> Value:
+        """Return a number made of this one and others in a way that has no polynomial."""
+        loops, arrays, level, near, kind = self.loops, self.arrays, self.level, self.near, self.kind
+        for other in others:
+            loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
+            near = other.near if near is None else near
+            kind |= other.kind
+        return Value(None, None, loops, arrays, integer, level, near, kind)
+
+    def or_else(self, other: Value, condition: Value) -> Value:
+        """Return this number or the other one, as a condition decides."""
+        kind = self.kind | other.kind
+        if self == other:
+            return attrs.evolve(self, kind=kind)
+        if self.polynomial is not None and self.polynomial == other.polynomial:
+            return attrs.evolve(self, level=max(self.level, other.level), kind=kind)
+        return attrs.evolve(self.mixed((other, condition), self.integer and other.integer), kind=kind)
+
+
+def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
+    """Return what an operator makes of two numbers."""
+    integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
+    combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
+    if isinstance(op, ast.LShift | ast.RShift) and (places := _places(right)) is not None:
+        op, right = (
+            ast.Mult() if isinstance(op, ast.LShift) else ast.FloorDiv(),
+            Value.whole(Polynomial.number(1 << places)),
+        )
+    if left.polynomial is not None and right.polynomial is not None:
+        polynomial = _combined(op, left.polynomial, right.polynomial)
+        if polynomial is not None:
+            return attrs.evolve(combined, polynomial=polynomial)
+    name = _OPERATORS.get(type(op))
+    return combined if name is None else made_of(name, (left, right), combined)
+
+
+def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomial | None:
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.Pow() if 0 < (right.constant or 0) <= _HIGHEST_POWER:
+            return functools.reduce(operator.mul, [left] * (right.constant or 0))
+    return None
+
+
+def _places(value: Value) -> int | None:
+    """Return by how many places a shift moves a number, where that is written."""
+    constant = None if value.polynomial is None else value.polynomial.constant
+    return constant if constant is not None and 0 <= constant < 64 else None
+
+
+def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
+    """Make a number by an operation; it is `combined` in all else. It is a constant when all its operands are."""
+    parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
+    known = tuple([part for part in parts if part is not None])
+    if len(known) < len(parts) or combined.arrays:
+        return combined
+    operation = SymbolicOperation(name, known)
+    if combined.integer and not operation.symbols:
+        with contextlib.suppress(ArithmeticError):
+            return attrs.evolve(combined, polynomial=Polynomial.number(int(operation.value({}))))
+    return attrs.evolve(combined, operation=operation)
+
+
+def whole_names(nest: LoopNest) -> set[str]:
+    """Return the scalars and arrays that hold whole numbers: those that reach an index or the bounds of a loop.
+
+    All others count as floating point. An array's annotation, as in ``NDArray[np.int32]``, decides where it has one.
+    """
+    integers: set[str] = set()
+    roots: list[ast.AST] = [node.slice for node in nest.source.nodes if isinstance(node, ast.Subscript)]
+    for loop in within(nest.body):
+        if isinstance(loop, RangeLoop):
+            integers.add(loop.variable)
+            roots.extend(loop.call.args)
+    assigned = assignments(nest.body)
+    while roots:
+        for name in _names(roots.pop()) - integers:
+            integers.add(name)
+            roots.extend(node.value for node in assigned if node.scalar == name)
+    annotated = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
+    floating = {name for name, kind in annotated.items() if kind and kind.startswith(("float", "complex"))}
+    return (integers | {name for name, kind in annotated.items() if kind and name not in floating}) - floating
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def complex_names(nest: LoopNest) -> set[str]:
+    """Return the parameters, numbers and arrays, that are annotated as complex."""
+    kinds = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
+    return {name for name, kind in kinds.items() if kind is not None and kind.startswith("complex")}
+
+
+_SIZES = {"int": 8, "float": 8, "bool": 1, "bool_": 1, "complex": 16, "complex128": 16}
+_SIZES |= {f"{kind}{bits}": bits // 8 for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+
+
+def annotated_type(argument: ast.arg, names: Mapping[str, Any]) -> str | None:
+    """Return the NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``.
+
+    The annotation may be an alias of such a type among the `names` that the source can see.
+    """
+    for node in ast.walk(argument.annotation or ast.Constant(None)):
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            kind = name if name in _SIZES else _scalar_of(names.get(name))
+            if kind is not None:
+                return kind
+    return None
+
+
+def _scalar_of(alias: Any) -> str | None:
+    """Return the type of elements of an alias such as ``Floats = NDArray[np.float32]``."""
+    for part in get_args(alias):
+        name = getattr(part, "__name__", None)
+        kind = name if name in _SIZES else _scalar_of(part)
+        if kind is not None:
+            return kind
+    return None
+
+
+def element_size(argument: ast.arg, names: Mapping[str, Any]) -> int | None:
+    """Return the bytes of an element by its parameter's annotation; None without one."""
+    name = annotated_type(argument, names)
+    return None if name is None else _SIZES[name]
+
+
+_COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
+    ast.Add: (2, 1),
+    ast.Sub: (2, 1),
+    ast.Mult: (6, 2),
+    ast.Div: (9, 2),  # Smith's algorithm, as `execution/arithmetic.py` divides: 3 divisions, 3 products, 3 sums
+}
+"""Floating-point operations on two complex numbers, and on a complex and a real one."""
+
+
+class Evaluation:
+    """The expressions of a nest at one place, which the walk moves."""
+
+    def __init__(self, nest: LoopNest) -> None:
+        self.nest = nest
+        self.met = Walk()
+        self.whole = whole_names(nest)
+        self.stored = stored_names(nest.body)
+        self.numbers = frozenset(name for name in nest.parameters if name not in nest.arrays)
+        """Parameters that may be given as floats."""
+        self.complex_parameters = complex_names(nest)
+        self.whole_numbers = WholeNumbers(nest)
+        self.values: dict[str, Value] = {}
+        """What the scalars hold."""
+        self.tests: dict[str, Probability] = {}
+        """What the scalars that hold the outcome of a comparison stand for."""
+        self.guards = [Value()]
+        """What decides whether the walk comes here, from the outside in."""
+        for name in nest.parameters:
+            if name not in nest.arrays:
+                kind = self.kind_of_parameter(name)
+                self.values[name] = Value(Polynomial.symbol(name), integer=name in self.whole, kind=kind)
+
+    def kind_of_parameter(self, name: str) -> Kind:
+        return Kind.given_by(name, name in self.complex_parameters)
+
+    def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
+        """Return how probable it is that an expression holds, and what that depends on."""
+        match node:
+            case ast.Call() if self.nest.function_of(node) == "expect":
+                _, value = self.condition(node.args[0], path)
+                return Probability(hint=self.hint(node, "probability")), value
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                holds, value = self.condition(operand, path)
+                return negated(holds), value
+            case ast.BoolOp(op=op, values=values):
+                parts: list[Probability] = []
+                total = Value()
+                for operand in values:
+                    holds, value = self.condition(operand, path)
+                    path = (*path, Branch(holds if isinstance(op, ast.And) else negated(holds), operand.lineno))
+                    parts.append(holds)
+                    total = total.mixed((value,), False)
+                return Probability("and" if isinstance(op, ast.And) else "or", tuple(parts)), total
+            case ast.Name(id=name) if name in self.tests:
+                return self.tests[name], self.expression(node, path)
+            case ast.Compare():
+                return self.comparison(node, path)
+        return Probability(), self.expression(node, path)
+
+    def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
+        """Evaluate a comparison; a chain of comparisons is one branch for a compiler."""
+        values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
+        last = (*path, Branch(Probability(), node.lineno))  # a chain ends with what does not hold
+        values += [self.expression(other, last) for other in node.comparators[1:]]
+        value = attrs.evolve(values[0].mixed(values[1:], True), kind=TRUTH)
+        orders = not all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)
+        if orders and any(operand.kind.is_complex for operand in values):
+            self.nest.source.refuse(node, f"{text(node)} compares complex numbers", "compare .real or .imag")
+        match node:
+            case ast.Compare(ops=[ast.NotEq()]):
+                return negated(Probability(within=ranges_of(values, [ast.Eq()]))), value
+            case ast.Compare(
+                ops=[ast.LtE(), ast.LtE()], comparators=[ast.BinOp(op=ast.Mod(), right=ast.Subscript() as length), _]
+            ) if isinstance(length.value, ast.Attribute):
+                among = self.expression(length, ()).polynomial
+                return Probability(within=range_of_data(values[0], values[1], among, values[2])), value
+        return Probability(within=ranges_of(values, node.ops)), value
+
+    def expression(self, node: ast.expr, path: Path) -> Value:
+        value = self.value_of(node, path)
+        if value.kind.is_complex:
+            self.met.complex_nodes.add(node)
+        return value
+
+    def value_of(self, node: ast.expr, path: Path) -> Value:
+        match node:
+            case ast.Constant(value=bool() | int() | float() | complex() as number):
+                return self.number(number)
+            case ast.Name(id=name):
+                return self.values[name] if name in self.values else self.constant(name)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.operate(node, op, self.expression(left, path), self.expression(right, path), path)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                positive = self.expression(operand, path)
+                negative = arithmetic(ast.Sub(), Value.whole(Polynomial.number(0)), positive)
+                return attrs.evolve(negative, integer=positive.integer, kind=positive.kind.as_number)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                positive = self.expression(operand, path)
+                return attrs.evolve(positive, kind=positive.kind.as_number)
+            case ast.UnaryOp() | ast.BoolOp() | ast.Compare():
+                condition = self.condition(node, path)[1]
+                kind = condition.kind if isinstance(node, ast.BoolOp) else TRUTH
+                return attrs.evolve(condition.mixed((), True), kind=kind)
+            case ast.IfExp(test=test, body=then, orelse=other):
+                holds, condition = self.condition(test, path)
+                first = self.expression(then, (*path, Branch(holds, test.lineno)))
+                second = self.expression(other, (*path, Branch(negated(holds), test.lineno)))
+                return first.or_else(second, condition)
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name)), slice=dimension):
+                return Value.whole(Polynomial.symbol(f"{name}.shape[{text(dimension)}]"))
+            case ast.Subscript():
+                return self.load(node, path)
+            case ast.Attribute(value=value, attr="real" | "imag"):
+                return attrs.evolve(self.complex_operand(value, node, path).mixed((), False), kind=FLOAT)
+            case ast.Attribute(value=ast.Name(id=name)):
+                return Value.whole(Polynomial.symbol(f"{name}.size"))
+            case ast.Call():
+                return self.call(node, path)
+        raise AssertionError(text(node))
+
+    def constant(self, name: str) -> Value:
+        return self.number(self.nest.constant(name))
+
+    def number(self, number: complex | None) -> Value:
+        plain = Value.whole(Polynomial.number(number)) if isinstance(number, int) else Value()
+        return attrs.evolve(plain, kind=Kind.of(number))
+
+    def complex_operand(self, node: ast.expr, around: ast.expr, path: Path) -> Value:
+        """Evaluate an expression that must be a complex number. Raises SourceRefused."""
+        value = self.expression(node, path)
+        if not value.kind.is_complex:
+            what = f"{text(around)} is not of a complex number"
+            self.nest.source.refuse(around, what, "annotate its array as NDArray[np.complex128]")
+        return value
+
+    def operate(
+        self, node: ast.BinOp | ast.Assign | ast.AugAssign, op: ast.operator, left: Value, right: Value, path: Path
+    ) -> Value:
+        result = self.known(arithmetic(op, left, right))
+        if result.kind.is_complex:
+            both = left.kind.is_complex and right.kind.is_complex
+            power = right.polynomial.constant if isinstance(op, ast.Pow) and right.polynomial else None
+            if power is not None:
+                self.count((power - 1) * _COMPLEX_OPERATIONS[ast.Mult][0], path)
+            elif type(op) in _COMPLEX_OPERATIONS:
+                # A division by a complex number costs the same whatever is divided.
+                both = both or (isinstance(op, ast.Div) and right.kind.is_complex)
+                self.count(_COMPLEX_OPERATIONS[type(op)][not both], path)
+            else:
+                self.nest.source.refuse(node, f"{text(node)} is not defined for complex numbers", "use + - * / or **")
+        elif not result.integer:
+            power = right.polynomial.constant if isinstance(op, ast.Pow) and right.polynomial else 2
+            self.count((power or 2) - 1, path)
+        return result
+
+    def known(self, value: Value) -> Value:
+        """Give an operation of scalars and lengths a symbol, because a launch knows it as it knows these."""
+        operation = value.operation
+        if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
+            return value
+        (symbol,) = operation.symbol.symbols
+        self.met.operations[symbol] = operation
+        return attrs.evolve(value, polynomial=operation.symbol, operation=None)
+
+    def count(self, operations: int, path: Path) -> None:
+        if operations:
+            self.met.work.append(Work(operations, path))
+
+    def call(self, node: ast.Call, path: Path) -> Value:
+        name = self.nest.function_of(node)
+        if name == "len":
+            return Value.whole(Polynomial.symbol(f"{text(node.args[0])}.shape[0]"))
+        if name == "expect":
+            return attrs.evolve(self.condition(node, path)[1], near=self.hint(node, "near"))
+        if isinstance(node.func, ast.Attribute) and name == "conjugate":
+            return self.complex_operand(node.func.value, node, path)
+        first, *others = [self.expression(argument, path) for argument in node.args]
+        if any(operand.kind.is_complex for operand in (first, *others)):
+            self.nest.source.refuse(node, f"{text(node)} is not defined for complex numbers", "use .real and .imag")
+        made = self.result_of(node, name, first, others, path)
+        kind = first.kind
+        for other in others:
+            kind |= other.kind
+        return attrs.evolve(made, kind=returned(name, kind))
+
+    def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
+        """Return what a function makes of its operands, but for its kind."""
+        if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
+            return first
+        if name in ("min", "max", "abs"):
+            integer = all(value.integer for value in (first, *others))
+            if not integer:
+                self.count(max(1, len(others)), path)
+            return self.known(made_of(name, (first, *others), first.mixed(others, integer)))
+        if name in MATH:
+            self.count(1, path)
+        combined = first.mixed(others, name in ("int", "bool", "floor", "ceil"))
+        return self.known(made_of(name, (first, *others), combined)) if name in OPERATIONS else combined
+
+    def load(self, node: ast.Subscript, path: Path) -> Value:
+        level = self.access(node, "read", path)
+        access = self.met.accesses[-1]
+        integer = access.array in self.whole
+        kind = self.kind_of_parameter(access.array)
+        return Value(None, None, access.loops, access.through | {access.array}, integer, level + 1, kind=kind)
+
+    def access(self, node: ast.Subscript, kind: Literal["read", "write"], path: Path, after: int = 0) -> int:
+        indices = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        values = [self.expression(index, path) for index in indices]
+        for index, value in zip(indices, values, strict=True):
+            self.whole_numbers.check(index, value.kind, node)
+        together = Value().mixed(values, True)
+        level = max(together.level, self.guards[-1].level, after)
+        self.met.accesses.append(
+            ArrayAccess(
+                text(node.value),
+                kind,
+                text(node),
+                node.lineno,
+                tuple(value.polynomial for value in values),
+                together.loops,
+                together.arrays,
+                path,
+                level,
+                node,
+                together.near,
+                tuple([value.operation for value in values]),
+            )
+        )
+        return level
+
+    def hint(self, node: ast.expr, which: str) -> Hint:
+        for keyword in node.keywords if isinstance(node, ast.Call) else ():
+            if keyword.arg == which:
+                return keyword.value.id if isinstance(keyword.value, ast.Name) else literal(keyword.value)
+        return None
+
+
+_DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
+    ast.Lt: (1, None),
+    ast.LtE: (0, None),
+    ast.Gt: (None, -1),
+    ast.GtE: (None, 0),
+    ast.Eq: (0, 0),
+}
+"""Between which values the right side minus the left one lies, where the comparison holds."""
+
+
+def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within, ...]:
+    """Return the ranges that together are a comparison, or a chain of comparisons.
+
+    They are ranges of whole numbers that have a form over loop variables, scalars and lengths. The result is empty when
+    some part is no range.
+    """
+    ranges = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
+    known = tuple(within for within in ranges if within is not None)
+    return known if len(known) == len(ranges) else ()
+
+
+def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
+    """Return the range ``low <= data % among <= high``; nothing where its ends are not known."""
+    if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
+        return ()
+    return (Within(low.polynomial, None, high.polynomial, among),)
+
+
+def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
+    """Bring what varies with loops to one side, with a positive first term, and the rest to the other."""
+    if left.polynomial is None or right.polynomial is None or type(op) not in _DIFFERENCE:
+        return None
+    low, high = _DIFFERENCE[type(op)]
+    difference = right.polynomial - left.polynomial
+    rest = difference.without({symbol for symbol in difference.symbols if "@" in symbol})
+    index = difference - rest
+    lowest = None if low is None else Polynomial.number(low) - rest
+    highest = None if high is None else Polynomial.number(high) - rest
+    if index.terms and index.terms[0][1] < 0:
+        nothing = Polynomial.number(0)
+        negated = (None if bound is None else nothing - bound for bound in (highest, lowest))
+        return Within(next(negated), nothing - index, next(negated))
+    return Within(lowest, index, highest)
+
+
+def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
+    """Follow a nest: all its accesses, operations, loops and reductions, and the parameters of bounds and indices.
+
+    Raises SourceRefused for a bound or an index that is no whole number by its form.
+    """
+    walker = _Walker(nest)
+    walker.block(nest.body, ())
+    return walker.now.met, walker.now.whole_numbers.parameters
+
+
+class _Walker:
+    def __init__(self, nest: LoopNest) -> None:
+        self.nest = nest
+        self.now = Evaluation(nest)
+        self.kinds_in: dict[ast.For, dict[str, Kind]] = {}
+        """The kinds that scalars were found to have at the head of a loop, so that it is not found again."""
+
+    def block(self, statements: Sequence[Statement], path: Path) -> None:
+        for statement in statements:
+            self.statement(statement, path)
+
+    def statement(self, node: Statement, path: Path) -> None:
+        match node:
+            case Assignment(
+                target=ast.Name(id=name) as target, operator=None, value=ast.Compare() | ast.BoolOp() as test
+            ):
+                self.now.tests[name], value = self.now.condition(test, path)
+                self.store(target, attrs.evolve(value.mixed((), True), kind=value.kind), path)
+            case Assignment(target=target, operator=None, value=expression):
+                self.now.tests.pop(text(target), None)
+                self.store(target, self.now.expression(expression, path), path)
+            case Assignment(target=target, operator=ast.operator() as operator, value=expression):
+                operand = self.now.expression(expression, path)
+                before = self.now.expression(target, path)
+                self.store(target, self.now.operate(node.node, operator, before, operand, path), path)
+            case Conditional():
+                self.branch(node, path)
+            case RangeLoop():
+                self.loop(node, path)
+        if isinstance(node, Assignment):
+            self.note_reduction(node, path)
+
+    def store(self, target: ast.expr, value: Value, path: Path) -> None:
+        if isinstance(target, ast.Name):
+            integer = value.integer or (target.id in self.now.whole and value.operation is None)
+            guard = self.now.guards[-1]
+            self.now.values[target.id] = attrs.evolve(value, integer=integer, level=max(value.level, guard.level))
+            if value.kind.is_complex:
+                self.now.met.complex_scalars.add(target.id)
+        elif isinstance(target, ast.Subscript):
+            if value.kind.is_complex and text(target.value) not in self.now.complex_parameters:
+                what = f"a complex number is stored in {text(target)}"
+                self.nest.source.refuse(target, what, f"annotate {text(target.value)} as NDArray[np.complex128]")
+            self.now.access(target, "write", path, value.level)
+
+    def branch(self, node: Conditional, path: Path) -> None:
+        holds, condition = self.now.condition(node.test, path)
+        before = dict(self.now.values)
+        tests = dict(self.now.tests)
+        self.now.guards.append(self.now.guards[-1].mixed((condition,), False))
+        self.block(node.then, (*path, Branch(holds, node.test.lineno)))
+        after, self.now.values = self.now.values, before
+        kept, self.now.tests = self.now.tests, tests
+        self.block(node.other, (*path, Branch(negated(holds), node.test.lineno)))
+        for name in [each for each in after if each in self.now.values]:
+            self.now.values[name] = after[name].or_else(self.now.values[name], self.now.guards[-1])
+        self.now.tests = {name: known for name, known in self.now.tests.items() if kept.get(name) is known}
+        self.now.guards.pop()
+
+    def loop(self, node: RangeLoop, path: Path) -> None:
+        variable, range_, inside = self.enter(node, path)
+        changed = stored_names([node])
+        before = dict(self.now.values)
+        outside = {name: known for name, known in self.now.tests.items() if name not in changed}
+        self.now.guards.append(self.now.guards[-1].mixed((range_,), False))
+        self.now.tests = dict(outside)
+        altered = [name for name in before if name in changed]
+        if altered:
+            self.now.values = self.at_head(node, altered, variable, inside)
+            self.now.tests = dict(outside)
+        self.now.values[node.variable] = variable
+        self.now.met.loops.append(loops_of(inside)[-1])
+        self.block(node.body, inside)
+        for name in altered:
+            known = self.now.values[name]
+            left = known.mixed((before[name],), known.integer)
+            self.now.values[name] = attrs.evolve(left, loops=left.loops - {node.symbol})
+        self.now.tests = outside
+        self.now.guards.pop()
+
+    def enter(self, node: RangeLoop, path: Path) -> tuple[Value, Value, Path]:
+        """Return what a loop's variable is, what its range depends on, and the path to its body."""
+        call, step, symbol = node.call, node.step, node.symbol
+        below, above = ("max", "min") if step > 0 else ("min", "max")
+        start, later = self.bound(node.first, call, path, below if abs(step) == 1 else None)
+        stop, earlier = self.bound(node.last, call, path, above)
+        for literal_step in call.args[2:]:
+            self.now.whole_numbers.check(literal_step, self.now.expression(literal_step, path).kind, call)
+        loop = Loop(
+            symbol,
+            node.variable,
+            node.node.lineno,
+            start.polynomial,
+            stop.polynomial,
+            step,
+            self.now.hint(node.node.iter, "trips"),
+            node.node in self.nest.distributed,
+        )
+        range_ = start.mixed((stop,), True)
+        around = range_.loops if range_.arrays else NOTHING  # data decide where each run of this loop lies
+        near = self.now.hint(node.node.iter, "near")
+        moved = around | start.loops | {symbol}  # what another loop sets the first value of moves with it
+        variable = Value(Polynomial.symbol(symbol), None, moved, range_.arrays, True, range_.level, near)
+        inside: Path = (*path, loop)
+        if later or earlier:
+            inside = (*inside, Branch(self.limits(variable, later, earlier, step), loop.line, of_loop=True))
+        return variable, range_, inside
+
+    def at_head(self, node: RangeLoop, altered: list[str], variable: Value, inside: Path) -> dict[str, Value]:
+        """Return what scalars hold at the head of a loop that changes some of them, by following its body first.
+
+        A scalar depends on what an iteration leaves to the next one. One pass over the body finds loops and arrays;
+        kinds of numbers need as many as it takes until they settle, as they decide what is refused.
+        """
+        now = self.now
+        before, tests = dict(now.values), dict(now.tests)
+        recorded, now.met = now.met, Walk()
+        kinds = self.kinds_in.setdefault(node.node, {})
+        first = dict(before)
+        for name in altered:
+            known = before[name]
+            first[name] = Value(None, None, known.loops | {node.symbol}, known.arrays, known.integer)
+            kinds[name] = kinds.get(name, known.kind) | known.kind
+        head: dict[str, Value] = {}
+        settled = False
+        while not settled:
+            at_entry = {name: attrs.evolve(first[name], kind=kinds[name]) for name in altered}
+            now.values, now.tests = {**first, **at_entry, node.variable: variable}, dict(tests)
+            self.block(node.body, inside)
+            after = {name: now.values[name] for name in altered}
+            head = head or {name: first[name].mixed((after[name],), after[name].integer) for name in altered}
+            settled = all(after[name].kind | kinds[name] == kinds[name] for name in altered)
+            kinds.update({name: kinds[name] | after[name].kind for name in altered})
+        now.met = recorded
+        return {**before, **{name: attrs.evolve(value, kind=kinds[name]) for name, value in head.items()}}
+
+    def bound(self, node: ast.expr, around: ast.Call, path: Path, function: str | None) -> tuple[Value, list[Value]]:
+        """Return a bound, and what else limits the range: all operands but the first of a `function` over loops."""
+        value = self.now.expression(node, path)
+        self.now.whole_numbers.check(node, value.kind, around)
+        if value.polynomial is None and value.operation is not None and value.operation.name == function:
+            first, *others = [part if isinstance(part, Polynomial) else None for part in value.operation.operands]
+            if first is not None and None not in others:
+                limits = [Value(other, integer=True) for other in others if other is not None]
+                return attrs.evolve(value, polynomial=first), limits
+        return value, []
+
+    def limits(self, variable: Value, later: list[Value], earlier: list[Value], step: int) -> Probability:
+        """Return the probability that a loop's variable is where its bounds' other operands leave it.
+
+        For a compiler it always is.
+        """
+        begins, ends = (ast.GtE(), ast.Lt()) if step > 0 else (ast.LtE(), ast.Gt())
+        ranges = [ranges_of((variable, other), [begins]) for other in later]
+        ranges += [ranges_of((variable, other), [ends]) for other in earlier]
+        return Probability(hint=1.0, within=tuple([within for parts in ranges for within in parts]))
+
+    def note_reduction(self, node: Assignment, path: Path) -> None:
+        target = node.target
+        form = reduction(node, text(target))
+        if form is None or not any(loop.distributed for loop in loops_of(path)):
+            return
+        shared = isinstance(target, ast.Name) and target.id in self.nest.reduced
+        if isinstance(target, ast.Subscript):
+            written = self.now.met.accesses[-1]
+            outer = {loop.symbol for loop in loops_of(path) if loop.distributed}
+            shared = not written.through and not written.loops & outer
+        if shared:
+            self.now.met.reductions.append(Reduction(form[0], text(target), node.node.lineno, node.node, path))

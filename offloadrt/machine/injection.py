@@ -1,0 +1,358 @@
+"""Faults that are injected into a run on purpose: failing calls, lost doorbells, stuck engines, devices that disappear.
+
+`InjectedFault` is one fault as a user writes it, with the event that it strikes.  `FaultPlan` holds all faults of a
+run: a pure policy that says whether an event is struck.  `Injector` counts the events of a run, asks the plan, and
+remembers what it has done.
+
+A fault strikes where the real thing would happen: the driver libraries ask at each call (``driver/calls.py``), queues
+at each doorbell, copy engines and DMA rings at each transfer, the compute units at the end of each kernel, whoever
+reports page faults at each interrupt, and the handlers of page faults at each fault.  Each has an ``injector`` that is
+None in a run without faults.
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappush
+from typing import Any, Final, Literal, get_args
+
+import attrs
+
+from offloadrt.machine.profile import units
+from offloadrt.sim import Actor, Signal, Simulation
+
+FaultKind = Literal[
+    "call", "kernel", "page_fault", "doorbell", "interrupt", "stuck", "slow", "thread", "device"
+]  # fmt: skip
+
+FORMS: Final = (
+    "CALL[:N][+][@TIME][=CODE]", "kernel[:N][@TIME]", "page_fault[:N][@TIME]", "doorbell[:N][@TIME]",
+    "interrupt[:N][@TIME]", "stuck:ENGINE[:N][@TIME]", "slow:ENGINE:FACTORx[@TIME]", "thread:NUMBER@TIME",
+    "device[:NUMBER]@TIME", "random:SEED[:RATE]",
+)  # fmt: skip
+"""How faults are written."""
+EVERYWHERE: Final = "everywhere"
+"""What stands for a fault at each await, in a run of its own each; no single run takes it."""
+ENGINES: Final = ("h2d", "d2h", "d2d", "p2p")
+"""The directions of copy engines and DMA rings."""
+_WRITTEN: Final = re.compile(
+    r"(?P<what>\w+)(?::(?P<rest>[^@=]+?))?(?P<onwards>\+)?(?:@(?P<time>[^=]+))?(?:=(?P<code>\w+))?"
+)
+_PREFIXES: Final = ("hsa_amd_", "hsa_")
+
+
+class BadFault(ValueError):
+    """A fault that is written wrongly."""
+
+
+class ThreadDied(BaseException):
+    """A host thread died at a fault ``thread:NUMBER@TIME``.
+
+    It is no Exception, so that no handler of the program's own takes it for one of the program's errors: structured
+    regions are left as at a cancellation, and the run ends.
+    """
+
+
+@attrs.frozen
+class InjectedFault:
+    """One fault. ``text`` is how it was written."""
+
+    kind: FaultKind
+    name: str = ""
+    """Of the call, the direction of the engine, the thread; empty for any call."""
+    number: int = 1
+    """Which of the events that match, counted from 1 from ``since`` on; of a device its number."""
+    onwards: bool = False
+    """Whether it strikes all events from that one on."""
+    since: float = 0.0
+    """Virtual seconds."""
+    code: str = ""
+    """The error that a call returns; empty for the usual one."""
+    factor: float = 1.0
+    """Of an engine that is slow: how many times as long a transfer takes."""
+    text: str = ""
+
+    def concerns(self, kind: FaultKind, name: str, now: float) -> bool:
+        """Tell whether an event of this kind and name is one of those that it counts."""
+        return kind == self.kind and now >= self.since and self.name in ("", name)
+
+    def strikes(self, count: int) -> bool:
+        """Tell whether it strikes the ``count``-th event that it concerns."""
+        return count >= self.number if self.onwards else count == self.number
+
+    @classmethod
+    def parse(cls, text: str) -> InjectedFault:
+        """Read one fault.
+
+        Raises BadFault.
+
+        >>> InjectedFault.parse("cuMemAlloc:3+").number, InjectedFault.parse("slow:h2d:10x@2ms").since
+        (3, 0.002)
+        """
+        match = _WRITTEN.fullmatch(text)
+        if match is None:
+            raise BadFault(f"{text}: a fault is written {', '.join(FORMS)}")
+        what, onwards, code = match["what"], match["onwards"] is not None, match["code"] or ""
+        rest = match["rest"].split(":") if match["rest"] else []
+        since = 0.0 if match["time"] is None else _parse_time(text, match["time"])
+        if what in ("slow", "stuck"):
+            return _parse_engine_fault(text, what, rest, since, onwards or bool(code))
+        if what in ("thread", "device"):
+            return _parse_timed_fault(
+                text, what, rest, since if match["time"] is not None else None, onwards or bool(code)
+            )
+        if len(rest) > 1:
+            raise BadFault(f"{text}: after {what} comes a number, as in {what}:3")
+        number = _parse_count(text, rest[0]) if rest else 1
+        if what in get_args(FaultKind):
+            if what != "call" and (onwards or code):
+                raise BadFault(f"{text}: only calls take + and =CODE")
+            return cls(what, "", number, onwards, since, code, text=text)  # type: ignore[arg-type]
+        for prefix in _PREFIXES:
+            what = what.removeprefix(prefix)
+        if what.islower() and "_" not in what and (near := difflib.get_close_matches(what, get_args(FaultKind), 1)):
+            raise BadFault(f"{text}: there is no {what}; did you mean {near[0]}?")
+        return cls("call", what, number, onwards, since, code, text=text)
+
+
+def _parse_engine_fault(text: str, what: str, rest: list[str], since: float, extra: bool) -> InjectedFault:
+    if extra or not rest or rest[0] not in ENGINES or len(rest) > 2:
+        raise BadFault(f"{text}: it is written {what}:ENGINE, and an engine is {', '.join(ENGINES)}")
+    if what == "stuck":
+        number = _parse_count(text, rest[1]) if len(rest) > 1 else 1
+        return InjectedFault("stuck", rest[0], number, since=since, text=text)
+    try:
+        factor = float(rest[1].removesuffix("x")) if len(rest) > 1 and rest[1].endswith("x") else 0.0
+    except ValueError:
+        factor = 0.0
+    if not 1.0 <= factor < float("inf"):
+        raise BadFault(f"{text}: how much slower is written 10x, and at least 1x")
+    return InjectedFault("slow", rest[0], 1, True, since, factor=factor, text=text)
+
+
+def _parse_timed_fault(text: str, what: str, rest: list[str], since: float | None, extra: bool) -> InjectedFault:
+    if since is None or extra or len(rest) > 1 or (what == "thread" and not rest):
+        written, example = {
+            "thread": ("thread:NUMBER@TIME", "thread:2@1ms"), "device": ("device[:NUMBER]@TIME", "device@2ms")
+        }[what]  # fmt: skip
+        raise BadFault(f"{text}: it is written {written}, as in {example}")
+    if what == "device":
+        return InjectedFault("device", "", _parse_count(text, rest[0], 0) if rest else 0, since=since, text=text)
+    name = f"host thread {rest[0]}" if rest[0].isdigit() else rest[0]
+    return InjectedFault("thread", name, since=since, text=text)
+
+
+def _parse_count(text: str, given: str, least: int = 1) -> int:
+    if not given.isascii() or not given.isdigit() or int(given) < least:
+        raise BadFault(f"{text}: {given!r} is no number from {least}")
+    return int(given)
+
+
+def _parse_time(text: str, given: str) -> float:
+    try:
+        value, dimension = units.quantity(given)
+    except units.UnitError as error:
+        raise BadFault(f"{text}: {error}") from None
+    if dimension != "time" or not 0 <= value < float("inf"):
+        raise BadFault(f"{text}: {given!r} is no time, as 2ms is")
+    return value
+
+
+RATE: Final = 0.01
+"""The part of all events that a random plan strikes, unless it names another."""
+_RANDOM_KINDS: Final = ("call", "kernel", "page_fault", "doorbell", "interrupt", "stuck")
+
+
+@attrs.frozen
+class RandomFaults:
+    """Strikes each event with probability ``rate``; the seed and the event's number decide, and nothing else."""
+
+    seed: int
+    rate: float = RATE
+
+    def strike(self, kind: FaultKind, name: str, number: int) -> InjectedFault | None:
+        """Return a fault for the event of this kind and number, or None."""
+        if kind not in _RANDOM_KINDS or random.Random(f"{self.seed} {kind} {number}").random() >= self.rate:
+            return None
+        written = f"{kind}:{name}:{number}" if kind == "stuck" else f"{kind}:{number}"
+        return InjectedFault(kind, name if kind == "stuck" else "", number, text=f"random:{self.seed}, {written}")
+
+
+@attrs.frozen
+class FaultPlan:
+    """The faults of a run, in the order in which they were written; ``at_random`` adds more."""
+
+    faults: tuple[InjectedFault, ...] = ()
+    at_random: tuple[RandomFaults, ...] = ()
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> FaultPlan:
+        """Read faults, each written as `FORMS` says. Raises BadFault."""
+        drawn = [text for text in texts if text.partition(":")[0] == "random"]
+        return cls(
+            tuple(InjectedFault.parse(text) for text in texts if text not in drawn), tuple(map(_parse_random, drawn))
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.faults or self.at_random)
+
+
+def _parse_random(text: str) -> RandomFaults:
+    _, *numbers = text.split(":")
+    try:
+        seed, rate = int(numbers[0]), float(numbers[1]) if len(numbers) > 1 else RATE
+    except (ValueError, IndexError):
+        seed, rate = -1, 0.0
+    if len(numbers) > 2 or seed < 0 or not 0.0 < rate <= 1.0:
+        raise BadFault(f"{text}: it is written random:SEED or random:SEED:RATE, with a rate above 0 and at most 1")
+    return RandomFaults(seed, rate)
+
+
+@attrs.frozen
+class DeviceFailure:
+    """Why a device does nothing any more for the process that used it."""
+
+    kind: FaultKind
+    """kernel, page_fault, device, or call: a call that returned an error after which there is no other."""
+    why: str
+    code: str = ""
+    """Of a call: the error that it returned."""
+
+
+class Injector:
+    """The faults of one run. ``plan`` decides, this object counts and acts."""
+
+    def __init__(self, sim: Simulation, plan: FaultPlan) -> None:
+        self.plan = plan
+        self.failures: dict[int, DeviceFailure] = {}
+        """What has broken each device that is broken, by number.
+
+        Its engines and compute units go on, without moving bytes or computing results: so everything that was
+        submitted completes, and the call that waits for it can return the error.
+        """
+        self.struck: list[str] = []
+        """What it did, in order, each with its virtual time."""
+        self.calls: list[str] = []
+        """Every call of the driver libraries so far, by name."""
+        self._sim = sim
+        self._counts = [0] * len(plan.faults)
+        self._events: Counter[FaultKind] = Counter()
+        self._unstruck = dict.fromkeys(fault.text for fault in plan.faults)  # in order, for the warning
+
+    def arm(self) -> None:
+        """Set the alarms of the faults that have a time and no event. Call it once, before the run goes on."""
+        for fault in self.plan.faults:
+            if fault.kind == "thread":
+                FaultAlarm(self._sim, fault.since, partial(self._kill, fault))
+            elif fault.kind == "device":
+                FaultAlarm(self._sim, fault.since, partial(self._lose, fault))
+
+    def strike(self, kind: FaultKind, name: str, where: str) -> InjectedFault | None:
+        """Count an event; return the fault that strikes it, if one does. ``where`` says in reports what is struck."""
+        self._events[kind] += 1
+        if kind == "call":
+            self.calls.append(name)
+        struck: InjectedFault | None = None
+        for place, fault in enumerate(self.plan.faults):
+            if fault.concerns(kind, name, self._sim.now):
+                self._counts[place] += 1
+                if struck is None and fault.strikes(self._counts[place]):
+                    struck = fault
+        for random_faults in self.plan.at_random:
+            struck = struck or random_faults.strike(kind, name, self._events[kind])
+        if struck is not None and not (struck.kind == "slow" and struck.text not in self._unstruck):
+            self._note(struck, where)
+        return struck
+
+    def fail(self, device: int, failure: DeviceFailure) -> None:
+        """Break a device, unless it is broken already."""
+        self.failures.setdefault(device, failure)
+
+    def kernel_ends(self, device: int, kernel: str) -> bool:
+        """Tell whether a kernel ends with its results; a fault ends it without, and breaks the device."""
+        if self.strike("kernel", kernel, f"kernel {kernel!r} on device {device} fails"):
+            self.fail(device, DeviceFailure("kernel", f"kernel {kernel!r} failed at {self._sim.now:.9f} s"))
+        return device not in self.failures
+
+    def page_fault(self, device: int, kernel: int) -> None:
+        """Count a page fault that a handler serves; one that nobody can serve breaks the device."""
+        if self.strike("page_fault", "", f"nobody can serve a page fault of kernel {kernel} on device {device}"):
+            why = f"nobody could serve a page fault of kernel {kernel} at {self._sim.now:.9f} s"
+            self.fail(device, DeviceFailure("page_fault", why))
+
+    async def transfer(self, direction: str, engine: str) -> float:
+        """Return how many times as long a transfer takes that begins now; one that gets stuck never returns."""
+        if self.strike("stuck", direction, f"{engine} is stuck"):
+            await Signal(self._sim, f"{engine}, which is stuck").wait()
+        fault = self.strike("slow", direction, f"{engine} is slow")
+        return 1.0 if fault is None else fault.factor
+
+    def unstruck(self) -> list[str]:
+        """Return the faults that struck nothing, as they were written."""
+        return list(self._unstruck)
+
+    def _kill(self, fault: InjectedFault) -> bool:
+        """Let a host thread die where it waits; False if it is on its way, so that it has to be tried again."""
+        actor = next((actor for actor in self._sim.actors.values() if _is_called(actor, fault.name)), None)
+        if actor is None:
+            return True
+        if actor.interruption is not None or actor in self._sim.ready:
+            return False
+        waits = "" if actor.waits_for is None else f" while it waited for {actor.waits_for.name}"
+        died = f"{actor.name} died at {self._sim.now:.9f} s{waits}"
+
+        def die() -> None:
+            raise ThreadDied(died)
+
+        if actor.interrupt(die):
+            self._note(fault, died)
+        return True
+
+    def _lose(self, fault: InjectedFault) -> bool:
+        why = f"device {fault.number} disappeared at {self._sim.now:.9f} s"
+        self.fail(fault.number, DeviceFailure("device", why))
+        self._note(fault, why)
+        return True
+
+    def _note(self, fault: InjectedFault, what: str) -> None:
+        self._unstruck.pop(fault.text, None)
+        line = f"t={self._sim.now:g}: {what} (fault {fault.text})"
+        self.struck.append(line)
+        self._sim.incidents.append(line)
+
+
+def _is_called(actor: Actor, name: str) -> bool:
+    """Tell whether an actor has this name, or this index, which is written #12."""
+    return name in (actor.name, f"#{actor.index}") and not actor.finished
+
+
+class FaultAlarm:
+    """A timer that is no actor's: calls ``action`` at a virtual time, again at that time until it returns True.
+
+    It gives up after 1000 calls, because a thread that never stops being on its way would stop virtual time.
+    """
+
+    __slots__ = ("_action", "_sim", "_tries")
+    is_actor = False
+    _MOST = 1000
+
+    def __init__(self, sim: Simulation, time: float, action: Callable[[], bool]) -> None:
+        self._action = action
+        self._sim = sim
+        self._tries = 0
+        self._set(max(time, sim.now))
+
+    def send(self, _: Any) -> None:
+        """Act; called by the scheduler when the time has come."""
+        self._tries += 1
+        if not self._action() and self._tries < self._MOST:
+            self._set(self._sim.now)
+
+    def _set(self, time: float) -> None:
+        self._sim.timers_set += 1
+        heappush(self._sim.heap, (time, self._sim.timers_set, self))

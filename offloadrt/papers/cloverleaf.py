@@ -1,0 +1,473 @@
+"""CloverLeaf's kernels, which the programs of two papers share: JACC's in OpenACC and AdaptiveCpp's in C++.
+
+CloverLeaf solves Euler's equations on a staggered grid: a Lagrangian step (`lagrangian.py`), advection along one axis
+after the other (`advection.py`), and the reflection of every field at the edges of the grid (`halo.py`). Arrays are
+indexed [row, column] and have two rings of halo cells; an array of nodes has a row and a column more, an array of faces
+one of the two. The order of launches, the arrays and the initial state are each program's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any, Final
+
+import attrs
+
+from offloadrt.kernels import Kernel, kernel
+
+SIXTH = 1.0 / 6.0
+
+
+@attrs.frozen
+class AxisKernels:
+    """The kernels of a sweep along one axis.
+
+    The volumes of cells and of momentum differ in the second sweep only: those of cells change by the flux along this
+    axis, those of nodes by the flux across it.
+    """
+
+    cell_volumes_first: Kernel
+    cell_volumes_second: Kernel
+    momentum_volumes_first: Kernel
+    momentum_volumes_second: Kernel
+    cell_flux: Kernel
+    cell_update: Kernel
+    node_flux: Kernel
+    node_mass: Kernel
+    momentum_flux: Kernel
+    momentum_update: Kernel
+
+
+def _volumes_second(y: int, x: int) -> Callable[..., None]:
+    def volumes_second(volume: Any, flux: Any, pre_vol: Any, post_vol: Any, nx: Any, ny: Any) -> None:
+        for k, j in product(range(ny + 4), range(nx + 4)):
+            pre_vol[k, j] = volume[k, j] + flux[k + y, j + x] - flux[k, j]
+            post_vol[k, j] = volume[k, j]
+
+    return volumes_second
+
+
+def kernels_along(name: str, y: int, x: int) -> AxisKernels:
+    """Make the kernels of a sweep along x, where (y, x) is (0, 1), or along y, where it is (1, 0)."""
+
+    def volumes_first(volume: Any, flux: Any, across: Any, pre_vol: Any, post_vol: Any, nx: Any, ny: Any) -> None:
+        for k, j in product(range(ny + 4), range(nx + 4)):
+            other = across[k + x, j + y] - across[k, j]
+            post_vol[k, j] = volume[k, j] + other
+            pre_vol[k, j] = volume[k, j] + other + flux[k + y, j + x] - flux[k, j]
+
+    def cell_flux(
+        vertexd: Any,
+        density1: Any,
+        energy1: Any,
+        vol_flux: Any,
+        pre_vol: Any,
+        mass_flux: Any,
+        ener_flux: Any,
+        nx: Any,
+        ny: Any,
+    ) -> None:
+        for k, j in product(range(2, ny + 2 + y), range(2, nx + 2 + x)):
+            flux = vol_flux[k, j]
+            if flux > 0.0:
+                donor_vol = pre_vol[k - y, j - x]
+                ratio = vertexd[k * y + j * x] / vertexd[k * y + j * x - 1]
+                density = density1[k - y, j - x]
+                density_up = density - density1[k - 2 * y, j - 2 * x]
+                density_down = density1[k, j] - density
+                energy = energy1[k - y, j - x]
+                energy_up = energy - energy1[k - 2 * y, j - 2 * x]
+                energy_down = energy1[k, j] - energy
+            else:
+                donor_vol = pre_vol[k, j]
+                ratio = vertexd[k * y + j * x] / vertexd[k * y + j * x + 1]
+                density = density1[k, j]
+                density_up = density - density1[k + y, j + x]
+                density_down = density1[k - y, j - x] - density
+                energy = energy1[k, j]
+                energy_up = energy - energy1[k + y, j + x]
+                energy_down = energy1[k - y, j - x] - energy
+            sigma = abs(flux) / donor_vol
+            near = (1.0 + sigma) * ratio
+            far = 2.0 - sigma
+            limiter = 0.0
+            if density_up * density_down > 0.0:
+                wind = -1.0 if density_down <= 0.0 else 1.0
+                third = SIXTH * (near * abs(density_up) + far * abs(density_down))
+                limiter = (1.0 - sigma) * wind * min(abs(density_up), abs(density_down), third)
+            mass = flux * (density + limiter)
+            mass_flux[k, j] = mass
+            sigma = abs(mass) / (density * donor_vol)
+            limiter = 0.0
+            if energy_up * energy_down > 0.0:
+                wind = -1.0 if energy_down <= 0.0 else 1.0
+                third = SIXTH * (near * abs(energy_up) + far * abs(energy_down))
+                limiter = (1.0 - sigma) * wind * min(abs(energy_up), abs(energy_down), third)
+            ener_flux[k, j] = mass * (energy + limiter)
+
+    def cell_update(
+        density1: Any, energy1: Any, vol_flux: Any, mass_flux: Any, ener_flux: Any, pre_vol: Any, nx: Any, ny: Any
+    ) -> None:
+        for k, j in product(range(2, ny + 2), range(2, nx + 2)):
+            pre_mass = density1[k, j] * pre_vol[k, j]
+            post_mass = pre_mass + mass_flux[k, j] - mass_flux[k + y, j + x]
+            energy1[k, j] = (energy1[k, j] * pre_mass + ener_flux[k, j] - ener_flux[k + y, j + x]) / post_mass
+            density1[k, j] = post_mass / (pre_vol[k, j] + vol_flux[k, j] - vol_flux[k + y, j + x])
+
+    def node_flux(mass_flux: Any, node_flux: Any, nx: Any, ny: Any) -> None:
+        for k, j in product(range(2 - 2 * y, ny + 3 + y), range(2 - 2 * x, nx + 3 + x)):
+            after = mass_flux[k - x + y, j - y + x] + mass_flux[k + y, j + x]
+            node_flux[k, j] = 0.25 * (mass_flux[k - x, j - y] + mass_flux[k, j] + after)
+
+    def node_mass(
+        density1: Any, post_vol: Any, node_flux: Any, mass_post: Any, mass_pre: Any, nx: Any, ny: Any
+    ) -> None:
+        for k, j in product(range(2 - y, ny + 3 + y), range(2 - x, nx + 3 + x)):
+            below = density1[k - 1, j] * post_vol[k - 1, j] + density1[k - 1, j - 1] * post_vol[k - 1, j - 1]
+            above = density1[k, j] * post_vol[k, j] + density1[k, j - 1] * post_vol[k, j - 1]
+            mass = 0.25 * (below + above)
+            mass_post[k, j] = mass
+            mass_pre[k, j] = mass - node_flux[k - y, j - x] + node_flux[k, j]
+
+    def momentum_flux(node_flux: Any, mass_pre: Any, vel: Any, celld: Any, mom_flux: Any, nx: Any, ny: Any) -> None:
+        for k, j in product(range(2 - y, ny + 3), range(2 - x, nx + 3)):
+            flux = node_flux[k, j]
+            if flux < 0.0:
+                donor = vel[k + y, j + x]
+                up = donor - vel[k + 2 * y, j + 2 * x]
+                down = vel[k, j] - donor
+                sigma = -flux / mass_pre[k + y, j + x]
+                other = celld[k * y + j * x + 1]
+            else:
+                donor = vel[k, j]
+                up = donor - vel[k - y, j - x]
+                down = vel[k + y, j + x] - donor
+                sigma = flux / mass_pre[k, j]
+                other = celld[k * y + j * x - 1]
+            limiter = 0.0
+            if up * down > 0.0:
+                wind = -1.0 if down <= 0.0 else 1.0
+                width = celld[k * y + j * x]
+                third = width * ((2.0 - sigma) * abs(down) / width + (1.0 + sigma) * abs(up) / other) * SIXTH
+                limiter = wind * min(third, abs(up), abs(down))
+            mom_flux[k, j] = (donor + (1.0 - sigma) * limiter) * flux
+
+    def momentum_update(vel: Any, mass_pre: Any, mass_post: Any, mom_flux: Any, nx: Any, ny: Any) -> None:
+        for k, j in product(range(2, ny + 3), range(2, nx + 3)):
+            update = vel[k, j] * mass_pre[k, j] + mom_flux[k - y, j - x] - mom_flux[k, j]
+            vel[k, j] = update / mass_post[k, j]
+
+    def along(body: Callable[..., None], title: str) -> Kernel:
+        return kernel(name=f"{title}_{name}", collapse=2)(body)
+
+    return AxisKernels(
+        cell_volumes_first=along(volumes_first, "cell_volumes_first"),
+        cell_volumes_second=along(_volumes_second(y, x), "cell_volumes_second"),
+        momentum_volumes_first=along(volumes_first, "momentum_volumes_first"),
+        momentum_volumes_second=along(_volumes_second(x, y), "momentum_volumes_second"),
+        cell_flux=along(cell_flux, "cell_flux"),
+        cell_update=along(cell_update, "cell_update"),
+        node_flux=along(node_flux, "node_flux"),
+        node_mass=along(node_mass, "node_mass"),
+        momentum_flux=along(momentum_flux, "momentum_flux"),
+        momentum_update=along(momentum_update, "momentum_update"),
+    )
+
+
+SWEEPS = {"x": kernels_along("x", 0, 1), "y": kernels_along("y", 1, 0)}
+"""The kernels along each axis."""
+
+
+RINGS: Final = 2
+"""Rings of halo cells around the grid."""
+
+
+@attrs.frozen
+class Staggering:
+    """How a field lies along one axis, as offsets from the number of cells or from the edge.
+
+    The public source reflects a field of faces at the ends of the other axis around the first row inside, unlike a
+    field of cells, which it reflects around the edge itself.
+    """
+
+    low_mirror: int
+    """One below the row from which the first ring of the halo at the low end comes."""
+    high_rim: int
+    """One below the first ring of the halo at the high end, beside the number of cells."""
+    high_mirror: int
+    """One above the row from which that ring comes, beside the number of cells."""
+    more: int
+    """Rows more than there are cells."""
+
+
+CELL: Final = Staggering(1, 1, 2, 0)
+NODE: Final = Staggering(2, 2, 2, 1)
+FACE: Final = Staggering(2, 1, 1, 0)
+"""Along an axis, a field of the faces of the other axis."""
+
+CELLS: Final = ("density0", "density1", "energy0", "energy1", "pressure", "viscosity", "soundspeed", "volume")
+NODES: Final = ("xvel0", "xvel1", "yvel0", "yvel1")
+X_FACES: Final = ("vol_flux_x", "mass_flux_x", "xarea")
+Y_FACES: Final = ("vol_flux_y", "mass_flux_y", "yarea")
+
+STAGGERED: Final = {
+    **dict.fromkeys(CELLS, (CELL, CELL)),
+    **dict.fromkeys(NODES, (NODE, NODE)),
+    **dict.fromkeys(X_FACES, (FACE, NODE)),
+    **dict.fromkeys(Y_FACES, (NODE, FACE)),
+}
+"""For each field, how it lies along y and along x."""
+
+
+def signs(field: str) -> tuple[float, float]:
+    """Return the factors by which a field is multiplied when it is reflected at the ends of y and of x."""
+    return (
+        -1.0 if field.startswith("yvel") or field in Y_FACES else 1.0,
+        -1.0 if field.startswith("xvel") or field in X_FACES else 1.0,
+    )
+
+
+def bottom(field: Any, sign: Any, mirror: Any, depth: Any, columns: Any) -> None:
+    """Reflect a field at the low end of y."""
+    for j in range(2 - depth, columns + depth):
+        for d in range(1, depth + 1):
+            field[2 - d, j] = sign * field[mirror + d, j]
+
+
+def top(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, columns: Any) -> None:
+    """Reflect a field at the high end of y."""
+    for j in range(2 - depth, columns + depth):
+        for d in range(1, depth + 1):
+            field[rim + d, j] = sign * field[mirror - d, j]
+
+
+def left(field: Any, sign: Any, mirror: Any, depth: Any, rows: Any) -> None:
+    """Reflect a field at the low end of x."""
+    for k in range(2 - depth, rows + depth):
+        for d in range(1, depth + 1):
+            field[k, 2 - d] = sign * field[k, mirror + d]
+
+
+def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -> None:
+    """Reflect a field at the high end of x."""
+    for k in range(2 - depth, rows + depth):
+        for d in range(1, depth + 1):
+            field[k, rim + d] = sign * field[k, mirror - d]
+
+
+def reflections(field: str, nx: int, ny: int, depth: int) -> list[tuple[Any, tuple[Any, ...]]]:
+    """List the four functions above with their arguments, without the array, for `depth` rings of a field's halo."""
+    (along_y, along_x), (sign_y, sign_x) = STAGGERED[field], signs(field)
+    columns, rows = nx + RINGS + along_x.more, ny + RINGS + along_y.more
+    return [
+        (bottom, (sign_y, along_y.low_mirror, depth, columns)),
+        (top, (sign_y, ny + along_y.high_rim, ny + along_y.high_mirror, depth, columns)),
+        (left, (sign_x, along_x.low_mirror, depth, rows)),
+        (right, (sign_x, nx + along_x.high_rim, nx + along_x.high_mirror, depth, rows)),
+    ]
+
+
+SMALL = 1.0e-16
+BIG = 1.0e21
+GAMMA = 1.4
+"""The ratio of specific heats of an ideal gas."""
+SAFETY = 0.7
+"""How much of the time step that the sound speed allows is used; velocities allow half of theirs."""
+
+
+@kernel(collapse=2)
+def ideal_gas(density: Any, energy: Any, pressure: Any, soundspeed: Any, nx: Any, ny: Any) -> None:
+    for k, j in product(range(2, ny + 2), range(2, nx + 2)):
+        volume = 1.0 / density[k, j]
+        p = (GAMMA - 1.0) * density[k, j] * energy[k, j]
+        pressure[k, j] = p
+        by_energy = (GAMMA - 1.0) * density[k, j]
+        by_volume = -density[k, j] * p
+        soundspeed[k, j] = math.sqrt(volume * volume * (p * by_energy - by_volume))
+
+
+@kernel(collapse=2)
+def viscous_pressure(
+    celldx: Any, celldy: Any, density0: Any, pressure: Any, viscosity: Any, xvel0: Any, yvel0: Any, nx: Any, ny: Any
+) -> None:
+    for k, j in product(range(2, ny + 2), range(2, nx + 2)):
+        ugrad = (xvel0[k, j + 1] + xvel0[k + 1, j + 1]) - (xvel0[k, j] + xvel0[k + 1, j])
+        vgrad = (yvel0[k + 1, j] + yvel0[k + 1, j + 1]) - (yvel0[k, j] + yvel0[k, j + 1])
+        div = celldx[j] * ugrad + celldy[k] * vgrad
+        across = xvel0[k + 1, j] + xvel0[k + 1, j + 1] - xvel0[k, j] - xvel0[k, j + 1]
+        along = yvel0[k, j + 1] + yvel0[k + 1, j + 1] - yvel0[k, j] - yvel0[k + 1, j]
+        strain = 0.5 * across / celldy[k] + 0.5 * along / celldx[j]
+        px = (pressure[k, j + 1] - pressure[k, j - 1]) / (celldx[j] + celldx[j + 1])
+        py = (pressure[k + 1, j] - pressure[k - 1, j]) / (celldy[k] + celldy[k + 1])
+        squares = (0.5 * ugrad / celldx[j]) * px * px + (0.5 * vgrad / celldy[k]) * py * py
+        limiter = (squares + strain * px * py) / max(px * px + py * py, SMALL)
+        if limiter > 0.0 or div >= 0.0:
+            viscosity[k, j] = 0.0
+        else:
+            gx = max(SMALL, abs(px))
+            gy = max(SMALL, abs(py))
+            gradient = math.sqrt(gx * gx + gy * gy)
+            length = min(abs(celldx[j] * gradient / gx), abs(celldy[k] * gradient / gy))
+            viscosity[k, j] = 2.0 * density0[k, j] * length * length * limiter * limiter
+
+
+@kernel(collapse=2)
+def calc_dt(
+    xarea: Any,
+    yarea: Any,
+    celldx: Any,
+    celldy: Any,
+    volume: Any,
+    density0: Any,
+    viscosity: Any,
+    soundspeed: Any,
+    xvel0: Any,
+    yvel0: Any,
+    nx: Any,
+    ny: Any,
+    dt_min: Any,
+) -> None:
+    smallest = BIG
+    for k, j in product(range(2, ny + 2), range(2, nx + 2)):
+        square = soundspeed[k, j] * soundspeed[k, j] + 2.0 * viscosity[k, j] / density0[k, j]
+        by_sound = SAFETY * min(celldx[j], celldy[k]) / max(math.sqrt(square), SMALL)
+        left = (xvel0[k, j] + xvel0[k + 1, j]) * xarea[k, j]
+        right = (xvel0[k, j + 1] + xvel0[k + 1, j + 1]) * xarea[k, j + 1]
+        by_x = 0.5 * 2.0 * volume[k, j] / max(abs(left), abs(right), SMALL * volume[k, j])
+        bottom = (yvel0[k, j] + yvel0[k, j + 1]) * yarea[k, j]
+        top = (yvel0[k + 1, j] + yvel0[k + 1, j + 1]) * yarea[k + 1, j]
+        by_y = 0.5 * 2.0 * volume[k, j] / max(abs(bottom), abs(top), SMALL * volume[k, j])
+        div = (right - left + top - bottom) / (2.0 * volume[k, j])
+        by_div = -SAFETY / div if div < -SMALL else BIG
+        smallest = min(smallest, min(min(by_sound, by_x), min(by_y, by_div)))
+    dt_min[0] = smallest
+
+
+@kernel(collapse=2)
+def pdv_predict(
+    dt: Any,
+    xarea: Any,
+    yarea: Any,
+    volume: Any,
+    density0: Any,
+    density1: Any,
+    energy0: Any,
+    energy1: Any,
+    pressure: Any,
+    viscosity: Any,
+    xvel0: Any,
+    yvel0: Any,
+    nx: Any,
+    ny: Any,
+) -> None:
+    for k, j in product(range(2, ny + 2), range(2, nx + 2)):
+        left = xarea[k, j] * 2.0 * (xvel0[k, j] + xvel0[k + 1, j]) * 0.125 * dt
+        right = xarea[k, j + 1] * 2.0 * (xvel0[k, j + 1] + xvel0[k + 1, j + 1]) * 0.125 * dt
+        bottom = yarea[k, j] * 2.0 * (yvel0[k, j] + yvel0[k, j + 1]) * 0.125 * dt
+        top = yarea[k + 1, j] * 2.0 * (yvel0[k + 1, j] + yvel0[k + 1, j + 1]) * 0.125 * dt
+        total = right - left + top - bottom
+        change = (pressure[k, j] + viscosity[k, j]) / density0[k, j] * total / volume[k, j]
+        energy1[k, j] = energy0[k, j] - change
+        density1[k, j] = density0[k, j] * volume[k, j] / (volume[k, j] + total)
+
+
+@kernel(collapse=2)
+def pdv(
+    dt: Any,
+    xarea: Any,
+    yarea: Any,
+    volume: Any,
+    density0: Any,
+    density1: Any,
+    energy0: Any,
+    energy1: Any,
+    pressure: Any,
+    viscosity: Any,
+    xvel0: Any,
+    xvel1: Any,
+    yvel0: Any,
+    yvel1: Any,
+    nx: Any,
+    ny: Any,
+) -> None:
+    for k, j in product(range(2, ny + 2), range(2, nx + 2)):
+        left = xarea[k, j] * (xvel0[k, j] + xvel0[k + 1, j] + xvel1[k, j] + xvel1[k + 1, j]) * 0.25 * dt
+        east = xvel0[k, j + 1] + xvel0[k + 1, j + 1] + xvel1[k, j + 1] + xvel1[k + 1, j + 1]
+        right = xarea[k, j + 1] * east * 0.25 * dt
+        bottom = yarea[k, j] * (yvel0[k, j] + yvel0[k, j + 1] + yvel1[k, j] + yvel1[k, j + 1]) * 0.25 * dt
+        north = yvel0[k + 1, j] + yvel0[k + 1, j + 1] + yvel1[k + 1, j] + yvel1[k + 1, j + 1]
+        top = yarea[k + 1, j] * north * 0.25 * dt
+        total = right - left + top - bottom
+        change = (pressure[k, j] + viscosity[k, j]) / density0[k, j] * total / volume[k, j]
+        energy1[k, j] = energy0[k, j] - change
+        density1[k, j] = density0[k, j] * volume[k, j] / (volume[k, j] + total)
+
+
+@kernel(collapse=2)
+def accelerate(
+    dt: Any,
+    xarea: Any,
+    yarea: Any,
+    volume: Any,
+    density0: Any,
+    pressure: Any,
+    viscosity: Any,
+    xvel0: Any,
+    yvel0: Any,
+    xvel1: Any,
+    yvel1: Any,
+    nx: Any,
+    ny: Any,
+) -> None:
+    for k, j in product(range(2, ny + 3), range(2, nx + 3)):
+        below = density0[k - 1, j - 1] * volume[k - 1, j - 1] + density0[k - 1, j] * volume[k - 1, j]
+        above = density0[k, j] * volume[k, j] + density0[k, j - 1] * volume[k, j - 1]
+        step = 0.5 * dt / ((below + above) * 0.25)
+        upper = pressure[k, j] - pressure[k, j - 1] + viscosity[k, j] - viscosity[k, j - 1]
+        lower = pressure[k - 1, j] - pressure[k - 1, j - 1] + viscosity[k - 1, j] - viscosity[k - 1, j - 1]
+        xvel1[k, j] = xvel0[k, j] - step * (xarea[k, j] * upper + xarea[k - 1, j] * lower)
+        east = pressure[k, j] - pressure[k - 1, j] + viscosity[k, j] - viscosity[k - 1, j]
+        west = pressure[k, j - 1] - pressure[k - 1, j - 1] + viscosity[k, j - 1] - viscosity[k - 1, j - 1]
+        yvel1[k, j] = yvel0[k, j] - step * (yarea[k, j] * east + yarea[k, j - 1] * west)
+
+
+@kernel(collapse=2)
+def flux_calc(
+    dt: Any,
+    xarea: Any,
+    yarea: Any,
+    xvel0: Any,
+    yvel0: Any,
+    xvel1: Any,
+    yvel1: Any,
+    vol_flux_x: Any,
+    vol_flux_y: Any,
+    nx: Any,
+    ny: Any,
+) -> None:
+    for k, j in product(range(2, ny + 3), range(2, nx + 3)):
+        x = xvel0[k, j] + xvel0[k + 1, j] + xvel1[k, j] + xvel1[k + 1, j]
+        vol_flux_x[k, j] = 0.25 * dt * xarea[k, j] * x
+        y = yvel0[k, j] + yvel0[k, j + 1] + yvel1[k, j] + yvel1[k, j + 1]
+        vol_flux_y[k, j] = 0.25 * dt * yarea[k, j] * y
+
+
+def copy_cells(density: Any, density_to: Any, energy: Any, energy_to: Any, nx: Any, ny: Any) -> None:
+    for k, j in product(range(2, ny + 2), range(2, nx + 2)):
+        density_to[k, j] = density[k, j]
+        energy_to[k, j] = energy[k, j]
+
+
+revert = kernel(name="revert", collapse=2)(copy_cells)
+"""Start the second half of the step from the old state again."""
+reset_cells = kernel(name="reset_cells", collapse=2)(copy_cells)
+"""Make the new state of the cells the old one of the next step."""
+
+
+@kernel(collapse=2)
+def reset_nodes(xvel1: Any, xvel0: Any, yvel1: Any, yvel0: Any, nx: Any, ny: Any) -> None:
+    for k, j in product(range(2, ny + 3), range(2, nx + 3)):
+        xvel0[k, j] = xvel1[k, j]
+        yvel0[k, j] = yvel1[k, j]

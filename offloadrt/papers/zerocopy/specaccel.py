@@ -1,0 +1,413 @@
+"""Five codes of SPECaccel 2023 as the zero-copy paper describes them: where arrays live, who touches them, what moves.
+
+Source: Bertolli et al., "Performance Analysis of Runtime Handling of Zero-Copy for OpenMP Programs on MI300A APUs",
+section V.B. The codes' sources are not public: sizes, run lengths and kernel work are ranges in `inputs`.
+
+`inputs`   the ranges
+`base`     what the codes have in common
+`stencil`, `lbm`, `ep`   data on the device for the whole run
+`solver`   spC and bt: arrays on the stack, mapped in every call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from offloadrt.kernels import Kernel
+from offloadrt.models import openmp as omp
+from offloadrt.study.input_range import InputRange
+from offloadrt.study.running.phases import StepNumbers
+
+GIB = float(1 << 30)
+
+STENCIL_GRID = InputRange(
+    0.5 * GIB, 4 * GIB, "B",
+    "calibrated on mi300a.table3.stencil.copy.mm (two grids, 0.1 to 1 s of allocations and two copies); far below ep's",
+    name="specaccel.stencil_grid",
+)  # fmt: skip
+STENCIL_ITERATIONS = InputRange(
+    5e3, 5e4, "sweeps", "engineering estimate: reference runs of tens of seconds and more",
+    name="specaccel.stencil_iterations",
+)  # fmt: skip
+
+LBM_LATTICE = InputRange(
+    2.5 * GIB, 20 * GIB, "B", "engineering estimate: 20 doubles a cell, several to 40 GB in all",
+    name="specaccel.lbm_lattice",
+)  # fmt: skip
+LBM_STEPS = InputRange(
+    1e3, 6e3, "steps", "public SPEC CPU lbm: 3000 steps in the reference run", name="specaccel.lbm_steps"
+)
+LBM_TRAFFIC = InputRange(
+    304, 456, "B per cell", "engineering estimate: 19 doubles read and written, two to three times",
+    name="specaccel.lbm_traffic",
+)  # fmt: skip
+
+EP_ARRAY = InputRange(
+    2.7 * GIB, 27 * GIB, "B", "calibrated on mi300a.table3.ep.copy.mm: one allocation of 0.1 to 1 s at 37 ms per GiB",
+    name="specaccel.ep_array",
+)  # fmt: skip
+EP_PAIRS = InputRange(
+    2.0**38, 2.0**42, "pairs", "NPB EP: 2^36 pairs in class D, 2^40 in class E", name="specaccel.ep_pairs"
+)
+EP_FLOPS = InputRange(
+    60, 150, "flop per pair", "engineering estimate: two random numbers, logarithm, root, tally",
+    name="specaccel.ep_flops",
+)  # fmt: skip
+EP_EFFICIENCY = InputRange(
+    0.1, 0.4, "of peak", "engineering estimate: integer work and divergent branches", name="specaccel.ep_efficiency"
+)
+
+SP_ARRAY = InputRange(
+    0.5e9, 1.5e9, "B", "engineering estimate; the paper: memory in the order of GBs (1 to 10 in all)",
+    name="specaccel.sp_array",
+)  # fmt: skip
+SP_CALLS = InputRange(
+    100, 1600, "calls", "NPB SP: 400 iterations with a few calls each; a shorter run is typical",
+    name="specaccel.sp_calls",
+)  # fmt: skip
+
+BT_CELLS = InputRange(
+    3.4e6, 5.3e6, "cells", "NPB BT class C is 162 cubed; the largest allocation is above 2 GB",
+    name="specaccel.bt_cells",
+)  # fmt: skip
+BT_CALLS = InputRange(
+    60, 750, "calls", "NPB BT: 200 to 250 iterations of three solves; a shorter run is typical",
+    name="specaccel.bt_calls",
+)  # fmt: skip
+BT_STRIDE = InputRange(
+    8, 16, "bytes moved per byte used",
+    "mi300a.spec.bt_kernel_ratio (role input): the longest kernel takes 0.3 of the largest allocation, with this range "
+    "0.27 to 0.54. As if strided, 64 to 128 B for each double; the public code's blocks lie side by side",
+    name="specaccel.bt_stride",
+)  # fmt: skip
+
+DOUBLE = 8
+THREADS = 256
+"""Threads of a team: LLVM's default on AMD devices."""
+MAX_TEAMS = 1 << 20
+
+
+Assumed = dict[str, float | int]
+Forget = Callable[[omp.HostArray], None]
+"""Called with an array; drops the device's translation of its pages."""
+
+
+@attrs.frozen
+class Ends:
+    """Where in their ranges one run takes its inputs: low, mean or high."""
+
+    sizes: str = "mean"
+    lengths: str = "mean"
+    kernel_work: str = "mean"
+    fraction: float = 1.0
+    """The part of the run length that is run."""
+    step_numbers: StepNumbers = range
+    """Gives the numbers of the iterations that are run, of so many."""
+
+    def size(self, of: InputRange) -> int:
+        """Return bytes, or another whole number, from a range."""
+        return round(of.at(self.sizes)) // DOUBLE * DOUBLE
+
+    def length(self, of: InputRange) -> int:
+        """Return a number of iterations from a range, at least one."""
+        return max(1, round(of.at(self.lengths) * self.fraction))
+
+    def work(self, of: InputRange) -> float:
+        """Return a number that describes a kernel's work from a range."""
+        return of.at(self.kernel_work)
+
+
+class SpecCode(Protocol):
+    """One benchmark: `run` executes it on one host thread, `assumed` lists the inputs that it ran with."""
+
+    async def run(self, t: omp.HostThread) -> None: ...
+
+    def assumed(self) -> Assumed: ...
+
+
+def array(t: omp.HostThread, name: str, nbytes: int, *, filled: bool) -> omp.HostArray:
+    """Make an array of doubles as the program's C arrays are; `filled` when the host has written it."""
+    return t.array(name, nbytes // DOUBLE, fill=0.0 if filled else None)
+
+
+def sweep(t: omp.HostThread, kernel: Kernel, iterations: int, *arrays: omp.HostArray) -> omp.Construct:
+    """Run a kernel over `iterations` elements that uses these arrays, all of them mapped around it."""
+    teams = min(MAX_TEAMS, max(1, -(-iterations // THREADS)))
+    return t.construct_target(kernel, *arrays, teams=teams, threads=THREADS, iterations=iterations)
+
+
+PAIR_BYTES = 2 * DOUBLE
+
+
+@attrs.frozen
+class Ep:
+    """An array of `nbytes`, filled again and again until all pairs have been tallied."""
+
+    nbytes: int
+    chunks: int
+    flops: float
+    """Flops for each pair."""
+    efficiency: float
+    step_numbers: StepNumbers = range
+
+    @classmethod
+    def of(cls, ends: Ends) -> Ep:
+        """Take the ranges at these ends."""
+        nbytes = ends.size(EP_ARRAY)
+        chunks = max(1, ends.length(EP_PAIRS) // (nbytes // PAIR_BYTES))
+        return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY), ends.step_numbers)
+
+    async def run(self, t: omp.HostThread) -> None:
+        """Run the whole code."""
+        numbers = array(t, "numbers", self.nbytes, filled=False)
+        pairs = self.nbytes // PAIR_BYTES
+
+        def kernel(name: str) -> Kernel:
+            # Making and tallying get half of the flops each: only their sum is estimated.
+            return Kernel(
+                name, flops_per_iteration=self.flops / 2, bytes_per_iteration=PAIR_BYTES, efficiency=self.efficiency,
+                threads_per_team=THREADS,
+            )  # fmt: skip
+
+        initialise = sweep(t, Kernel("initialise", bytes_per_iteration=PAIR_BYTES), pairs, numbers)
+        make, tally = sweep(t, kernel("make numbers"), pairs, numbers), sweep(t, kernel("tally"), pairs, numbers)
+        async with t.target_data(omp.map(alloc=numbers)):
+            await t.run(initialise)
+            for _ in self.step_numbers(self.chunks):
+                await t.run(make)
+                await t.run(tally)
+
+    def assumed(self) -> Assumed:
+        """Return the bytes of the array, how often it is filled, and the work."""
+        return {
+            "array_bytes": self.nbytes,
+            "chunks": self.chunks,
+            "flops_per_pair": self.flops,
+            "efficiency": self.efficiency,
+        }
+
+
+CELL_BYTES = 20 * DOUBLE
+"""The bytes of a cell: 19 densities and a flag."""
+CELL_FLOPS = 250
+"""The operations of a collision in the D3Q19 model."""
+
+
+@attrs.frozen
+class Lbm:
+    """Two lattices of `lattice` bytes, which the host writes."""
+
+    lattice: int
+    steps: int
+    traffic: float
+    """Bytes that a step moves for each cell."""
+    step_numbers: StepNumbers = range
+
+    @classmethod
+    def of(cls, ends: Ends) -> Lbm:
+        """Take the ranges at these ends."""
+        return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC), ends.step_numbers)
+
+    async def run(self, t: omp.HostThread) -> None:
+        """Run the whole code."""
+        source, target = (array(t, name, self.lattice, filled=True) for name in ("source", "target"))
+        kernel = Kernel(
+            "stream and collide", flops_per_iteration=CELL_FLOPS, bytes_per_iteration=self.traffic,
+            threads_per_team=THREADS,
+        )  # fmt: skip
+        cells = self.lattice // CELL_BYTES
+        steps = (sweep(t, kernel, cells, source, target), sweep(t, kernel, cells, target, source))
+        async with t.target_data(omp.map(to=[source, target])):
+            for step in self.step_numbers(self.steps):
+                await t.run(steps[step % 2])
+
+    def assumed(self) -> Assumed:
+        """Return the bytes of a lattice, the steps and the traffic."""
+        return {"lattice_bytes": self.lattice, "steps": self.steps, "bytes_per_cell": self.traffic}
+
+
+UNKNOWNS = 5
+FIELD_BYTES = UNKNOWNS * DOUBLE
+"""Bytes of a cell in the arrays that live through the whole run."""
+
+
+@attrs.frozen
+class CellSweep:
+    """A kernel over all cells: the stack arrays that it uses, and its work for a cell."""
+
+    name: str
+    uses: tuple[str, ...]
+    flops: float
+    bytes: float
+    lines: bool = False
+    """Whether it sweeps over the ends of a cube's lines only, with its work for one line."""
+
+
+@attrs.frozen
+class Solver:
+    """A function that is called `calls` times, with its stack arrays (bytes for each cell) and its kernels."""
+
+    name: str
+    cells: int
+    calls: int
+    stack: dict[str, int]
+    sweeps: tuple[CellSweep, ...]
+    forget: Forget | None = None
+    """What happens to each stack array when the function returns; nothing, unless an ablation asks for it."""
+    step_numbers: StepNumbers = range
+
+    async def run(self, t: omp.HostThread) -> None:
+        """Run the whole code: the fields are mapped around all calls."""
+        cells = self.cells
+        state = array(t, "state", cells * FIELD_BYTES, filled=True)
+        right = array(t, "right-hand side", cells * FIELD_BYTES, filled=False)
+        # The stack arrays are made once and keep their addresses, as the locals of a function do that is always called
+        # from the same place. What stays in page tables after a return is therefore met again in the next call.
+        stack = {name: array(t, name, cells * size, filled=False) for name, size in self.stack.items()}
+        kernels = [self._kernel(t, part, stack, (state, right)) for part in self.sweeps]
+        frame = t.target_data(omp.map(alloc=list(stack.values())))
+        async with t.target_data(omp.map(tofrom=state), omp.map(alloc=right)):
+            for _ in self.step_numbers(self.calls):
+                async with frame:
+                    for kernel in kernels:
+                        await t.run(kernel)
+                if self.forget is not None:
+                    for local in stack.values():
+                        self.forget(local)
+
+    def _kernel(
+        self, t: omp.HostThread, part: CellSweep, stack: dict[str, omp.HostArray], fields: tuple[omp.HostArray, ...]
+    ) -> omp.Construct:
+        kernel = Kernel(
+            part.name, flops_per_iteration=part.flops, bytes_per_iteration=part.bytes, threads_per_team=THREADS
+        )
+        iterations = round(self.cells ** (2 / 3)) if part.lines else self.cells
+        return sweep(t, kernel, iterations, *(stack[name] for name in part.uses), *fields)
+
+    def assumed(self) -> Assumed:
+        """Return the calls, the kernels in a call, and the bytes on the stack."""
+        return {
+            "calls": self.calls,
+            "kernels_per_call": len(self.sweeps),
+            "cells": self.cells,
+            "stack_arrays": len(self.stack),
+            "stack_bytes": sum(self.stack.values()) * self.cells,
+            "largest_stack_array_bytes": max(self.stack.values()) * self.cells,
+        }
+
+
+def spc(ends: Ends, forget: Forget | None = None) -> Solver:
+    """Make 457.spC: scalar pentadiagonal systems; four arrays of five diagonals, swept without striding."""
+    cells = ends.size(SP_ARRAY) // FIELD_BYTES
+    stack = dict.fromkeys(("lhs", "lhs plus", "lhs minus", "work"), FIELD_BYTES)
+    both, all_three = ("lhs plus", "lhs minus"), ("lhs", "lhs plus", "lhs minus")
+    used: tuple[tuple[str, tuple[str, ...]], ...] = (
+        ("initialise lhs", all_three),
+        ("speeds", ("work",)),
+        ("diagonals", ("lhs", "work")),
+        ("dissipation", ("lhs",)),
+        ("acoustic diagonals", all_three),
+        ("first rows", ("lhs",)),
+        ("eliminate", ("lhs", "work")),
+        ("last rows", ("lhs",)),
+        ("eliminate acoustic", both),
+        ("last rows acoustic", both),
+        ("substitute", ("lhs",)),
+        ("substitute acoustic", both),
+        ("add", ("work",)),
+    )
+    # Each array costs 10 flops and 80 bytes per cell. At an eighth of a flop per byte memory bounds these kernels by a
+    # wide margin, so that the number of flops needs no better estimate.
+    sweeps = tuple(CellSweep(name, uses, 10.0 * len(uses), 2.0 * FIELD_BYTES * len(uses)) for name, uses in used)
+    return Solver("spC", cells, ends.length(SP_CALLS), stack, sweeps, forget, ends.step_numbers)
+
+
+def bt(ends: Ends, forget: Forget | None = None) -> Solver:
+    """Make 470.bt: block-tridiagonal systems; three 5 by 5 blocks per cell in the largest array.
+
+    The public code of the same family (uhhpctools/openacc-npb a1980fb, BT/BT/x_solve.c) has the paper's structure: a
+    solve makes three arrays on its stack and runs ten kernels on them, six of which touch the ends of lines only. What
+    a kernel moves is counted there, a neighbour's values coming from caches. Its elimination and substitution read
+    blocks side by side, and would be ten times shorter than the paper says; `BT_STRIDE` stands for the difference.
+    """
+    block = UNKNOWNS * UNKNOWNS * DOUBLE
+    stack = {"blocks": 3 * block, "flux jacobian": block, "viscous jacobian": block}
+    stride, jacobians = ends.work(BT_STRIDE), ("flux jacobian", "viscous jacobian")
+    product, inversion, row = 2.0 * UNKNOWNS**3, 365.0, 2.0 * UNKNOWNS**2
+    sweeps = (
+        CellSweep("jacobians", jacobians, 150, 2 * block + 8 * DOUBLE),
+        CellSweep("clear ends", ("blocks",), 0, 6 * block, lines=True),
+        CellSweep("diagonals of ends", ("blocks",), 0, 2 * UNKNOWNS * DOUBLE, lines=True),
+        CellSweep("form blocks", ("blocks", *jacobians), 200, 5 * block),
+        CellSweep("invert first blocks", ("blocks",), inversion, 4 * block + 2 * FIELD_BYTES, lines=True),
+        CellSweep("eliminate", ("blocks",), row + product + inversion, stride * 4 * 3 * block + 2 * FIELD_BYTES),
+        CellSweep("multiply last vectors", ("blocks",), row, block + 2 * FIELD_BYTES, lines=True),
+        CellSweep("multiply last blocks", ("blocks",), product, 4 * block, lines=True),
+        CellSweep("invert last blocks", ("blocks",), inversion / 2, 2 * block + 2 * FIELD_BYTES, lines=True),
+        CellSweep("substitute", ("blocks",), row, stride * block + 2 * FIELD_BYTES),
+    )
+    return Solver("bt", ends.size(BT_CELLS), ends.length(BT_CALLS), stack, sweeps, forget, ends.step_numbers)
+
+
+INITIALISE = Kernel("initialise", bytes_per_iteration=DOUBLE, threads_per_team=THREADS)
+# A point's neighbours are taken to come from caches, so that one load and one store go to memory. That holds while
+# three planes of the grid fit into the last-level cache; otherwise a sweep moves up to twice as much (three loads and a
+# store).
+JACOBI = Kernel("jacobi", flops_per_iteration=8, bytes_per_iteration=2 * DOUBLE, threads_per_team=THREADS)
+
+
+@attrs.frozen
+class Stencil:
+    """Two grids of `grid` bytes; the host writes the first, the device the second."""
+
+    grid: int
+    iterations: int
+    step_numbers: StepNumbers = range
+
+    @classmethod
+    def of(cls, ends: Ends) -> Stencil:
+        """Take the ranges at these ends."""
+        return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS), ends.step_numbers)
+
+    async def run(self, t: omp.HostThread) -> None:
+        """Run the whole code."""
+        old, new = array(t, "grid", self.grid, filled=True), array(t, "next grid", self.grid, filled=False)
+        points = self.grid // DOUBLE
+        initialise = sweep(t, INITIALISE, points, new)
+        sweeps = (sweep(t, JACOBI, points, old, new), sweep(t, JACOBI, points, new, old))
+        async with t.target_data(omp.map(tofrom=old), omp.map(alloc=new)):
+            await t.run(initialise)
+            for iteration in self.step_numbers(self.iterations):
+                await t.run(sweeps[iteration % 2])
+
+    def assumed(self) -> Assumed:
+        """Return the bytes of a grid and the sweeps."""
+        return {"grid_bytes": self.grid, "iterations": self.iterations}
+
+
+__all__ = ["BENCHMARKS", "Ends", "Forget", "SpecCode", "code"]
+
+BENCHMARKS = ("stencil", "lbm", "ep", "spC", "bt")
+
+
+def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> SpecCode:
+    """Return the code of that name, with its ranges at `ends`.
+
+    `forget` says what happens to stack arrays at a return; only spC and bt use it. Raises ValueError for an unknown
+    name.
+    """
+    at = ends or Ends()
+    if name == "stencil":
+        return Stencil.of(at)
+    if name == "lbm":
+        return Lbm.of(at)
+    if name == "ep":
+        return Ep.of(at)
+    if name == "spC":
+        return spc(at, forget)
+    if name == "bt":
+        return bt(at, forget)
+    raise ValueError(f"{name}: there are {', '.join(BENCHMARKS)}")

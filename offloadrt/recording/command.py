@@ -1,0 +1,146 @@
+"""The commands that build and record real programs: `cc`, `cxx`, `fc` and `record`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from offloadrt.cli.terminal import PROGRAM_FAILED
+
+if TYPE_CHECKING:
+    from offloadrt.recording.toolchain import Language
+
+Arguments = Annotated[str, Parameter(allow_leading_hyphen=True)]
+
+
+_WITH_VALUE = ("--output", "-o", "--threads", "--samples", "--stop-after")
+
+
+def program_apart(tokens: Sequence[str]) -> list[str]:
+    """Put `--` before the program that `record` runs, so that its options are not taken for those of `record`."""
+    at = 1
+    while list(tokens[:1]) == ["record"] and at < len(tokens):
+        if not tokens[at].startswith("-"):
+            return [*tokens[:at], "--", *tokens[at:]]
+        if tokens[at] == "--":
+            break
+        at += 2 if tokens[at] in _WITH_VALUE else 1
+    return list(tokens)
+
+
+def _compile(language: Language, arguments: tuple[str, ...]) -> None:
+    from offloadrt.recording.toolchain import RecordingRefused, compile_for_recording
+    from offloadrt.study.errors import UserError
+
+    try:
+        compile_for_recording(language, arguments)
+    except RecordingRefused as error:
+        raise UserError(str(error)) from None
+
+
+def _compiler_command(name: str) -> App:
+    """Make a command whose arguments all belong to the compiler, `--help` and `--version` too."""
+    return App(name=name, help_flags=[], version_flags=[])
+
+
+cc_command, cxx_command, fc_command = (_compiler_command(name) for name in ("cc", "cxx", "fc"))
+
+
+@cc_command.default
+def cc(*arguments: Arguments) -> None:
+    """Compile C for recording, with the host as the device; takes clang's arguments and can be CC of a makefile."""
+    _compile("cc", arguments)
+
+
+@cxx_command.default
+def cxx(*arguments: Arguments) -> None:
+    """Compile C++ for recording, with the host as the device; takes clang's arguments."""
+    _compile("cxx", arguments)
+
+
+@fc_command.default
+def fc(*arguments: Arguments) -> None:
+    """Compile Fortran for recording, with the host as the device; takes flang's arguments."""
+    _compile("fc", arguments)
+
+
+def record(
+    *command: Arguments,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    threads: str | None = None,
+    samples: int = 1,
+    check: Annotated[bool, Parameter(negative=())] = False,
+    stop_after: str | None = None,
+    host_touches: bool = True,
+    keep_raw: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Run a program and record its directives, its kernels' costs and its host threads.
+
+    Parameters
+    ----------
+    command:
+        The program and its arguments.
+    output:
+        The recording to write.
+    threads:
+        Record once for each of these values of OMP_NUM_THREADS, as in 1,4,16.
+    check:
+        Record all that `offloadrt check` can judge: every launch is traced, and each byte that the host touches is told
+        apart. It takes longer, and the host's recorded work has that in it.
+    samples:
+        Trace so many launches of each kernel and shape; the others are counted only.
+    stop_after:
+        End the program after so many directives (1000) or seconds (30s).
+    host_touches:
+        Record which pages host code touches between directives (code compiled by `offloadrt cc`).
+    keep_raw:
+        Keep the raw files as well, in RECORDING.raw.
+    """
+    from offloadrt.cli.outputs import check_not_read
+    from offloadrt.recording import recorder
+    from offloadrt.recording.format import RecordingError, convert, is_recording
+    from offloadrt.recording.toolchain import RecordingRefused
+    from offloadrt.study.errors import UserError, writing
+
+    if not command:
+        raise UserError("record: name the program to run, as in `offloadrt record -o app.rec ./app 100`")
+    check_not_read("-o", output, [shutil.which(command[0]), *command])
+    if output.is_dir() and not is_recording(output):
+        raise UserError(f"-o {output}: is a folder and no recording; name a file, as in app.rec")
+    try:
+        counts = _numbers(threads)
+        directives, seconds = (None, None) if stop_after is None else recorder.parse_stop_after(stop_after)
+        wishes = recorder.RecordOptions(samples, host_touches, check, directives, seconds)
+        raw = output.with_name(output.name + ".raw")
+        runs = recorder.record(command, raw, counts, wishes, _progress)
+        with writing(output):
+            convert(raw, output)
+    except (RecordingRefused, RecordingError) as error:
+        raise UserError(str(error)) from None
+    for run in runs:
+        with_threads = "" if run.threads is None else f" with {run.threads} threads"
+        print(f"{command[0]}{with_threads} {run.ending()}: {run.directives} directives in {output}", file=sys.stderr)
+    if not keep_raw:
+        shutil.rmtree(raw)
+    return 0 if all(run.exit == 0 or run.stopped for run in runs) else PROGRAM_FAILED
+
+
+def _numbers(threads: str | None) -> list[int | None]:
+    from offloadrt.recording.toolchain import RecordingRefused
+
+    if threads is None:
+        return [None]
+    counts = threads.split(",")
+    if not all(count.isdecimal() and int(count) > 0 for count in counts):
+        raise RecordingRefused(f"--threads {threads}: give numbers of threads, as in 1,4,16")
+    return [*dict.fromkeys(int(count) for count in counts)]
+
+
+def _progress(directives: int, seconds: float) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{directives} directives, {seconds:.0f} s", end="", file=sys.stderr, flush=True)

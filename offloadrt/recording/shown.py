@@ -1,0 +1,128 @@
+"""What `offloadrt show` and `stats` print of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from offloadrt.cli.render import table_of
+from offloadrt.recording.format import Recording, RecordingError, RecordingFile, summary
+from offloadrt.study.errors import UserError
+from offloadrt.study.reporting.words import seconds, size
+from offloadrt.trace.events import plain_kernel
+
+_ENDED = {"exit": "", "stopped": "stopped by --stop-after", "cut": "cut off: the program crashed or was killed"}
+_MOST_KERNELS = 3
+"""Kernels that are named for an array."""
+
+
+def recording(path: Path) -> Iterable[RenderableType]:
+    """Show a recording: its runs, and of the first one directives, kernels, arrays and threads. Raises UserError."""
+    runs = loaded(path)
+    yield f"[bold]{escape(path.name)}[/]: {escape(' '.join(runs[0].meta.program))}  ({escape(str(path))})"
+    yield _runs(runs)
+    if runs[0].meta.separate_copies:
+        yield "\nit relies on host and device having copies of their own:"
+        yield from (f"  {escape(text)}" for text in runs[0].meta.separate_copies)
+    differences = list(summary.differences_of(runs)) if len(runs) > 1 else []
+    if len(runs) > 1 and not differences:
+        yield "\nall runs have the same directives, each as often"
+    yield from (f"  {escape(text)}" for text in differences)
+    yield from (_sites(runs[0]), _kernels(runs[0]), _arrays(runs[0]), _threads(runs[0]))
+
+
+def statistics(path: Path) -> Iterable[RenderableType]:
+    """Show what the real runtime did when the program was recorded. Raises UserError."""
+    for run in loaded(path):
+        yield f"\n[bold]{escape(run.name)}[/]"
+        shown = table_of("what the real runtime did", "operation", "times", "bytes", right=(1, 2))
+        for name, (count, nbytes) in summary.operations_of(run).items():
+            shown.add_row(name, f"{count:,}", size(nbytes) if nbytes else "")
+        yield shown if shown.row_count else "the real runtime's operations were not recorded"
+        yield _threads(run)
+
+
+def kernels(path: Path) -> Iterable[RenderableType]:
+    """Show the kernels of each run of a recording. Raises UserError."""
+    for run in loaded(path):
+        yield f"[bold]{escape(run.name)}[/]"
+        yield _kernels(run)
+
+
+def loaded(path: Path) -> list[Recording]:
+    """Load all runs of a recording. Raises UserError."""
+    try:
+        file = RecordingFile.read(path)
+        return [file.load(run) for run in file.runs]
+    except RecordingError as error:
+        raise UserError(str(error)) from None
+
+
+def _runs(runs: list[Recording]) -> RenderableType:
+    shown = table_of(
+        "\nruns", "run", "threads", "rank", "directives", "costs", "host touches", "oracle", "", right=(1, 3)
+    )
+    for run in runs:
+        meta = run.meta
+        threads = str(meta.asked_threads or meta.threads)
+        known = ["yes" if one else "no" for one in (meta.costs, meta.host_touches, meta.oracle)]
+        rank = "" if meta.rank is None else str(meta.rank)
+        shown.add_row(escape(run.run), threads, rank, f"{run.directives:,}", *known, _ENDED.get(meta.ended, meta.ended))
+    return shown
+
+
+def _sites(run: Recording) -> RenderableType:
+    shown = table_of("\ndirectives", "source", "call", "times", "items", "mapped", "operations", right=(2, 3, 4))
+    for found in summary.sites_of(run):
+        done = ", ".join(f"{count} {name}" for name, count in found.operations.items())
+        call = found.site.call.removeprefix("__tgt_").removesuffix("_mapper")
+        mapped = size(found.mapped_bytes) if found.mapped_bytes else ""
+        shown.add_row(escape(found.site.where), call, f"{found.directives:,}", str(len(found.site.items)), mapped, done)
+    return shown
+
+
+def _kernels(run: Recording) -> RenderableType:
+    heads = ("launches", "traced", "teams x threads", "trip", "flops", "single", "loads+stores", "memory", "flops/B")
+    shown = table_of("\nkernels", "kernel", *heads, right=range(1, 10))
+    for kernel in summary.kernels_of(run):
+        intensity = kernel.intensity
+        shown.add_row(
+            escape(plain_kernel(kernel.name)),
+            f"{kernel.launches:,}",
+            str(kernel.traced),
+            f"{kernel.teams} x {kernel.threads}",
+            f"{kernel.trip:,}",
+            f"{kernel.flops:,}",
+            f"{kernel.single_flops:,}",
+            size(kernel.loaded + kernel.stored),
+            size(kernel.moved) if kernel.moved else "–",
+            "–" if intensity is None else f"{intensity:.3g}",
+        )
+    return shown
+
+
+def _arrays(run: Recording) -> RenderableType:
+    shown = table_of("\narrays", "array", "size", "arrays", "origin", "items", "host", "kernels", right=(1, 2, 4))
+    for array in summary.arrays_of(run):
+        users = ", ".join(map(plain_kernel, array.kernels[:_MOST_KERNELS]))
+        more = len(array.kernels) - _MOST_KERNELS
+        shown.add_row(
+            escape(array.name),
+            size(array.nbytes),
+            str(array.count),
+            array.origin,
+            str(array.items),
+            array.host,
+            escape(users + (f" and {more} more" if more > 0 else "")),
+        )
+    return shown
+
+
+def _threads(run: Recording) -> RenderableType:
+    shown = table_of("\nthreads", "thread", "tasks", "directives", "CPU time between them", right=range(4))
+    for thread in summary.threads_of(run):
+        shown.add_row(str(thread.number), f"{thread.tasks:,}", f"{thread.directives:,}", seconds(thread.seconds))
+    return shown

@@ -1,0 +1,172 @@
+"""One way to find what is chosen by name: the project's own, a package's, or one in a file of the user's.
+
+Everything that can be chosen is an entry point, the project's own things too (`pyproject.toml`), so that what a package
+adds is no second case. `Registry` has the names of one group without importing anything, and loads what a name stands
+for. This module imports nothing of the project: every floor may have a registry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+_PROJECT = "offloadrt"
+
+
+class NotInstalled(ValueError):
+    """A name's module is not there: an installation may do without a part that only its entry points name."""
+
+
+@attrs.frozen
+class Registry(Generic[T]):
+    """What can be chosen by name, of one kind.
+
+    An entry point of the group gives an object of the kind, or a class that is called without arguments. Where two have
+    the same name, the project's own is taken.
+    """
+
+    kind: str
+    """What a user calls it in an error, such as "lock policy"."""
+    group: str
+    """The group of entry points, such as ``offloadrt.lock_policies``."""
+    needs: tuple[str, ...] = ()
+    """The attributes that an object must have."""
+
+    def names(self) -> list[str]:
+        """Return the names, sorted, without importing anything."""
+        return sorted(self.points())
+
+    def points(self) -> Mapping[str, EntryPoint]:
+        """Return the entry points by name: the project's own, then those of packages."""
+        return _groups().get(self.group, {})
+
+    def others(self) -> Mapping[str, EntryPoint]:
+        """Return the entry points that packages add, by name."""
+        return {name: point for name, point in self.points().items() if not _is_own(point)}
+
+    def load(self, text: str) -> Any:
+        """Return what `text` names, as it is: a name, or `FILE.py:NAME`.
+
+        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded;
+        NotInstalled for a name whose module is not there.
+        """
+        file, colon, name = text.rpartition(":")
+        if colon and file.endswith(".py"):
+            return _named_in(Path(file), name)
+        if (point := self.points().get(text)) is None:
+            raise ValueError(self.unknown(text))
+        try:
+            return point.load()
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{point.module}.".startswith(f"{error.name}."):
+                raise
+            raise NotInstalled(f"the {self.kind} {text!r} is not installed: {error}") from None
+
+    def find(self, given: str | T) -> T:
+        """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
+
+        Raises ValueError as `load` does, for a class that needs arguments, and for an object that lacks something.
+        """
+        return self._made(self.load(given)) if isinstance(given, str) else self.checked(given)
+
+    def installed(self) -> Iterator[T]:
+        """Yield the objects of all names, in their order, but those that are left out."""
+        for name in self.names():
+            with contextlib.suppress(NotInstalled):
+                yield self.find(name)
+
+    def checked(self, thing: Any) -> T:
+        """Return an object that has what this kind needs. Raises ValueError for a class, or with what it lacks."""
+        lacking = [name for name in self.needs if not hasattr(thing, name)]
+        if lacking or isinstance(thing, type):
+            what = "is a class: give an object of it" if isinstance(thing, type) else f"lacks {', '.join(lacking)}"
+            raise ValueError(f"{getattr(thing, '__name__', type(thing).__name__)} is no {self.kind}: it {what}")
+        found: T = thing
+        return found
+
+    def unknown(self, text: str) -> str:
+        """Return the message for a name that nothing has: the names that exist, and the nearest one."""
+        names = self.names()
+        hint = "".join(f"; did you mean {near}?" for near in get_close_matches(text, names, 1))
+        return f"no {self.kind} {text!r}; there are: {', '.join(names)}{hint}"
+
+    def _made(self, loaded: Any) -> T:
+        try:
+            return self.checked(loaded() if isinstance(loaded, type) else loaded)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+
+
+@functools.cache  # what is installed does not change while a process runs
+def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
+    from importlib.metadata import distributions  # 20 ms, so not before somebody asks; the scan itself takes 2 ms
+
+    points = [
+        point
+        for distribution in distributions()
+        for point in distribution.entry_points
+        if point.group.startswith(f"{_PROJECT}.")
+    ]
+    if not any(map(_is_own, points)):
+        points += _of_checkout()
+    groups: dict[str, dict[str, EntryPoint]] = {}
+    for point in sorted(points, key=lambda point: not _is_own(point)):
+        groups.setdefault(point.group, {}).setdefault(point.name, point)
+    return groups
+
+
+def _is_own(point: EntryPoint) -> bool:
+    return point.dist is None or point.dist.name == _PROJECT
+
+
+def _of_checkout() -> list[EntryPoint]:
+    """Return the project's own entry points where it is on the path without being installed: those of its checkout."""
+    import tomllib
+    from importlib.metadata import EntryPoint
+
+    try:
+        text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    groups = tomllib.loads(text)["project"]["entry-points"]
+    return [EntryPoint(name, value, group) for group, points in groups.items() for name, value in points.items()]
+
+
+def forget() -> None:
+    """Forget what is installed: a process that installs a package, as a test does, asks anew."""
+    _groups.cache_clear()
+
+
+def _named_in(path: Path, name: str) -> Any:
+    """Return what a file calls `name`. Raises ValueError for a file that cannot be loaded, or has no such name."""
+    module = f"offloadrt_policies_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    if module not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module, path)
+        assert spec is not None and spec.loader is not None
+        loaded = sys.modules[module] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(loaded)
+        except Exception as error:
+            del sys.modules[module]
+            what = (
+                f"cannot be read: {error.strerror}"
+                if isinstance(error, OSError)
+                else f"{type(error).__name__}: {error}"
+            )
+            raise ValueError(f"{path}: {what}") from error
+    if not hasattr(sys.modules[module], name):
+        raise ValueError(f"{path}: has no {name}")
+    return getattr(sys.modules[module], name)

@@ -1,0 +1,307 @@
+"""What actors tell one another: `Signal`, a completion for all who wait, and `Mailbox`, a queue of messages for one.
+
+A message is handed to the getter that has waited longest and does not pass through the queue, where an actor that runs
+could take it before. A `Mailbox.call` waits for the reply to its message.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Final
+
+import attrs
+
+from offloadrt.sim.scheduler import Actor, Scheduler, remove, uninterrupted
+
+NOBODY: list[Actor] = []
+"""The waiters of every signal that nobody waits for; it stays empty. A list for each signal made a wait 3 % slower."""
+
+
+@attrs.frozen
+class SignalStatistics:
+    """Whether the signal is set, and how many actors wait for it."""
+
+    is_set: bool
+    tasks_waiting: int
+
+
+class Signal:
+    """``set(value)`` once; ``await wait()`` returns the value, at once if it is set. Waiters resume in FIFO order.
+
+    RuntimeError when it is set twice. It can also have one callback, run when it is set.
+    """
+
+    __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
+
+    def __init__(self, sim: Scheduler, name: str = "signal") -> None:
+        self.sim = sim
+        self.name = name
+        self.is_set = False
+        self.value: Any = None
+        self.waiters = NOBODY
+        self._callback: Callable[[], None] | None = None
+
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the list; False if it is not there, because the signal has been set."""
+        if actor not in self.waiters:
+            return False
+        self.waiters.remove(actor)
+        return True
+
+    @uninterrupted
+    def set(self, value: Any = None) -> None:
+        """Complete: give ``value`` to all who wait, and to all who will."""
+        if self.is_set:
+            raise RuntimeError(f"signal {self.name!r} is set a second time")
+        self.is_set = True
+        self.value = value
+        if self.waiters:
+            ready = self.sim.ready
+            for waiter in self.waiters:
+                waiter.value = value
+                ready.append(waiter)
+            self.waiters = NOBODY
+        if self._callback is not None:
+            self._callback()
+
+    def set_callback(self, callback: Callable[[], None]) -> None:
+        """Run a callback when it is set, after its waiters have been resumed, or now. RuntimeError for a second one."""
+        if self._callback is not None:
+            raise RuntimeError(f"signal {self.name!r} has a callback already")
+        self._callback = callback
+        if self.is_set:
+            callback()
+
+    @uninterrupted
+    def wait(self) -> Awaitable[Any]:
+        """Wait until it is set, and return the value. Await it at once."""
+        sim = self.sim
+        me = sim.running or sim.current
+        if self.is_set:
+            return self._value(me)
+        if self.waiters:
+            self.waiters.append(me)
+        else:
+            # A list of its own: the one that all signals begin with must stay empty.
+            self.waiters = [me]
+        return sim.park(me, self)
+
+    @uninterrupted
+    @types.coroutine
+    def _value(self, me: Actor) -> Generator[Any, Any, Any]:
+        sim = self.sim
+        if sim.operations_left:
+            sim.operations_left -= 1
+        else:
+            yield from sim.pause(me)
+        return self.value
+
+    def statistics(self) -> SignalStatistics:
+        return SignalStatistics(self.is_set, len(self.waiters))
+
+
+class _TimedOut:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "TIMED_OUT"
+
+
+TIMED_OUT: Final = _TimedOut()
+"""What ``Mailbox.get_until`` returns when nothing came."""
+
+
+@attrs.frozen
+class MailboxStatistics:
+    """How many messages were put and got so far, and how many items and actors wait now."""
+
+    put: int
+    got: int
+    items: int
+    tasks_waiting: int
+
+
+class Request:
+    """A message whose sender waits for a reply: ``message``, ``caller``, ``reply(value)``.
+
+    ``open`` until it is replied to or the caller has given up.
+    """
+
+    __slots__ = ("box", "caller", "message", "open")
+
+    def __init__(self, box: Mailbox, caller: Actor, message: Any) -> None:
+        self.box = box
+        self.caller = caller
+        self.message = message
+        self.open = True
+
+    @property
+    def name(self) -> str:
+        return self.box.reply_name
+
+    def holders(self) -> list[Actor]:
+        """Return whom the caller really waits for, when the one who serves the mailbox says so."""
+        return list(self.box.served_for())
+
+    def forget(self, actor: Actor) -> bool:
+        """Give the call up; False if the reply is there already."""
+        was_open, self.open = self.open, False
+        return was_open
+
+    @uninterrupted
+    def reply(self, value: Any = None) -> bool:
+        """Resume the caller with ``value``; False if it has been cancelled meanwhile (nobody got the value)."""
+        if not self.open:
+            return False
+        self.open = False
+        caller = self.caller
+        caller.value = value
+        self.box.sim.ready.append(caller)
+        return True
+
+
+class Mailbox:
+    """FIFO of messages, unbounded. Several actors may get from it; the longest waiting one is served first.
+
+    ``put(x)`` never waits. ``await get()``; ``await get_until(t)`` returns TIMED_OUT at virtual time ``t``.
+    ``await call(message)`` puts a ``Request`` and waits for its ``reply``. ``served_for`` may be set to a function that
+    names the actors on which a reply depends; a report of a deadlock shows them.
+    """
+
+    __slots__ = ("_put", "getters", "items", "name", "reply_name", "served_for", "sim")
+
+    def __init__(self, sim: Scheduler, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self.reply_name = f"a reply from {name}"
+        self.items: deque[Any] = deque()
+        self.getters: deque[Actor] = deque()
+        # Nobody, until somebody says who serves: `tuple()` is empty.
+        self.served_for: Any = tuple
+        self._put = 0
+        sim.primitives.append(self)
+
+    def forget(self, actor: Actor) -> bool:
+        """Take a getter off the queue; False if it is not there, because a message has been handed to it."""
+        if actor not in self.getters:
+            return False
+        self.getters.remove(actor)
+        return True
+
+    @uninterrupted
+    def put(self, item: Any) -> None:
+        """Leave a message."""
+        self._put += 1
+        if self.getters:
+            getter = self.getters.popleft()
+            # The message goes to the getter and not through the queue, where a running actor could take it before.
+            getter.value = item
+            self.sim.ready.append(getter)
+        else:
+            self.items.append(item)
+
+    @uninterrupted
+    def leave(self, item: Any) -> None:
+        """Leave a message without waking who waits for one: there is nothing to do about it yet.
+
+        Whoever owns the mailbox takes it from ``items`` later; ``wake`` tells it to look.
+        """
+        self._put += 1
+        self.items.append(item)
+
+    @uninterrupted
+    def wake(self) -> None:
+        """Resume the getter that has waited longest, if there is one, with None: it is to look at ``items`` itself."""
+        if self.getters:
+            getter = self.getters.popleft()
+            getter.value = None
+            self.sim.ready.append(getter)
+
+    @uninterrupted
+    def get(self) -> Awaitable[Any]:
+        """Wait for the next message, and return it. Await it at once."""
+        sim = self.sim
+        me = sim.running or sim.current
+        if self.items:
+            return self._take(me)
+        self.getters.append(me)
+        return sim.park(me, self)
+
+    @uninterrupted
+    def next_put(self) -> Awaitable[Any]:
+        """Wait for the next ``put``, whatever lies in ``items``, and return its message; None for a ``wake``."""
+        sim = self.sim
+        me = sim.running or sim.current
+        self.getters.append(me)
+        return sim.park(me, self)
+
+    @uninterrupted
+    @types.coroutine
+    def _take(self, me: Actor) -> Generator[Any, Any, Any]:
+        sim = self.sim
+        if sim.operations_left:
+            sim.operations_left -= 1
+        else:
+            yield from sim.pause(me)
+            if not self.items:  # somebody else got it during the pause
+                self.getters.append(me)
+                return (yield from sim.park(me, self))
+        return self.items.popleft()
+
+    @uninterrupted
+    @types.coroutine
+    def get_until(self, time: float) -> Generator[Any, Any, Any]:
+        """Wait for the next message, and return it; TIMED_OUT when virtual time ``time`` has come without one."""
+        sim = self.sim
+        me = sim.running or sim.current
+        if self.items:
+            return (yield from self._take(me))
+        # A time that has passed still takes a timer: whoever is due at this instant already can leave a message first.
+        if time < sim.now:
+            time = sim.now
+        expiry = Expiry(self, me)
+        if sim.set_timer(me, time, expiry):  # nobody is there who could leave a message before
+            return TIMED_OUT
+        self.getters.append(me)
+        try:
+            return (yield from sim.park(me, self))
+        finally:
+            # A timer that nobody needs must go: virtual time would advance to it.
+            if not expiry.fired:
+                remove(sim.heap, expiry)
+
+    @uninterrupted
+    def call(self, message: Any) -> Awaitable[Any]:
+        """Send ``message`` in a Request, wait for the reply, and return its value. Await it at once."""
+        sim = self.sim
+        me = sim.running or sim.current
+        # Nobody runs between the put and the wait, so the reply cannot come too early.
+        call = Request(self, me, message)
+        self.put(call)
+        return sim.park(me, call)
+
+    def statistics(self) -> MailboxStatistics:
+        left = len(self.items)
+        return MailboxStatistics(self._put, self._put - left, left, len(self.getters))
+
+
+class Expiry:
+    """The timer of ``get_until``: hands TIMED_OUT to the getter, which runs next."""
+
+    __slots__ = ("box", "fired", "target")
+    is_actor = False
+
+    def __init__(self, box: Mailbox, target: Actor) -> None:
+        self.box = box
+        self.target = target
+        self.fired = False
+
+    def send(self, _: Any) -> None:
+        self.fired = True
+        actor = self.target
+        if self.box.forget(actor):
+            # First in the queue: a strategy does not choose whether a time is up.
+            actor.value = TIMED_OUT
+            self.box.sim.ready.appendleft(actor)

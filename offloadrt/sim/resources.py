@@ -1,0 +1,570 @@
+"""What actors take in turns: `Lock`, `Semaphore`, `RWLock` and `Station`, all on the queue of `Resource`.
+
+Whoever waits parks (`Scheduler.park`), and whoever ends the wait appends the waiter to ``sim.ready``. Two rules hold
+for all of them. What is given up is handed over at once: the successor has it from that moment on, and not from its
+next step on, so that nobody can take it between. (Trio's `Lock` does the same, against a task that releases and takes a
+lock again in a loop. A lock with the hand-off ``barging`` breaks the rule on purpose, as most real mutexes do.) And
+what is free is taken by the call itself and not by its await: nobody runs between the two, and an operation that has
+not to wait needs no coroutine.
+
+Trio's `ParkingLot` is an object of its own, which a lock asks to park and unpark. Here the queue is a base class: the
+hot paths append to it and pop from it themselves, without a call.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import types
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from math import inf
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import attrs
+
+from offloadrt.sim.errors import AsyncOnly
+from offloadrt.sim.scheduler import PASSED, Actor, Scheduler, uninterrupted
+
+Handoff = Literal["fifo", "barging"]
+
+
+class Resource:
+    """What actors take in turns: the queue of those who wait, in order of arrival, and its counters.
+
+    A subclass says when what is asked for is free, and what becomes of it. An actor that waits leaves what it asks for,
+    where there is a choice, in its field ``wants``: the queue holds actors alone, so that `forget` is the same for all.
+    """
+
+    takes_turns = True
+    """Whoever waits here waits for others to be through, and for no result of theirs."""
+
+    __slots__ = ("_contended", "_wait_s", "name", "sim", "waiters")
+
+    def __init__(self, sim: Scheduler, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self.waiters: deque[Actor] = deque()
+        self._contended = 0
+        self._wait_s = 0.0
+        sim.primitives.append(self)
+
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because it has been handed what it waited for."""
+        if actor not in self.waiters:
+            return False
+        self.waiters.remove(actor)
+        self._wait_s += self.sim.now - actor.waits_since
+        return True
+
+
+class Entered(Resource, AsyncOnly, ABC):
+    """A resource that ``async with`` acquires and releases."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def acquire(self) -> Awaitable[None]: ...
+
+    @abstractmethod
+    def release(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        await self.acquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+@attrs.frozen
+class Figures:
+    """Counts and virtual seconds that add up field by field; what a stretch of a run took is a difference of two.
+
+    ``figures * factor`` estimates what was not run; its counts may be fractions, which stay until the last sum.
+    """
+
+    @classmethod
+    def of(cls, statistics: object) -> Self:
+        """Take those of the figures of `statistics` that this class has."""
+        return cls(*(getattr(statistics, field.name) for field in attrs.fields(cls)))
+
+    def __add__(self, other: Self) -> Self:
+        return self._with(other, operator.add)
+
+    def __sub__(self, earlier: Self) -> Self:
+        return self._with(earlier, operator.sub)
+
+    def __mul__(self, factor: float) -> Self:
+        return self._with(self, lambda figure, _: figure * factor)
+
+    def _with(self, other: Self, operation: Callable[[Any, Any], Any]) -> Self:
+        names = [field.name for field in attrs.fields(type(self))]
+        return type(self)(*(operation(getattr(self, name), getattr(other, name)) for name in names))
+
+
+@attrs.frozen
+class LockUse(Figures):
+    """How often a lock was taken, how often an actor had to wait for it, and the virtual seconds waited and held.
+
+    Times are sums over all acquisitions; waits that were cancelled are included.
+    """
+
+    acquired: int
+    contended: int
+    wait_s: float
+    hold_s: float
+
+
+@attrs.frozen
+class LockStatistics(LockUse):
+    """The use of a lock so far, and who waits for it and holds it at the moment."""
+
+    tasks_waiting: int
+    owner: str | None
+
+    @classmethod
+    def total(cls, every: Iterable[LockStatistics]) -> LockStatistics:
+        """Add up the statistics of several locks."""
+        each = list(every)
+        return cls(
+            acquired=sum(lock.acquired for lock in each),
+            contended=sum(lock.contended for lock in each),
+            wait_s=math.fsum(lock.wait_s for lock in each),
+            hold_s=math.fsum(lock.hold_s for lock in each),
+            tasks_waiting=sum(lock.tasks_waiting for lock in each),
+            owner=None,
+        )
+
+
+class Lock(Entered):
+    """``async with lock:``, or ``await lock.acquire()`` and ``lock.release()``.
+
+    :param handoff: ``fifo`` gives a released lock to the longest waiter; ``barging`` frees it and wakes the longest
+        waiter, which may find that somebody running was faster (as most real mutexes do).
+
+    ``owner`` is the actor that holds it. Errors: RuntimeError on acquiring a lock one holds or releasing another's.
+    """
+
+    __slots__ = (
+        "_acquired", "_held_since", "_hold_s", "handoff", "owner",
+    )  # fmt: skip
+
+    def __init__(self, sim: Scheduler, name: str, handoff: Handoff = "fifo") -> None:
+        if handoff not in ("fifo", "barging"):
+            raise ValueError(f"lock {name!r}: handoff is {handoff!r}; it can be 'fifo' or 'barging'")
+        super().__init__(sim, name)
+        self.handoff: Handoff = handoff
+        self.owner: Actor | None = None
+        self._acquired = 0
+        self._hold_s = self._held_since = 0.0
+
+    def holders(self) -> list[Actor]:
+        return [] if self.owner is None else [self.owner]
+
+    def held_by_me(self) -> bool:
+        return self.owner is not None and self.owner is self.sim.current
+
+    @uninterrupted
+    def acquire(self) -> Awaitable[None]:
+        """Wait until the lock is mine. Await it at once: a free lock is taken by the call."""
+        sim = self.sim
+        me = sim.running or sim.current
+        # Nobody runs between this call and its await. So a free lock is taken here, and an acquisition without a wait
+        # makes no generator.
+        if self.owner is None and sim.operations_left:
+            sim.operations_left -= 1
+            self._take(me)
+            return PASSED
+        return self._acquire(me)
+
+    @uninterrupted
+    @types.coroutine
+    def _acquire(self, me: Actor) -> Generator[Any, Any, None]:
+        sim = self.sim
+        # The pause comes before the look at the owner, because others may take the lock during it.
+        if sim.operations_left:
+            sim.operations_left -= 1
+        else:
+            yield from sim.pause(me)
+        if self.owner is not None:
+            if self.owner is me:
+                raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
+            self._contended += 1
+            if sim.observer is not None:
+                sim.observer.lock_waited(self, me)
+            self.waiters.append(me)
+            yield from sim.park(me, self)
+            self._wait_s += sim.now - me.waits_since
+            while self.owner is not me and self.owner is not None:  # barging: somebody was faster
+                # To the head, because it has waited longest. (A futex would queue it last.)
+                self.waiters.appendleft(me)
+                yield from sim.park(me, self)
+                self._wait_s += sim.now - me.waits_since
+        self._take(me)
+
+    def _take(self, me: Actor) -> None:
+        sim = self.sim
+        self.owner = me
+        self._acquired += 1
+        self._held_since = sim.now
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+
+    @uninterrupted
+    def release(self) -> None:
+        """Give the lock up. RuntimeError if the caller does not hold it."""
+        sim = self.sim
+        me = sim.running or sim.current
+        if self.owner is not me:
+            raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
+        self._hold_s += sim.now - self._held_since
+        if sim.observer is not None:
+            sim.observer.lock_released(self, me)
+        if self.waiters:
+            successor = self.waiters.popleft()
+            # Under fifo the successor owns the lock from now on, and not from its next step on: nobody can take it
+            # between.
+            self.owner = successor if self.handoff == "fifo" else None
+            sim.ready.append(successor)
+        else:
+            self.owner = None
+
+    def statistics(self) -> LockStatistics:
+        holding = self.sim.now - self._held_since if self.owner is not None else 0.0
+        return LockStatistics(
+            acquired=self._acquired,
+            contended=self._contended,
+            wait_s=self._wait_s,
+            hold_s=self._hold_s + holding,
+            tasks_waiting=len(self.waiters),
+            owner=None if self.owner is None else self.owner.name,
+        )
+
+
+@attrs.frozen
+class SemaphoreStatistics:
+    """``wait_s`` is in virtual seconds over all waits so far, cancelled ones included; ``value`` units are free now."""
+
+    acquired: int
+    contended: int
+    wait_s: float
+    value: int
+    tasks_waiting: int
+
+
+class Semaphore(Entered):
+    """``value`` units.
+
+    ``acquire`` takes one, waiting in FIFO order, ``release`` gives one back; any actor may release.
+    """
+
+    __slots__ = ("_acquired", "value")
+
+    def __init__(self, sim: Scheduler, value: int, name: str) -> None:
+        if value < 0:
+            raise ValueError(f"semaphore {name!r}: {value} units; it cannot be negative")
+        super().__init__(sim, name)
+        self.value = value
+        self._acquired = 0
+
+    @uninterrupted
+    def acquire(self) -> Awaitable[None]:
+        """Wait until one unit is mine. Await it at once: a free unit is taken by the call."""
+        sim = self.sim
+        me = sim.running or sim.current
+        if not sim.operations_left:
+            return self._acquire_after_pause(me)
+        sim.operations_left -= 1
+        if self.value:
+            self.value -= 1
+            self._acquired += 1
+            return PASSED
+        self._contended += 1
+        self.waiters.append(me)
+        return sim.park(me, self)
+
+    @uninterrupted
+    async def _acquire_after_pause(self, me: Actor) -> None:
+        await self.sim.pause(me)
+        # From the beginning, because others may have taken the units during the pause.
+        await self.acquire()
+
+    @uninterrupted
+    def release(self) -> None:
+        """Give one unit back; the longest waiter gets it."""
+        if self.waiters:
+            successor = self.waiters.popleft()
+            # What a waiter gets is accounted for here and not when it goes on: it then needs no code after its wait.
+            self._wait_s += self.sim.now - successor.waits_since
+            self._acquired += 1
+            self.sim.ready.append(successor)
+        else:
+            self.value += 1
+
+    def statistics(self) -> SemaphoreStatistics:
+        return SemaphoreStatistics(self._acquired, self._contended, self._wait_s, self.value, len(self.waiters))
+
+
+@attrs.frozen
+class RWLockStatistics:
+    """``read_hold_s`` sums over readers; all times in virtual seconds."""
+
+    read_acquired: int
+    write_acquired: int
+    contended: int
+    wait_s: float
+    read_hold_s: float
+    write_hold_s: float
+    tasks_waiting: int
+
+    def combined(self) -> LockStatistics:
+        """Return reads and writes added up, as one `LockStatistics`."""
+        return LockStatistics(
+            acquired=self.read_acquired + self.write_acquired,
+            contended=self.contended,
+            wait_s=self.wait_s,
+            hold_s=self.read_hold_s + self.write_hold_s,
+            tasks_waiting=self.tasks_waiting,
+            owner=None,
+        )
+
+
+class RWLock(Resource):
+    """Many readers or one writer, granted in order of arrival: a waiting writer holds up readers that come later.
+
+    ``await acquire_read()``, ``await acquire_write()``, ``release()``; ``downgrade()`` turns a writer into a reader
+    without letting another writer in. RuntimeError when the caller does not hold what it gives up.
+    """
+
+    __slots__ = (
+        "_read_acquired", "_read_hold_s", "_since", "_write_acquired", "_write_hold_s", "readers", "writer",
+    )  # fmt: skip
+
+    def __init__(self, sim: Scheduler, name: str) -> None:
+        super().__init__(sim, name)
+        self.readers: dict[Actor, float] = {}
+        self.writer: Actor | None = None
+        self._since = 0.0
+        self._read_acquired = self._write_acquired = 0
+        self._read_hold_s = self._write_hold_s = 0.0
+
+    def holders(self) -> list[Actor]:
+        return [self.writer] if self.writer is not None else list(self.readers)
+
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because the lock has been handed to it."""
+        gone = super().forget(actor)
+        # Behind a writer that gives up there may be readers, who can come in now.
+        if gone:
+            self._grant()
+        return gone
+
+    @uninterrupted
+    def acquire_read(self) -> Awaitable[None]:
+        """Wait until I am a reader. Await it at once: a free lock is taken by the call."""
+        return self._acquire(False)
+
+    @uninterrupted
+    def acquire_write(self) -> Awaitable[None]:
+        """Wait until I am the writer. Await it at once: a free lock is taken by the call."""
+        return self._acquire(True)
+
+    @uninterrupted
+    def _acquire(self, write: bool) -> Awaitable[None]:
+        sim = self.sim
+        me = sim.running or sim.current
+        if self.writer is me or me in self.readers:
+            raise RuntimeError(f"{me.name} acquires {self.name!r}, which it holds")
+        if not sim.operations_left:
+            return self._acquire_after_pause(me, write)
+        sim.operations_left -= 1
+        # Readers do not pass a waiting writer, even while others read: a stream of readers would starve it.
+        if self.waiters or not self._free_for(write):
+            return self._wait(me, write)
+        self._take(me, write)
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+        return PASSED
+
+    @uninterrupted
+    async def _acquire_after_pause(self, me: Actor, write: bool) -> None:
+        await self.sim.pause(me)
+        await self._acquire(write)
+
+    @uninterrupted
+    @types.coroutine
+    def _wait(self, me: Actor, write: bool) -> Generator[Any, Any, None]:
+        sim = self.sim
+        self._contended += 1
+        if sim.observer is not None:
+            sim.observer.lock_waited(self, me)
+        me.wants = write
+        self.waiters.append(me)
+        yield from sim.park(me, self)
+        self._wait_s += sim.now - me.waits_since
+        if sim.observer is not None:
+            sim.observer.lock_acquired(self, me)
+
+    def _free_for(self, write: bool) -> bool:
+        return self.writer is None and not (write and self.readers)
+
+    def _take(self, actor: Actor, write: bool) -> None:
+        if write:
+            self.writer = actor
+            self._since = self.sim.now
+            self._write_acquired += 1
+        else:
+            self.readers[actor] = self.sim.now
+            self._read_acquired += 1
+
+    def _grant(self) -> None:
+        while self.waiters and self._free_for(self.waiters[0].wants):
+            actor = self.waiters.popleft()
+            self._take(actor, actor.wants)
+            self.sim.ready.append(actor)
+
+    @uninterrupted
+    def release(self) -> None:
+        """Give up what I hold, as reader or writer."""
+        sim = self.sim
+        me = sim.running or sim.current
+        if self.writer is me:
+            self.writer = None
+            self._write_hold_s += sim.now - self._since
+        elif me in self.readers:
+            self._read_hold_s += sim.now - self.readers.pop(me)
+        else:
+            raise RuntimeError(f"{me.name} releases {self.name!r}, which it does not hold")
+        if sim.observer is not None:
+            sim.observer.lock_released(self, me)
+        if self.waiters:
+            self._grant()
+
+    @uninterrupted
+    def downgrade(self) -> None:
+        """Turn a writer into a reader; readers that head the queue come in as well."""
+        sim = self.sim
+        me = sim.current
+        if self.writer is not me:
+            raise RuntimeError(f"{me.name} downgrades {self.name!r}, which it does not hold for writing")
+        self.writer = None
+        self._write_hold_s += sim.now - self._since
+        # As Linux's downgrade_write does: the readers at the head of the queue are woken too, writers are not.
+        self._take(me, False)
+        self._grant()
+
+    def statistics(self) -> RWLockStatistics:
+        now = self.sim.now
+        reading = self._read_hold_s
+        for since in self.readers.values():
+            reading += now - since
+        return RWLockStatistics(
+            read_acquired=self._read_acquired,
+            write_acquired=self._write_acquired,
+            contended=self._contended,
+            wait_s=self._wait_s,
+            read_hold_s=reading,
+            write_hold_s=self._write_hold_s + (now - self._since if self.writer is not None else 0.0),
+            tasks_waiting=len(self.waiters),
+        )
+
+
+@attrs.frozen
+class StationStatistics:
+    """``busy_s`` is the sum over servers of the virtual seconds spent serving, up to now for those who are served."""
+
+    served: int
+    waited: int
+    wait_s: float
+    busy_s: float
+    in_service: int
+    tasks_waiting: int
+
+
+class Station(Resource):
+    """``capacity`` servers and one FIFO queue. ``await station.serve(dt)`` waits for a server and stays ``dt``.
+
+    A cancelled visit gives its server to the next in the queue at once.
+    """
+
+    __slots__ = (
+        "_busy_s", "_free", "_since", "capacity", "served",
+    )  # fmt: skip
+
+    def __init__(self, sim: Scheduler, capacity: int, name: str) -> None:
+        if capacity < 1:
+            raise ValueError(f"station {name!r}: capacity is {capacity}; it needs at least one server")
+        super().__init__(sim, name)
+        self.capacity = capacity
+        self.served = 0
+        self._free = capacity
+        self._busy_s = self._since = 0.0
+
+    def forget(self, actor: Actor) -> bool:
+        """Take a waiter off the queue; False if it is not there, because it is being served."""
+        gone = super().forget(actor)
+        if gone:
+            actor.value = self  # it leaves the queue, not a server
+        return gone
+
+    @uninterrupted
+    @types.coroutine
+    def serve(self, dt: float) -> Generator[Any, Any, None]:
+        """Wait for a server, then stay ``dt`` virtual seconds. ValueError if dt is negative, infinite or NaN."""
+        if not 0.0 <= dt < inf:
+            raise ValueError(f"{self.name!r}: a service of {dt!r} virtual seconds; it must be finite and not negative")
+        sim = self.sim
+        me = sim.running or sim.current
+        if self._free:
+            self._account()
+            self._free -= 1
+            visit: Any = sim.until_due(me, sim.now + dt)
+        else:
+            self._contended += 1
+            me.wants = dt
+            self.waiters.append(me)
+            visit = sim.park(me, self)
+        # It tells a visit that is cut short what it has to give up: `forget` sets it when the actor leaves the queue,
+        # else the actor leaves a server.
+        me.value = None
+        try:
+            yield from visit
+        except BaseException:
+            if me.value is not self:
+                self._leave()
+            raise
+        self.served += 1
+        self._leave()
+
+    def _account(self) -> None:
+        now = self.sim.now
+        self._busy_s += (self.capacity - self._free) * (now - self._since)
+        self._since = now
+
+    def _leave(self) -> None:
+        """Free one server: the next in the queue starts its service at once."""
+        if self.waiters:
+            sim = self.sim
+            # Who leaves sets the successor's timer, so a visit is one suspension, whether it had to wait or not.
+            actor = self.waiters.popleft()
+            self._wait_s += sim.now - actor.waits_since
+            sim.set_timer(actor, sim.now + actor.wants)
+        else:
+            self._account()
+            self._free += 1
+
+    def statistics(self) -> StationStatistics:
+        self._account()
+        return StationStatistics(
+            served=self.served,
+            waited=self._contended,
+            wait_s=self._wait_s,
+            busy_s=self._busy_s,
+            in_service=self.capacity - self._free,
+            tasks_waiting=len(self.waiters),
+        )

@@ -1,0 +1,587 @@
+"""Actors, and the scheduler that they share: who is due, who waits for what, and how a wait begins and ends.
+
+An `Actor` is one Trio task that takes part in virtual time. `Scheduler` is the state of a run and the interface of
+primitives: whatever waits does so in `Scheduler.park`, or sets a timer. The two are one file because each reads and
+writes the other in every step. `Simulation`, which steps the actors, is built on them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import ContextVar
+from functools import partial
+from heapq import heappop, heappush, heappushpop
+from math import inf
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import outcome
+from trio.lowlevel import (
+    Abort,
+    Task,
+    current_task,
+    enable_ki_protection,
+    reattach_detached_coroutine_object,
+    reschedule,
+    temporarily_detach_coroutine_object,
+    wait_task_rescheduled,
+)
+
+from offloadrt.sim.errors import Expired, ReturnToTrio, UnregisteredTask, no_duration
+
+GO = outcome.Value(None)
+"""The value that every resumption sends. It never says why an actor was resumed: ``Actor.interruption`` does. So one
+object serves for all, and nothing is allocated or unwrapped in a step (a fifth of the cost of a native step).
+"""
+
+SELF: ContextVar[Actor] = ContextVar("offloadrt_actor")
+"""The actor that a Trio task belongs to. Tasks of a nursery inherit it, so the scheduler compares tasks as well."""
+
+SLICE = 2000
+"""Steps between two looks at Trio. Ctrl-C, cancellation and other threads wait for a look, so slices must be bounded;
+longer ones than 300 steps are no faster.
+"""
+
+Timer: TypeAlias = tuple[float, int, Any]
+"""An entry of the heap of timers: ``(time, number, item)``, of which the least is due next.
+
+``item.send`` is called when its time has come. The number decides among timers of one instant: who set a timer first
+is due first. It also keeps ``heapq`` from comparing items, which have no order. The hot paths push and pop with
+``heapq`` themselves; `bring_forward` and `remove` are for what happens seldom. Taking an entry out scans the heap: a
+token for each entry, so that no scan is needed, made every wait 5 to 15 % slower, and cancellations are rare.
+"""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@types.coroutine
+def _nothing() -> Generator[Any, Any, None]:
+    yield  # pragma: no cover - PASSED is closed before its first step
+
+
+PASSED = _nothing()
+"""What a primitive returns when there is nothing to wait for.
+
+It is a generator that has been closed: awaiting it ends at once, as often as it is done, so this one object serves all
+calls. A coroutine could be awaited only once and would have to be made for each call.
+"""
+PASSED.close()
+
+BEFORE_ALL = 1 << 62
+"""Subtracted from an actor's index to number its interruption in the heap: cancellations and timeouts of one instant
+come before everything else that is due then, in order of spawning.
+"""
+
+
+def uninterrupted(function: F) -> F:
+    """Protect a function from Ctrl-C: KeyboardInterrupt is raised in the user's code, never inside the scheduler."""
+    code_owner: Any = function
+    enable_ki_protection(code_owner)
+    return function
+
+
+def _message(abort: Callable[[Any], Abort]) -> Any:
+    """Return the object that ``wait_task_rescheduled(abort)`` yields to Trio.
+
+    An actor makes it once instead of once a wait, which would cost a coroutine and a message each time.
+    """
+    wait = wait_task_rescheduled(abort)
+    message = wait.send(None)
+    wait.close()
+    return message
+
+
+def return_to_trio(_: Any = None) -> Any:
+    """Stop the trampoline: a step yields or returns this function when Trio has something to run."""
+    raise ReturnToTrio
+
+
+def task_in_a_step() -> Task | None:
+    """Return the Trio task that makes a step now; None between steps, and outside Trio."""
+    try:
+        return current_task()
+    except RuntimeError:
+        return None
+
+
+class Observer(Protocol):
+    """Watches actors and locks; called at the virtual time of what happened, before anybody else runs.
+
+    ``offloadrt.trace`` implements it; absent, it costs one test a call.
+    """
+
+    def actor_spawned(self, actor: Actor) -> None: ...
+    def actor_finished(self, actor: Actor) -> None: ...
+    def lock_waited(self, lock: Any, actor: Actor) -> None: ...
+    def lock_acquired(self, lock: Any, actor: Actor) -> None: ...
+    def lock_released(self, lock: Any, actor: Actor) -> None: ...
+
+
+class ResumptionObserver(Protocol):
+    """Called at the virtual time of what happened, before anybody else runs."""
+
+    def resumed(self, sim: Scheduler, actor: Actor) -> None:
+        """Note that the running actor lets ``actor`` go on, or has set the timer with which it does."""
+
+    def joined(self, sim: Scheduler, actor: Actor, since: float) -> None:
+        """Note that ``actor`` waited from ``since`` until the last of its children had ended."""
+
+
+def bring_forward(heap: list[Timer], item: Any, entry: Timer) -> bool:
+    """Replace the timer of ``item`` by an earlier ``entry``; False if it has none."""
+    for position, other in enumerate(heap):  # noqa: B007  # used below the loop
+        if other[2] is item:
+            break
+    else:
+        return False
+    while position and entry < heap[parent := (position - 1) >> 1]:  # as heapq's private _siftdown does
+        heap[position] = heap[parent]
+        position = parent
+    heap[position] = entry
+    return True
+
+
+def remove(heap: list[Timer], item: Any) -> None:
+    """Take the timer of ``item`` off the heap, if it has one."""
+    if bring_forward(heap, item, (-inf, 0, item)):
+        heappop(heap)
+
+
+class Actor:
+    """A task of the run, with a ``name`` and an ``index`` in order of spawning.
+
+    Its other fields are the scheduler's, but for two that belong to the actor's owner: ``cause``, the number of the
+    directive that the actor works for (0: none), and ``data``, where floors above keep what they know of a host thread.
+
+    The scheduler reads and writes these fields in every step: an object between would cost a look-up each.
+    """
+
+    __slots__ = (
+        "_own_trap",
+        "cause",
+        "daemon",
+        "data",
+        "detached",
+        "finished",
+        "index",
+        "interruption",
+        "name",
+        "raw_section",
+        "send",
+        "sim",
+        "story",
+        "task",
+        "trap",
+        "value",
+        "waits_first",
+        "waits_for",
+        "waits_since",
+        "wants",
+    )  # fmt: skip
+    is_actor = True
+    """Tells actors from the other things that stand in the heap and the ready queue: alarms, expiries, fences."""
+
+    def __init__(self, sim: Scheduler, index: int, name: str, daemon: bool) -> None:
+        self.sim = sim
+        self.index = index
+        self.name = name
+        self.daemon = daemon
+        self.cause = 0
+        self.data: dict[str, Any] = {}
+        self.task: Any = None
+        """Its trio.lowlevel.Task, as soon as it has begun."""
+        self.detached = False
+        """Whether the trampoline steps it, and not Trio."""
+        self.finished = False
+        self.value: Any = None
+        """What its wait ended with left by whoever ended it; in the end what its function returned."""
+        self.waits_for: Any = None
+        """What it is parked on, from `Simulation.park` until it is stepped again; None while it runs or sleeps."""
+        self.waits_since = 0.0
+        self.wants: Any = None
+        """What it asks for of the `Resource` that it waits for, if there is a choice: seconds of service, to write."""
+        self.waits_first = False
+        """Its first step only begins to wait for a message: no strategy has to choose when (`ChosenOrder`)."""
+        self.interruption: Callable[[], None] | None = None
+        """Raises what it was resumed for, if its wait was cut short. Whoever waits looks here when it goes on."""
+        self.raw_section: Any = None
+        """The `RawSection` that it is in, if it may be waiting in Trio itself."""
+        self.story: deque[tuple[float, str]] = deque(maxlen=6)
+        """Its last waits, for error messages: when each began, and the name of what it waited for."""
+        self._own_trap: Any = None
+        self.trap: Any = None
+        """What it yields to park: Trio's message, or None when it is detached: "who is next?" to the trampoline."""
+        self.send: Callable[[Any], Any] = self.not_started
+        """Makes its next step: called with ``GO`` when its turn has come."""
+
+    def __repr__(self) -> str:
+        return f"<actor {self.index} {self.name!r}>"
+
+    def not_started(self, _: Any) -> Any:
+        """Let Trio run the first step of the new task, and take the turn after that."""
+        self.sim.ready.appendleft(self)
+        return return_to_trio
+
+    def belong_to_trio(self) -> None:
+        """Have Trio make its steps from now on, and be told of its waits."""
+        if self._own_trap is None:  # only now: most daemons of the gear ``turbo`` never need one
+            self._own_trap = _message(self.abort)
+        self.trap = self._own_trap
+        self.send = self.wake
+
+    def wake(self, _: Any) -> Any:
+        """Leave the next step to Trio: how an actor is stepped in the gear ``native``, and while it is attached."""
+        sim = self.sim
+        # In this order: Trio tells its instruments of a wake-up within `reschedule`.
+        sim.expected = task = self.task
+        reschedule(task, GO)
+        sim.running = self
+        return return_to_trio
+
+    # ------------------------------------------------------------------ waits that are cut short
+    def interrupt(self, interruption: Callable[[], None]) -> bool:
+        """Take a parked actor off what it waits for and resume it now, so that ``interruption()`` raises in it.
+
+        Interrupted actors come before everything else that is due now, in order of spawning. False if the actor is not
+        parked here, or is on its way already: then its wait has ended, and it keeps what it has been given.
+        """
+        sim = self.sim
+        first = (sim.now, self.index - BEFORE_ALL, self)
+        # An actor that waits for no primitive may have a timer, as it sleeps or is served: that is brought forward.
+        if (target := self.waits_for) is not None and target.forget(self) is not False:
+            self.waits_for = None
+            heappush(sim.heap, first)
+        elif not bring_forward(sim.heap, self, first):
+            return False
+        self.interruption = interruption
+        return True
+
+    def abort(self, raise_cancel: Callable[[], Any]) -> Abort:
+        """Deliver Trio's cancellation of a parked actor; called by Trio.
+
+        The scheduler does it instead of Trio (hence ``Abort.FAILED``), because Trio cancels the tasks of a scope in the
+        order of a set, which differs from run to run; the heap has them in order of spawning. An actor that is already
+        on its way is cancelled where it parks next: Trio asks again there if it is attached.
+        """
+        if (self.interruption is not None or not self.interrupt(raise_cancel)) and self.detached:
+            self.trap = LateCancel(self, raise_cancel)
+        return Abort.FAILED
+
+    @uninterrupted
+    @types.coroutine
+    def interrupted(self) -> Generator[Any, Any, None]:
+        """Raise what the actor was resumed for.
+
+        A cancellation turns a detached actor into a plain Trio task first: from then on Trio raises Cancelled at each
+        of its waits, which the trampoline could not do.
+        """
+        interruption = self.interruption
+        self.interruption = None
+        assert interruption is not None
+        try:
+            interruption()
+        except Expired:  # a timeout raises once
+            raise
+        except BaseException as exc:
+            error = exc
+        if self.detached:
+            yield from self.attach().__await__()
+        raise error
+
+    # ------------------------------------------------------------------ between Trio and the trampoline
+    @uninterrupted
+    async def attach(self) -> None:
+        """Turn a detached actor into a plain Trio task, in the same place of the order."""
+        self.detached = False
+        self.belong_to_trio()
+        self.sim.running = None
+        self.sim.expected = self.task
+        # Trio reschedules the task. The trampoline gets the second argument as its next step, which ends the slice.
+        await reattach_detached_coroutine_object(self.task, return_to_trio)
+
+    @uninterrupted
+    async def detach(self) -> None:
+        """Turn a plain Trio task into a detached actor, which goes on first."""
+        self.sim.ready.appendleft(self)
+        await self.leave_trio()
+
+    @uninterrupted
+    async def leave_trio(self) -> None:
+        """Have the trampoline step the actor from now on; it parks until its turn comes.
+
+        Each step runs in the task's own context, as Trio's steps do: without that, context variables (structlog's, for
+        one) would leak from actor to actor. It costs 8 to 19 % of the trampoline's speed.
+        """
+        coroutine: Any = self.task.coro
+        self.detached = True
+        self.trap = None
+        self.send = partial(self.task.context.run, coroutine.send)
+        await temporarily_detach_coroutine_object(self.abort)
+
+
+class LateCancel:
+    """A cancellation that found its detached actor on its way: the trap that the actor yields where it parks next."""
+
+    __slots__ = ("actor", "raise_cancel")
+
+    def __init__(self, actor: Actor, raise_cancel: Callable[[], Any]) -> None:
+        self.actor = actor
+        self.raise_cancel = raise_cancel
+
+    def __call__(self, _: Any) -> None:
+        self.actor.trap = None
+        self.actor.interrupt(self.raise_cancel)
+
+
+@types.coroutine
+def awaitable(generator: Generator[Any, Any, None]) -> Generator[Any, Any, None]:
+    """Let an ``async def`` function await a plain generator."""
+    yield from generator
+
+
+class Scheduler:
+    """The state of a run that its parts share, and what primitives are made of.
+
+    `Simulation` steps the actors over it. Actors, scopes, nurseries, the ready queue and the watch read and write these
+    fields directly: a method for each access would cost a call in every step.
+    """
+
+    __slots__ = (
+        "_order",
+        "_paused",
+        "_steps",
+        "actors",
+        "by_scheduler",
+        "caretaker",
+        "causal_log",
+        "ending",
+        "expected",
+        "heap",
+        "incidents",
+        "last_advance",
+        "newborn",
+        "next_index",
+        "now",
+        "observer",
+        "operations_left",
+        "primitives",
+        "ready",
+        "running",
+        "timer_due",
+        "timers_set",
+        "trio_has_work",
+        "turbo",
+        "violation",
+    )  # fmt: skip
+
+    def __init__(self, turbo: bool, observer: Observer | None, causal_log: ResumptionObserver | None) -> None:
+        self.turbo = turbo
+        self.observer = observer
+        self.causal_log = causal_log
+        self.now = 0.0
+        self.heap: list[Timer] = []
+        self.ready: Any = None
+        """Who goes on at this instant, in order; whoever ends an actor's wait appends it here (`ready_queue`)."""
+        self._order: Any = None
+        """The ready queue if a strategy chooses from it (`ChosenOrder`), else None."""
+        self.timers_set = 0
+        """Timers set so far, the same in both gears, and part of every result of a run. Each has the next number in the
+        heap, so that of those due at one time the one set first comes first.
+        """
+        self.next_index = itertools.count().__next__
+        self.running: Actor | None = None
+        """The actor that is being stepped, as far as the scheduler knows; ``current`` looks further."""
+        self.actors: dict[int, Actor] = {}
+        self.primitives: list[Any] = []
+        """Every lock, station and mailbox, so that a story can say what an actor holds."""
+        self.incidents: list[str] = []
+        """What was done to the run from outside; reports of a deadlock tell it."""
+        self.timer_due = False
+        """Whether the scheduler let Trio go for one of Trio's own deadlines."""
+        self.expected: Any = None
+        """The task that the scheduler itself has just woken: any other wake-up is Trio's."""
+        self.by_scheduler = False
+        """Whether the scheduler itself starts or cancels tasks just now: their wake-ups are its own."""
+        self.newborn = 0
+        """Tasks that the scheduler has started since Trio's last pass that the scheduler did not order."""
+        self.caretaker: Any = None
+        """Stands for all daemons that have no Trio task (`life.Caretaker`)."""
+        self.operations_left = SLICE
+        """How many more operations may pass without waiting before the scheduler gets a look: a program that takes free
+        locks in a loop would otherwise never let Trio see Ctrl-C, nor a livelock be noticed.
+        """
+        self.last_advance = 0
+        """The number of the last timer that may pass without a switch in this slice; 0 in the gear ``native``."""
+        self.trio_has_work = False
+        """Whether an actor has cancelled others: who waited in Trio goes on, alone, before the actor does more than
+        wait.
+        """
+        self.violation: BaseException | None = None
+        """The first thing that must not happen in a run; raised when Trio asks for the time."""
+        self.ending = False
+        self._steps = 0
+        self._paused = Paused(self)
+
+    @property
+    def current(self) -> Actor:
+        """Return the actor that runs now. UnregisteredTask if the calling task is none.
+
+        Where each call counts, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
+        enough.
+        """
+        if (me := self.running) is not None:
+            return me
+        me = SELF.get(None)
+        if me is None or me.sim is not self or me.task is not task_in_a_step():
+            raise UnregisteredTask(_unregistered(self, me))
+        return me
+
+    @uninterrupted
+    @types.coroutine
+    def park(self, me: Actor, target: Any) -> Generator[Any, Any, Any]:
+        """Wait until somebody appends ``me`` to ``ready``, and return the ``value`` that it has left in ``me``.
+
+        ``target`` is what the actor waits for. It has a ``name`` for messages and a method ``forget(actor)``, which
+        takes the actor off its queue when the wait is cancelled or times out; it returns False if the actor is not
+        there any more, because it has been served. All primitives wait here.
+        """
+        me.waits_for = target
+        me.waits_since = now = self.now
+        me.story.append((now, target.name))
+        me.value = None
+        yield me.trap
+        me.waits_for = None
+        if me.interruption is not None:
+            yield from self.interrupted(me)
+        return me.value
+
+    def until_due(self, me: Actor, due: float) -> Awaitable[None]:
+        """Wait until virtual time ``due``."""
+        return PASSED if self.set_timer(me, due) else _suspended(me)
+
+    def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
+        """Set a timer that resumes ``actor`` at virtual time ``due``; True if that time has come already.
+
+        So it has when ``actor`` is the one that runs and nothing else is to happen before: it goes on without a switch,
+        and what happens is the same. ``timer`` is what is to stand in the heap, if not ``actor`` itself.
+        """
+        self.timers_set = number = self.timers_set + 1
+        heap, order = self.heap, self._order
+        # With a trap the actor is a Trio task, or a cancellation waits for it to park: it must not go on then. Of two
+        # timers for one time the older comes first.
+        if number <= self.last_advance and self.running is actor and actor.trap is None:
+            if order is None:
+                passes = not self.ready and (not heap or heap[0][0] > due)
+            else:
+                passes = order.passes(actor, due, timer)
+            if passes:
+                self.now = due
+                return True
+        heappush(heap, (due, number, timer or actor))
+        if self.causal_log is not None and self.running is not actor:
+            self.causal_log.resumed(self, actor)
+        return False
+
+    @uninterrupted
+    @types.coroutine
+    def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
+        """Let Trio look at signals and cancellations and run whom it has woken, then go on first."""
+        self.trio_has_work = False
+        if not self.operations_left:
+            # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.
+            self._steps += SLICE
+            self.operations_left = SLICE
+        self.ready.appendleft(me)
+        me.waits_for = self._paused if cancellable else None
+        me.waits_since = self.now
+        if me.detached:
+            if me.trap is not None and cancellable:
+                me.trap(GO)
+            yield return_to_trio
+        else:
+            yield me.trap
+        me.waits_for = None
+        if me.interruption is not None:
+            yield from self.interrupted(me)
+
+    def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
+        """Raise what ``me`` was resumed for; a primitive of one's own does so after its wait, as `park` does."""
+        return me.interrupted()
+
+
+def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
+    """Return what to do about a primitive that was awaited by a task that is no actor of the run."""
+    if inherited is not None and inherited.sim is sim:
+        return (
+            f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
+            "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
+        )
+    return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
+
+
+def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
+    """Make the function ``sleep`` of a simulation.
+
+    It is what actors do most, so it is a closure (its names are found faster than fields), and in the gear ``turbo`` it
+    looks itself who is next: setting a timer and taking the least one is one operation on the heap. When the least
+    one is its own, that is what `Simulation.set_timer` does. A version of `sleep` that pushed its timer and called for
+    that test took 16 to 18 % more instructions for an iteration of the models M1 and M4 (`bench/models.py`).
+    """
+    heap, ready = sim.heap, sim.ready
+    popleft = ready.popleft
+
+    @uninterrupted
+    @types.coroutine
+    def sleep(dt: float) -> Generator[Any, Any, None]:
+        """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, infinite or NaN."""
+        try:
+            if not 0.0 <= dt < inf:
+                raise no_duration("sleep", dt)
+        except TypeError:
+            raise no_duration("sleep", dt) from None
+        me = sim.running or sim.current
+        sim.timers_set = number = sim.timers_set + 1
+        if (trap := me.trap) is not None:
+            heappush(heap, (sim.now + dt, number, me))
+            sim.running = None  # it waits in virtual time, not in Trio (`Simulation.deadline_to_sleep_time`)
+            yield trap
+        else:
+            if ready:
+                heappush(heap, (sim.now + dt, number, me))
+                item = popleft()
+            else:
+                sim.now, _, item = heappushpop(heap, (sim.now + dt, number, me))
+                # Nobody is due before. It may go on only so often in a slice, or Trio would never get its look.
+                if item is me and number <= sim.last_advance:
+                    return
+            sim.running = item
+            yield item.send
+        if me.interruption is not None:
+            yield from me.interrupted()
+
+    return sleep
+
+
+@uninterrupted
+@types.coroutine
+def _suspended(me: Actor) -> Generator[Any, Any, None]:
+    """Wait for a timer that is set."""
+    me.sim.running = None  # as in sleep
+    yield me.trap
+    if me.interruption is not None:
+        yield from me.interrupted()
+
+
+class Paused:
+    """What an actor waits for that has only stepped aside for a look at Trio: its turn."""
+
+    name = "its turn"
+
+    def __init__(self, sim: Scheduler) -> None:
+        self._sim = sim
+
+    def forget(self, actor: Actor) -> bool:
+        self._sim.ready.remove(actor)
+        return True

@@ -1,0 +1,233 @@
+"""The commands that look for schedules under which a program fails: `explore` and `replay`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
+from offloadrt.cli.terminal import NEGATIVE, bars, console, print_json
+from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
+
+if TYPE_CHECKING:
+    from offloadrt.study.exploring.everywhere import Everywhere
+    from offloadrt.study.exploring.explore import Exploration
+    from offloadrt.study.exploring.program import ScenarioProgram
+    from offloadrt.study.exploring.records import (
+        EverywhereRecord,
+        ExplorationRecord,
+        FailureRecord,
+        OutcomeRecord,
+        ReplayRecord,
+    )
+
+_TOLD_EVERY_S = 10.0
+
+
+def explore(
+    program: ScenarioName,
+    /,
+    *parameters: ParameterValues,
+    strategy: str = "pct:3",
+    runs: int = 1000,
+    jobs: Jobs = None,
+    keep_going: Annotated[bool, Parameter(negative=())] = False,
+    check: Annotated[bool, Parameter(negative=())] = False,
+    result: Annotated[list[str] | None, Parameter(negative=())] = None,
+    machine: Machine = None,
+    runtime: Runtime = None,
+    configuration: Configuration = None,
+    seed: Seed = 0,
+    overrides: Overrides = DEFAULTS.overrides,
+    environment: Environment = DEFAULTS.environment,
+    faults: Faults = (),
+    json: Json = False,
+) -> int:
+    """Run a program under many schedules; any error, failed assertion or differing result is shown with a token.
+
+    With `--faults everywhere`, run it once for each of its awaits instead, each call of the driver and each wait of a
+    thread, in which that call fails or the thread dies; a run that hangs, leaves something behind or ends in an error
+    without a name is shown. The exit code is 1 when a schedule or a fault fails.
+
+    Parameters
+    ----------
+    strategy:
+        random, pct:DEPTH[:LENGTH], delay:BOUND[:LENGTH], dfs:BOUND[:LENGTH], costs[:JITTER]; docs/how-to/explore.md
+        has what they do.
+    runs:
+        How many schedules, or how many faults everywhere, which are then chosen evenly.
+    keep_going:
+        Go on after the first failure.
+    check:
+        Whatever `offloadrt check` reports about a schedule is a failure too: races, stale data, wrong maps.
+    result:
+        A returned figure that must not depend on the schedule; may be repeated. By default what the scenario says, or
+        else every figure that is no time.
+    seed:
+        Of the runs' random generator, and of the first schedule.
+    """
+    from offloadrt.checking.checked import reports_mistakes
+    from offloadrt.machine.injection import EVERYWHERE
+    from offloadrt.study.errors import UserError
+    from offloadrt.study.executors import executor, processors
+    from offloadrt.study.exploring.explore import explore as search
+    from offloadrt.study.exploring.plan import SchedulePlan
+    from offloadrt.study.exploring.program import ScenarioProgram
+    from offloadrt.study.exploring.records import ExplorationRecord
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments
+
+    if runs < 1:
+        raise UserError(f"--runs {runs}: at least one")
+    by_plan = [fault for fault in faults if fault != EVERYWHERE]
+    spec = RunSpec(
+        machine=machine,
+        runtime=runtime,
+        configuration=configuration,
+        overrides=overrides,
+        environment=environment,
+        seed=seed,
+        faults=by_plan,
+    )
+    chosen = registry.find(program)
+    explored = ScenarioProgram(
+        registry.reference(chosen),
+        chosen.bind(split_assignments(parameters)),
+        single(spec),
+        tuple(result or ()),
+        (reports_mistakes,) if check else (),
+    )
+    if len(by_plan) < len(faults):
+        return _everywhere(explored, runs, jobs, json)
+    plan = SchedulePlan.parse(strategy, seed)
+    workers = jobs if jobs is not None else processors()
+    if runs <= 100:
+        workers = 1  # a pool takes longer to start
+    begin = told = time.monotonic()
+    with executor("process", workers) as pool, bars() as (progress, shown):
+        task = progress.add_task(chosen.name, total=runs)
+
+        def advanced(so_far: Exploration) -> None:
+            nonlocal told
+            progress.update(task, completed=so_far.runs - 1)
+            if not shown and time.monotonic() - told > _TOLD_EVERY_S:
+                told = time.monotonic()
+                print(f"{chosen.name}: {so_far.runs - 1} of {runs} runs", file=sys.stderr, flush=True)
+
+        found = search(explored, plan, runs, pool, jobs=workers, keep_going=keep_going, advanced=advanced)
+    seconds = time.monotonic() - begin
+    record = ExplorationRecord.of(found, strategy)
+    if json:
+        print_json(record)
+    else:
+        rate = f"{record.runs / seconds:.0f} a second with {workers} process{'es' if workers > 1 else ''}"
+        _print_exploration(record, rate, plan.bound)
+    return NEGATIVE if record.failures else 0
+
+
+def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: bool) -> int:
+    """Run a program with a fault at each of its awaits, and print what came out."""
+    from offloadrt.study.executors import executor, processors
+    from offloadrt.study.exploring.everywhere import everywhere
+    from offloadrt.study.exploring.records import EverywhereRecord
+
+    workers = jobs if jobs is not None else processors()
+    with executor("process", workers) as pool, bars() as (progress, _):
+        task = progress.add_task(program.scenario.name, total=None)
+
+        def advanced(so_far: Everywhere) -> None:
+            progress.update(task, completed=so_far.runs, total=len(so_far.cases))
+
+        found = everywhere(program, runs, pool, jobs=workers, advanced=advanced)
+    record = EverywhereRecord.of(found)
+    if json:
+        print_json(record)
+    else:
+        _print_everywhere(record)
+    return NEGATIVE if record.failures else 0
+
+
+def _print_exploration(record: ExplorationRecord, rate: str, bound: int) -> None:
+    screen = console()
+    screen.print(
+        f"{record.program}: one run in the order of scheduling, {record.runs} under {record.strategy}, {rate}",
+        soft_wrap=True,
+    )
+    _print_outcomes(record.outcomes)
+    if record.every_schedule:
+        departures = f"{bound} departure{'' if bound == 1 else 's'}"
+        screen.print(f"every schedule with at most {departures} from the order of scheduling was run")
+    for failure in record.failures:
+        _print_failure(failure)
+
+
+def _print_everywhere(record: EverywhereRecord) -> None:
+    console().print(
+        f"{record.program}: {record.runs} of {record.calls + record.waits} awaits were made to fail, one in each run: "
+        f"{record.calls} calls of the driver, {record.waits} waits of threads",
+        soft_wrap=True,
+    )
+    _print_outcomes(record.outcomes)
+    for failure in record.failures:
+        print(f"\n{failure.program}, fault {' '.join(failure.faults) or 'none'}: {failure.outcome}")
+        if failure.detail:
+            print(failure.detail)
+        print(f"offloadrt replay {failure.token}")
+
+
+def _print_outcomes(outcomes: list[OutcomeRecord]) -> None:
+    for one in outcomes:
+        console().print(f"{one.runs:8}  {one.outcome}{' FAILS' if one.fails else ''}", soft_wrap=True, markup=False)
+
+
+def _print_failure(failure: FailureRecord) -> None:
+    """Print what went wrong, its schedule made smaller, and its token."""
+    print(f"\n{failure.program}: {failure.outcome}")
+    if not failure.is_error:
+        print(f"in the order of scheduling: {failure.expected}")
+    if failure.detail:
+        print(failure.detail)
+    print(f"schedule, made smaller in {failure.tried} runs:")
+    _print_schedule(failure.schedule)
+    print(f"offloadrt replay {failure.token}")
+
+
+def _print_schedule(schedule: list[str]) -> None:
+    for line in schedule or ["the order of scheduling"]:
+        print(f"  {line}")
+
+
+def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
+    """Run again what a token stands for, bit by bit, and tell its schedule.
+
+    The exit code is 1 when the run fails, as it did when the token was made.
+
+    Parameters
+    ----------
+    token:
+        What `offloadrt explore` or the pytest plugin printed.
+    """
+    from offloadrt.study.exploring.records import ReplayRecord
+    from offloadrt.study.exploring.replay import replay as run_again
+
+    record = ReplayRecord.of(run_again(token, gear=gear))
+    if json:
+        print_json(record)
+    else:
+        print(f"{record.program}: {record.outcome}")
+        if record.detail:
+            print(record.detail)
+        _print_schedule(record.schedule)
+        print(_judged(record))
+    return NEGATIVE if record.fails else 0
+
+
+def _judged(record: ReplayRecord) -> str:
+    """Tell whether the run is the one that the token was made of."""
+    changed = f"; changed since: {', '.join(record.changed)}" if record.changed else ""
+    if record.same_run:
+        return f"the same run, event by event (trace hash {record.trace_hash}){changed}"
+    return f"another run, with {'the same' if record.same_outcome else 'another'} outcome{changed}"

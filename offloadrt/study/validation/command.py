@@ -1,0 +1,103 @@
+"""The command `validate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from offloadrt.cli.options import DEFAULTS, Jobs, Json
+from offloadrt.cli.terminal import NEGATIVE, console, stages
+from offloadrt.registry import Registry
+from offloadrt.study.spec import Machine, Overrides, Runtime
+
+_MEASURED: Final = Registry[Any]("part of the independent measurements", "offloadrt.independent")
+"""What `--independent` compares with when no file is given: the results of the package."""
+
+
+def validate(
+    file: Path | None = None,
+    /,
+    *,
+    paper: str = "exahype",
+    independent: Annotated[bool, Parameter(negative=())] = False,
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    ranges: Annotated[bool, Parameter(negative=())] = False,
+    machine: Machine = None,
+    runtime: Runtime = None,
+    overrides: Overrides = DEFAULTS.overrides,
+    jobs: Jobs = None,
+    out: Path | None = None,
+    json: Json = False,
+) -> int:
+    """Compare what the emulator says with what a paper reports, claim by claim, or with independent measurements.
+
+    The exit code is 1 when a claim fails, or depends on an entry's place in its range.
+
+    Parameters
+    ----------
+    file:
+        With --independent, a TOML file of measured results, instead of those that come with the package.
+    paper:
+        Whose claims.
+    independent:
+        Predict measurements that nobody fitted to, each with reported, emulated, ratio and the spread over the
+        machine's ranges, and the accuracy for each kind.
+    quick:
+        Fewer runs; the report says which. With --independent, no spread over the ranges.
+    ranges:
+        As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
+        a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
+        many of them a claim holds. Minutes to an hour; the report says what was run.
+    out:
+        Folder for points.jsonl, which keeps finished runs: the same command, started again, makes only what is missing.
+    """
+    from offloadrt.study.errors import UserError
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.executors import processors
+    from offloadrt.study.validation import shown
+    from offloadrt.study.validation.judging import paper_named
+    from offloadrt.study.validation.validate import validate as judge
+
+    workers = jobs if jobs is not None else processors()
+    if independent:
+        _predict(file, workers, ranges=not quick, as_json=json)
+        return 0
+    if file is not None:
+        raise UserError(f"{file}: a file of measured results is for --independent")
+    with executor_of("process", workers) as pool, stages(f"validate {paper}") as advanced:
+        report = judge(
+            paper_named(paper),
+            pool,
+            jobs=workers,
+            quick=quick,
+            ranges=ranges,
+            machine=machine,
+            runtime=runtime,
+            overrides=overrides,
+            file=None if out is None else out / "points.jsonl",
+            advanced=advanced,
+        )
+    if json:
+        sys.stdout.buffer.write(report.to_json() + b"\n")
+    else:
+        console().print(*shown.validation(report), sep="\n")
+    return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
+
+
+def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
+    """Predict the measured results of a file, or those of the package, and print the report."""
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.independent import shown
+    from offloadrt.study.independent.measured import read
+    from offloadrt.study.independent.prediction import predict
+
+    entries = _MEASURED.load("results")() if file is None else read(file)
+    with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:
+        report = predict(entries, str(file or "results.toml"), pool, jobs=jobs, ranges=ranges, advanced=advanced)
+    if as_json:
+        sys.stdout.buffer.write(report.to_json() + b"\n")
+    else:
+        console().print(*shown.predictions(report), sep="\n")

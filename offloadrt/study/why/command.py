@@ -1,0 +1,159 @@
+"""`offloadrt why`: the command, and the page that it prints."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from offloadrt.cli.options import DEFAULTS, ExecutorKind, Jobs, Json, ParameterValues, ScenarioName, Whole, single
+from offloadrt.cli.terminal import console, stages
+from offloadrt.study.spec import RunSpec
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from offloadrt.study.why.explain import Page
+    from offloadrt.study.why.resources import Holder
+    from offloadrt.study.why.sentence import PathShare
+
+_MOST = 8
+"""Lines of a table."""
+_MOST_WHAT_IFS = 16
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+def why(
+    scenario: ScenarioName,
+    /,
+    *parameters: ParameterValues,
+    budget: str = "50s",
+    draws: int = 0,
+    sobol: int = 0,
+    whole: Whole = False,
+    jobs: Jobs = None,
+    executor: ExecutorKind = "process",
+    spec: RunSpec = DEFAULTS,
+    json: Json = False,
+) -> None:
+    """Say what limits a run, and what would make it faster.
+
+    One sentence, the critical path by resource, call and line, the use of locks and parts of the machine, and what if:
+    each change is tried by a run of its own, the most promising first, and printed with the command that repeats it.
+
+    Parameters
+    ----------
+    budget:
+        Real time for all of it, as in 90s or 5min; 0s tries no changes.
+    draws:
+        How many places to draw in all ranges of the machine, to see whether the sentence holds there: 64 say much. They
+        have a part of the budget, and as long as they need where that is 0s.
+    sobol:
+        Base samples for total-order Sobol indices of the sentence's share over all ranges of the machine: a power of
+        two. Each takes up to 9 runs; they have a part of the budget as well.
+    """
+    import attrs
+
+    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.executors import processors
+    from offloadrt.study.scripts import registry
+    from offloadrt.study.scripts.parameters import split_assignments
+    from offloadrt.study.why.explain import explain
+
+    chosen = registry.find(scenario)
+    given = chosen.bind(split_assignments(parameters))
+    workers = jobs if jobs is not None else processors()
+    seconds = seconds_of(budget)
+    with (
+        executor_of(executor, workers if seconds or draws or sobol else 1) as pool,
+        stages(f"why {chosen.name}") as advanced,
+    ):
+        page = explain(
+            chosen,
+            given,
+            pool,
+            options=attrs.evolve(single(spec), sample_phases=not whole),
+            jobs=workers,
+            budget_s=seconds,
+            draws=draws,
+            sobol=sobol,
+            stage=advanced,
+        )
+    if json:
+        sys.stdout.buffer.write(page.to_json() + b"\n")
+    else:
+        console().print(*printed(page, draws or sobol), sep="\n")
+
+
+def seconds_of(budget: str) -> float:
+    """Read a budget of real time, as in 60s, 5min or 1h, in seconds. Raises UserError."""
+    from offloadrt.study.errors import UserError
+
+    if (match := _BUDGET.fullmatch(budget.strip())) is None:
+        raise UserError(f"--budget {budget}: a time is written as in 60s, 5min or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def printed(page: Page, draws: int = 0) -> Iterable[RenderableType]:
+    """Show the whole page of a run for which so many draws were asked."""
+    from rich.markup import escape
+
+    from offloadrt.cli.render import table_of
+    from offloadrt.study.reporting.words import percent, seconds
+
+    yield f"[bold]{escape(page.limit.sentence)}[/]"
+    yield f"{escape(page.command)}: {seconds(page.elapsed_s)}, {percent(page.waited)} of the critical path is waiting"
+    yield from page.phases
+    for title, shares in (
+        ("the critical path by resource", page.path_by_resource),
+        ("by call", page.path_by_call),
+        ("by line", page.path_by_line),
+    ):
+        yield _shares(title, shares)
+    table = table_of("\nresources", "", "in use", "mean queue", "95 %", "mostly by", right=(1, 2, 3))
+    for use in page.resources[:_MOST]:
+        p95 = "–" if use.p95_queue is None else f"{use.p95_queue:.0f}"
+        holders = "; ".join(holder_labels(use.holders)[:2])
+        table.add_row(escape(use.name), percent(use.utilisation), f"{use.mean_queue:.2f}", p95, escape(holders))
+    yield table
+    if page.tried.what_ifs:
+        table = table_of(f"\nwhat if ({page.tried.merit})", "change", "kind", "elapsed", "gain", right=(2, 3))
+        for tried in page.tried.what_ifs[:_MOST_WHAT_IFS]:
+            gain = f"{tried.gain:.4g}"
+            table.add_row(escape(tried.change.name), tried.change.kind, seconds(tried.elapsed_s), gain)
+        yield table
+        yield f"to repeat one: {escape(page.command)} CHANGE"
+    if page.sure is not None:
+        yield f"the sentence {escape(str(page.sure))}"
+        for other, count in page.sure.others.items():
+            yield f"  in {count}: {escape(other)}"
+    elif draws:
+        yield "no draw was run within the budget"
+    if page.indices is not None:
+        yield escape(str(page.indices))
+    more = f"{len(page.tried.what_ifs)} changes tried, {page.tried.left} left for a larger --budget"
+    yield more + (f", {len(page.tried.refused)} cannot be run" if page.tried.refused else "")
+
+
+def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
+    from rich.markup import escape
+
+    from offloadrt.cli.render import table_of
+    from offloadrt.study.reporting.words import percent, seconds
+
+    table = table_of(f"\n{title}", "", "time", "share", "waited", right=(1, 2, 3))
+    for share in list(shares)[:_MOST]:
+        table.add_row(escape(share.name), seconds(share.ps * 1e-12), percent(share.share), percent(share.waited))
+    return table
+
+
+def holder_labels(holders: Iterable[Holder]) -> list[str]:
+    """Write who held a resource, the largest share first; those that differ by their arrays only are one."""
+    shares: dict[str, float] = {}
+    for holder in holders:
+        what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"
+        label = what + (f" ({holder.place})" if holder.place else "")
+        shares[label] = shares.get(label, 0.0) + holder.share
+    return [f"{100 * share:.0f} % {label}" for label, share in sorted(shares.items(), key=lambda item: -item[1])]
