@@ -173,16 +173,14 @@ def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     Raises UsageError for one that there is not.
     """
     from offloadrt.models.host.model import MODELS
-    from offloadrt.study.running.options import options_for
     from offloadrt.study.spec import POLICIES, RunSpec
 
     fields = [*(field.name for field in attrs.fields(RunSpec) if field.name not in POLICIES), "sinks"]
     of_run = {name: value for name, value in options.items() if name in fields}
     rest = [name for name in options if name not in (*fields, "model", *_EXPLORING)]
     of_program = {"num_devices" if name == "devices" else name: options[name] for name in rest}
-    of_models = (
-        {field.name: None for model in MODELS.names() for field in attrs.fields(options_for(model))} if rest else {}
-    )
+    models = MODELS.installed() if rest else ()
+    of_models = {field.name: None for model in models for field in attrs.fields(model.options)}
     if unknown := [name for name in of_program if name not in of_models]:
         known = (*fields, "model", "devices", *of_models, *_EXPLORING)
         raise pytest.UsageError(f"offload: no option {unknown[0]!r}; there are {', '.join(known)}")

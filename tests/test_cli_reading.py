@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from offloadrt.cli import main
 from offloadrt.study import ParameterError, execute, find_scenario
 from offloadrt.study.reporting.words import figure
-from offloadrt.study.scripts.numbers import read_float, read_int, unit_of
+from offloadrt.study.scripts.parameters import read_float, read_int, unit_of
 
 TOYS = Path(__file__).parent / "study" / "toys.py"
 QUEUEING, PICKY = f"{TOYS}:queueing", f"{TOYS}:picky"

@@ -94,7 +94,7 @@ def test_results_are_data_frames_in_one_call(result: Result) -> None:
 
 def test_what_a_notebook_shows_needs_no_library_for_data_frames() -> None:
     code = (
-        "import sys\nfrom offloadrt.study.reporting import compare, table, drawn\n"
+        "import sys\nfrom offloadrt.study.reporting import compare\n"
         "print({'polars', 'pandas', 'matplotlib', 'rich'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"set()\n"

@@ -1,19 +1,26 @@
 """The command line: `offloadrt list | show | run | sweep | compare | stats | kernels | calibrate | record | …`.
 
-`main` turns what went wrong into one message and an exit code (`exit_codes.py`); a script that raised shows its own
+`main` turns what went wrong into one message and an exit code (`terminal.py`); a script that raised shows its own
 traceback, without ours. Open `app.py` first: the commands of the core are there and in `running.py`, one function
 each; what they print is made in `render.py`. The others are entry points, each in the `command.py` of what it runs.
 """
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from offloadrt.cli.exit_codes import INTERRUPTED, PROGRAM_FAILED, WRONG_USE
+from offloadrt.cli.terminal import INTERRUPTED, PROGRAM_FAILED, WRONG_USE
+
+if TYPE_CHECKING:
+    from cyclopts import CycloptsError, UnknownOptionError
+
+    from offloadrt.study.errors import UnknownParameter
+    from offloadrt.study.scripts.definition import Scenario
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Errors of a disk or stream that cannot be written."""
@@ -33,12 +40,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
         code = _run(tokens)
         sys.stdout.flush()
     except CycloptsError as error:
-        from offloadrt.cli.meaning import said_of
-
         return _complain(said_of(tokens, error))
     except UnknownParameter as error:
-        from offloadrt.cli.meaning import as_option
-
         return _complain(f"{error}{as_option(tokens, error)}")
     except UserError as error:
         return _complain(str(error))
@@ -67,11 +70,87 @@ def _run(tokens: list[str]) -> Any:
         try:
             return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         except UnknownOptionError as error:
-            from offloadrt.cli.meaning import as_meant
-
             tokens = as_meant(tokens, error)  # each time one option less
 
 
 def _complain(message: str) -> int:
     print(f"offloadrt: {message}", file=sys.stderr)
     return WRONG_USE
+
+
+def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
+    """Return the tokens with the option that is a parameter written as one.
+
+    Raises UserError with what to write when it is no parameter, and the error itself when no scenario is named.
+    """
+    from offloadrt.study.errors import UserError
+
+    written = error.token.keyword or error.token.value or ""
+    chosen = _scenario_of(tokens)
+    if chosen is None or not written.startswith("--"):
+        raise error
+    option, sign, value = written.partition("=")
+    name = option.removeprefix("--").replace("-", "_")
+    place = next(number for number, token in enumerate(tokens) if token.partition("=")[0] == option)
+    rest = list(tokens[place + 1 :])
+    if not sign and rest and not rest[0].startswith("-") and "=" not in rest[0]:
+        value = rest.pop(0)
+    elif not sign:
+        value = "true"
+    if name in chosen.parameters:
+        return [*tokens[:place], f"{name}={value}", *rest]
+    options = [known for argument in error.argument_collection for known in argument.names if argument.parse]
+    near = _nearest(name, chosen.parameters, [known.removeprefix("--") for known in options])
+    hint = f"; did you mean {near.replace('=', f'={value}')}?" if near else ""
+    raise UserError(
+        f"{tokens[0]}: neither an option {option} nor a parameter {name} of {chosen.name}{hint} "
+        f"(its parameters, written name=value: {', '.join(chosen.parameters) or 'none'})"
+    )
+
+
+def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
+    """Return a hint for a parameter that does not exist and is an option of the command, else the empty string."""
+    from offloadrt.study.spec import options
+
+    name = error.parameter
+    spelled = {option.removeprefix("--").replace("-", "_"): option for option in options().values()}
+    given = next((token.partition("=")[2] for token in tokens if token.startswith(f"{name}=")), "")
+    return f"; it is an option: {spelled[name]} {given}".rstrip() if name in spelled else ""
+
+
+def said_of(tokens: Sequence[str], error: CycloptsError) -> str:
+    """Say what is wrong with a command line that cyclopts refuses, and where its help is."""
+    from cyclopts import MissingArgumentError, RepeatArgumentError
+
+    command = " ".join(error.command_chain or ())
+    message = " ".join(str(error).split())
+    name = error.argument.names[0] if error.argument is not None else ""
+    if isinstance(error, MissingArgumentError):
+        if name in tokens:
+            message = f"{command}: {name} needs a value; one that begins with - is written {name}=-1"
+        else:
+            message = f"{command}: {name} is missing"
+    elif isinstance(error, RepeatArgumentError):
+        message = f"{message.removesuffix('.')}; several values are written with commas, where a command takes several."
+    return f"{message}\nTry {' '.join(filter(None, ('offloadrt', command)))} --help."
+
+
+def _scenario_of(tokens: Sequence[str]) -> Scenario | None:
+    """Return the scenario that a command line names, None when it names none."""
+    from offloadrt.study.errors import ScenarioNotFound
+    from offloadrt.study.scripts import registry
+
+    for token in tokens[1:]:
+        if not token.startswith("-") and "=" not in token:
+            try:
+                return registry.find(token)
+            except ScenarioNotFound:
+                continue
+    return None
+
+
+def _nearest(word: str, parameters: Iterable[str], options: Iterable[str]) -> str:
+    """Return the known word that is most like `word`, as it is written: `threads=` or `--repeat`."""
+    known = {**{name: f"--{name}" for name in options}, **{name: f"{name}=" for name in parameters}}
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return known[near[0]] if near else ""

@@ -121,9 +121,7 @@ def stats(log: Path, /, *, json: Json = False) -> None:
 
     reader = reader_of(str(log))
     if json:
-        from offloadrt.cli.records import LogRecord
-
-        print_json(LogRecord.of(statistics_of(log)) if reader is None else reader.statistics_record(log))
+        print_json(statistics_of(log).record() if reader is None else reader.statistics_record(log))
         return
     if reader is not None:
         console().print(*reader.statistics(log), sep="\n")
@@ -156,18 +154,16 @@ def machines(
     named = [name for name in (machine, other) if name is not None]
     specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
     if json:
-        from offloadrt.cli.machine_records import describe
+        from offloadrt.cli.records import machines_record
 
-        print_json(describe(specs))
+        print_json(machines_record(specs))
     elif not specs:
         console().print(render.machines(profiles.summaries()))
         console().print(render.runtimes(profiles.runtimes()))
     elif len(specs) == 1:
         console().print(*render.machine(specs[0]), sep="\n")
     else:
-        from offloadrt.cli.machines import compared
-
-        console().print(*compared(*specs), sep="\n")
+        console().print(*render.machine_difference(*specs), sep="\n")
 
 
 @app.command

@@ -1,18 +1,22 @@
-"""What `--json` prints where `study` has no record of it: one class for each command, of which the schema is made.
+"""The records that `--json` prints of scenarios, sweeps, recorded cases and machines. Schemas are made of them.
 
 `schemas.py` says which class, here or in `study`, belongs to which command.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.sweep import SweepOutcome
-from offloadrt.trace import TraceStatistics
+
+if TYPE_CHECKING:
+    from offloadrt.machine import MachineSpec, ProfileEntry
+    from offloadrt.machine.profile.files import EntryDifference
+    from offloadrt.study.scripts.definition import Scenario
+    from offloadrt.study.sweep import SweepOutcome
 
 
 @attrs.frozen
@@ -32,7 +36,7 @@ class ParameterRecord:
 
 @attrs.frozen
 class ScenarioRecord:
-    """What `show` prints of a scenario; `sweep` has the axes of its own sweep."""
+    """A scenario as `show` prints it; `sweep` has the axes of its own sweep."""
 
     name: str
     machine: str
@@ -74,7 +78,7 @@ class SweepFailure:
 
 @attrs.frozen
 class SweepRecord:
-    """What `sweep` prints: how many runs there are, were finished, and were kept from earlier; the files written."""
+    """The outcome of `sweep`: numbers of runs in all, finished, and kept from an earlier sweep; the files written."""
 
     scenario: str
     runs: int
@@ -94,75 +98,111 @@ class SweepRecord:
 
 
 @attrs.frozen
-class CallRecord:
-    """All calls of one function: how many, and virtual seconds."""
+class EntryRecord:
+    """An entry of a profile; value and ends of the range are in its unit, None for texts and truth values."""
 
-    count: int
-    total_s: float
-    mean_s: float
-    min_s: float
-    max_s: float
-    percent: float
-
-
-@attrs.frozen
-class LockRecord:
-    """What a log says of a lock, in virtual seconds."""
-
-    acquired: int
-    contended: int
-    wait_s: float
-    hold_s: float
-    longest_wait_s: float
-
-
-@attrs.frozen
-class EngineRecord:
-    """What a copy engine did."""
-
-    device: int
-    engine: str
-    copies: int
-    bytes: int
-    busy_s: float
-
-
-@attrs.frozen
-class LaunchRecord:
-    """How often a kernel ran on a device, and how long it was there."""
-
-    device: int
-    kernel: str
-    launched: int
-    resident_s: float
-
-
-@attrs.frozen
-class MovedRecord:
-    """Bytes that were copied in one direction from or to one kind of host memory."""
-
-    direction: str
-    memory: str
-    bytes: int
-
-
-@attrs.frozen
-class LogRecord:
-    """What `stats` prints of a log."""
-
-    calls: dict[str, CallRecord]
-    locks: dict[str, LockRecord]
-    engines: list[EngineRecord]
-    kernels: list[LaunchRecord]
-    bytes: list[MovedRecord]
+    value: float | bool | str
+    low: float | None
+    high: float | None
+    unit: str | None
+    kind: str
+    source: str
+    source_text: str
+    reference: bool
 
     @classmethod
-    def of(cls, log: TraceStatistics) -> LogRecord:
-        """Describe the statistics of a log."""
-        return cls(
-            {name: CallRecord(**attrs.asdict(call)) for name, call in log.calls.table().items()},
-            {name: LockRecord(**attrs.asdict(use)) for name, use in log.locks.items()},
-            [EngineRecord(*place, **attrs.asdict(use)) for place, use in log.engines.items()],
-            [LaunchRecord(*place, **attrs.asdict(use)) for place, use in log.kernels.items()],
-            [MovedRecord(*place, nbytes) for place, nbytes in log.bytes.items()],
-        )
+    def of(cls, entry: ProfileEntry, spec: MachineSpec) -> EntryRecord:
+        """Describe an entry of `spec`."""
+        factor = 1.0 if entry.unit is None else entry.unit.factor
+        low, high = (None if end is None else end / factor for end in (entry.low, entry.high))
+        value = entry.value if isinstance(entry.value, (bool, str)) else entry.value / factor
+        unit = None if entry.unit is None else entry.unit.text
+        text = spec.sources.get(entry.source, entry.source)
+        return cls(value, low, high, unit, entry.source_type, entry.source, text, entry.reference)
+
+
+@attrs.frozen
+class MachineRecord:
+    """A machine with a runtime, and its entries by key, as `machines NAME` prints them."""
+
+    name: str
+    title: str
+    path: str
+    runtime: str
+    notes: list[str]
+    entries: dict[str, EntryRecord]
+
+    @classmethod
+    def of(cls, spec: MachineSpec) -> MachineRecord:
+        """Describe a machine."""
+        entries = {key: EntryRecord.of(entry, spec) for key, entry in spec.entries.items()}
+        return cls(spec.name, spec.title, spec.path, spec.runtime, list(spec.notes), entries)
+
+
+@attrs.frozen
+class MachineName:
+    """A machine or a runtime in a list, with the number of its entries."""
+
+    name: str
+    title: str
+    runtime: str
+    entries: int
+
+    @classmethod
+    def of(cls, spec: MachineSpec) -> MachineName:
+        """Name a machine or a runtime."""
+        return cls(spec.name, spec.title, spec.runtime, len(spec.entries))
+
+
+@attrs.frozen
+class MachinesRecord:
+    """All machines and runtimes, as `machines` prints them."""
+
+    machines: list[MachineName]
+    runtimes: list[MachineName]
+
+
+@attrs.frozen
+class DifferenceRecord:
+    """An entry in which two machines differ. It is None for a machine that does not have it."""
+
+    entry: str
+    one: EntryRecord | None
+    other: EntryRecord | None
+
+
+@attrs.frozen
+class MachineDifferenceRecord:
+    """The entries in which two machines differ, as `machines ONE OTHER` prints them."""
+
+    one: str
+    other: str
+    runtimes: list[str]
+    entries: list[DifferenceRecord]
+
+    @classmethod
+    def of(cls, one: MachineSpec, other: MachineSpec, found: list[EntryDifference]) -> MachineDifferenceRecord:
+        """Describe the differences of two machines."""
+        entries = [
+            DifferenceRecord(
+                pair.key,
+                None if pair.one is None else EntryRecord.of(pair.one, one),
+                None if pair.other is None else EntryRecord.of(pair.other, other),
+            )
+            for pair in found
+        ]
+        return cls(one.name, other.name, [one.runtime, other.runtime], entries)
+
+
+def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
+    """Describe what two machines differ in, one machine, or, without any, all that there are."""
+    from offloadrt.machine.profile.files import differences
+    from offloadrt.study.running import profiles
+
+    if not specs:
+        names = ([MachineName.of(spec) for spec in found] for found in (profiles.summaries(), profiles.runtimes()))
+        return MachinesRecord(*names)
+    if len(specs) == 1:
+        return MachineRecord.of(specs[0])
+    one, other = specs
+    return MachineDifferenceRecord.of(one, other, differences(one, other))

@@ -11,7 +11,6 @@ import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.app import app
-from offloadrt.cli.exit_codes import PROGRAM_FAILED, WRONG_USE
 from offloadrt.cli.options import (
     DEFAULTS,
     ExecutorKind,
@@ -22,7 +21,17 @@ from offloadrt.cli.options import (
     several,
     single,
 )
-from offloadrt.cli.terminal import console, counted_runs, kept_progress, print_json, run_progress, stages, warn
+from offloadrt.cli.terminal import (
+    PROGRAM_FAILED,
+    WRONG_USE,
+    console,
+    counted_runs,
+    kept_progress,
+    print_json,
+    run_progress,
+    stages,
+    warn,
+)
 from offloadrt.study.spec import RunSpec
 
 __all__ = ["app", "compare", "run", "sweep"]
@@ -57,7 +66,7 @@ def run(
     from offloadrt.cli.outputs import check_files, read_by
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
-    from offloadrt.study.reporting.time_figure import check_type, draw_time
+    from offloadrt.study.reporting.panels import check_type, draw_time
     from offloadrt.study.running.execution import execute
     from offloadrt.study.running.sinks import open_sinks
     from offloadrt.study.scripts import registry
@@ -124,7 +133,7 @@ def sweep(
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.points import grid
-    from offloadrt.study.reporting import figures, table
+    from offloadrt.study.reporting import figures, results
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
 
@@ -134,7 +143,7 @@ def sweep(
     swept = sweep_axes(chosen.name, axes, {**chosen.sweep, **varied})
     points = grid(chosen, swept, single(spec))
     for extra in ("polars", "matplotlib"):  # missing, they are missed before hours of runs and not after
-        table.library(extra)
+        results.library(extra)
     check_folder(out)
     workers = jobs if jobs is not None else processors()
     with executor_of(executor, workers) as pool, kept_progress(chosen.name, len(points)) as advanced:
@@ -143,7 +152,7 @@ def sweep(
     warn(outcome.finished, sampled=spec.sample_phases)
     written = []
     if outcome.finished:
-        written = table.write(outcome.finished, out)
+        written = results.write_tables(outcome.finished, out)
         figures.delete(out)  # an earlier sweep's does not belong to this table
         figure = figures.figure_for(chosen.figure, swept, outcome.finished, chosen.machine)
         if figure is not None:
@@ -215,13 +224,12 @@ def compare(
     out:
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     """
-    from offloadrt.cli import comparison
+    from offloadrt.cli import render
     from offloadrt.cli.outputs import check_folder
     from offloadrt.study.executors import executor as executor_of
     from offloadrt.study.executors import processors
     from offloadrt.study.reporting.compare import compare as compare_runs
-    from offloadrt.study.reporting.compare import draw, write
-    from offloadrt.study.reporting.drawn import compare_drawn
+    from offloadrt.study.reporting.compare import compare_drawn, draw, write
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
 
@@ -248,7 +256,7 @@ def compare(
                 if json:
                     sys.stdout.buffer.write(drawn.to_json() + b"\n")
                 else:
-                    console().print(*comparison.drawn(drawn), sep="\n")
+                    console().print(*render.drawn_comparison(drawn), sep="\n")
                 return
             compared = compare_runs(
                 chosen,
@@ -265,6 +273,6 @@ def compare(
     if json:
         sys.stdout.buffer.write(compared.to_json() + b"\n")
     else:
-        console().print(*comparison.comparison(compared), sep="\n")
+        console().print(*render.comparison(compared), sep="\n")
         if written:
             console().print("\nwritten: " + ", ".join(map(str, written)))

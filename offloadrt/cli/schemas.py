@@ -15,16 +15,16 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("study.reporting.compare:Comparison",),
     "list": ("study.scripts.listing:ListedScenario[]",),
     "machines": (
-        "cli.machine_records:MachinesRecord",
-        "cli.machine_records:MachineRecord",
-        "cli.machine_records:MachineDifferenceRecord",
+        "cli.records:MachinesRecord",
+        "cli.records:MachineRecord",
+        "cli.records:MachineDifferenceRecord",
     ),
     "run": ("study.reporting.results:Result",),
     "show": ("cli.records:ScenarioRecord",),
-    "stats": ("cli.records:LogRecord",),
+    "stats": ("trace.statistics:LogStatistics",),
     "sweep": ("cli.records:SweepRecord",),
 }
-"""The classes of what a command may print, by module in offloadrt; `[]` is a list of such records."""
+"""The classes of the records that a command may print, by module in offloadrt; `[]` is a list of such records."""
 SCHEMAS: Final = Registry[Any]("schema", "offloadrt.schemas")
 """The types of what other commands print: `COMMAND`, or `COMMAND.WHAT` for what it prints besides."""
 

@@ -1,4 +1,4 @@
-"""What commands print on: the console, and progress bars on standard error."""
+"""What all commands share with the terminal: exit codes, the console, and progress bars on standard error."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from offloadrt.study.reporting.results import Result
     from offloadrt.study.running.run import Run
     from offloadrt.study.sweep import SweepOutcome
+
+# The exit codes of all commands; 0 is success.
+NEGATIVE = 1
+"""The answer is no: a check found differences, or a claim does not hold."""
+WRONG_USE = 2
+"""What was asked for cannot be done; the message says why."""
+PROGRAM_FAILED = 3
+"""The user's script or program failed."""
+INTERRUPTED = 130
+"""Ctrl-C; the message then tells what was kept."""
 
 
 def console(stderr: bool = False) -> Console:
@@ -98,7 +108,7 @@ _REFRESHED_S = 0.5
 
 
 class StepProgress:
-    """How far a piece of work is, in lines with an estimate of what is left."""
+    """Tells how far a piece of work is, in lines with an estimate of what is left."""
 
     def __init__(self) -> None:
         self.title = ""

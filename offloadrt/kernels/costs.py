@@ -323,10 +323,7 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
 @attrs.frozen(eq=False)
 class KernelAnalysis:
-    """A kernel's source, read.
-
-    Wide because it is the one list of what a kernel's source says, which costs, reports and compilers read.
-    """
+    """A kernel's source, read."""
 
     file: str
     line: int

@@ -219,10 +219,7 @@ Numbers = Mapping[str, int]
 
 @attrs.frozen(eq=False)
 class Counting:
-    """The blocks of one kernel for given scalars and lengths.
-
-    Wide because the counts of loops, branches and index ranges need one another for the same launch.
-    """
+    """The blocks of one kernel for given scalars and lengths."""
 
     who: str
     numbers: dict[str, int]

@@ -74,8 +74,6 @@ class Kernel:
     """The body of a target region and its costs per iteration of the distributed loop.
 
     Called as ``kernel(*args)`` it runs its body on the host, which gives reference results.
-
-    Wide because it has one field for each thing that a program may declare of a kernel.
     """
 
     name: str

@@ -222,10 +222,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """The expressions of a nest at one place, which the walk moves.
-
-    Wide because it has one method for each kind of expression, and they call one another.
-    """
+    """The expressions of a nest at one place, which the walk moves."""
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest

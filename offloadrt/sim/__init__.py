@@ -32,8 +32,10 @@ from offloadrt.sim.errors import (
 )
 from offloadrt.sim.messages import TIMED_OUT, Mailbox, MailboxStatistics, Request, Signal, SignalStatistics
 from offloadrt.sim.resources import (
+    Figures,
     Lock,
     LockStatistics,
+    LockUse,
     RWLock,
     RWLockStatistics,
     Semaphore,
@@ -54,10 +56,12 @@ __all__ = [
     "Deadlock",
     "DetachedTrioCall",
     "Fifo",
+    "Figures",
     "Gear",
     "Livelock",
     "Lock",
     "LockStatistics",
+    "LockUse",
     "Mailbox",
     "MailboxStatistics",
     "Nursery",

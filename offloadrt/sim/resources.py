@@ -14,10 +14,11 @@ hot paths append to it and pop from it themselves, without a call.
 from __future__ import annotations
 
 import math
+import operator
 import types
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from math import inf
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -81,13 +82,48 @@ class Entered(Resource, AsyncOnly, ABC):
 
 
 @attrs.frozen
-class LockStatistics:
-    """``wait_s`` and ``hold_s`` are virtual seconds over all acquisitions so far, cancelled waits included."""
+class Figures:
+    """Counts and virtual seconds that add up field by field; what a stretch of a run took is a difference of two.
+
+    ``figures * factor`` estimates what was not run; its counts may be fractions, which stay until the last sum.
+    """
+
+    @classmethod
+    def of(cls, statistics: object) -> Self:
+        """Take those of the figures of `statistics` that this class has."""
+        return cls(*(getattr(statistics, field.name) for field in attrs.fields(cls)))
+
+    def __add__(self, other: Self) -> Self:
+        return self._with(other, operator.add)
+
+    def __sub__(self, earlier: Self) -> Self:
+        return self._with(earlier, operator.sub)
+
+    def __mul__(self, factor: float) -> Self:
+        return self._with(self, lambda figure, _: figure * factor)
+
+    def _with(self, other: Self, operation: Callable[[Any, Any], Any]) -> Self:
+        names = [field.name for field in attrs.fields(type(self))]
+        return type(self)(*(operation(getattr(self, name), getattr(other, name)) for name in names))
+
+
+@attrs.frozen
+class LockUse(Figures):
+    """How often a lock was taken, how often an actor had to wait for it, and the virtual seconds waited and held.
+
+    Times are sums over all acquisitions; waits that were cancelled are included.
+    """
 
     acquired: int
     contended: int
     wait_s: float
     hold_s: float
+
+
+@attrs.frozen
+class LockStatistics(LockUse):
+    """The use of a lock so far, and who waits for it and holds it at the moment."""
+
     tasks_waiting: int
     owner: str | None
 

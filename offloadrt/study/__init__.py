@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError
-    from offloadrt.study.reporting.results import Result
-    from offloadrt.study.reporting.table import to_pandas, to_polars
+    from offloadrt.study.reporting.results import Result, to_pandas, to_polars
     from offloadrt.study.running.execution import execute
     from offloadrt.study.running.run import Run
     from offloadrt.study.scripts.definition import Figure, Scenario, scenario
@@ -55,8 +54,8 @@ _HOMES = {
     "UserError": "errors",
     "execute": "running.execution",
     "scenario": "scripts.definition",
-    "to_pandas": "reporting.table",
-    "to_polars": "reporting.table",
+    "to_pandas": "reporting.results",
+    "to_polars": "reporting.results",
 }
 
 

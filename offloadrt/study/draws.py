@@ -12,7 +12,7 @@ import attrs
 
 from offloadrt.machine import MachineSpec
 from offloadrt.study.input_range import InputRange
-from offloadrt.study.reporting.table import library
+from offloadrt.study.reporting.results import library
 from offloadrt.study.spec import RunSpec
 
 DRAWS = 64

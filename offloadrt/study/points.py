@@ -19,7 +19,7 @@ from offloadrt.study.errors import ParameterError
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
-from offloadrt.study.scripts.package import PACKAGE
+from offloadrt.study.scripts.listing import PACKAGE
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import AXES, RunSpec
 

@@ -1,4 +1,4 @@
-"""Many runs: on any executor, kept one by one as they finish, resumed where they stopped.
+"""Makes many runs on any executor, keeps each one as it finishes, and resumes where it stopped.
 
 `DIR/points.jsonl` gains one line per finished run. The same sweep started again reads it and runs only what is
 missing; a line whose key no longer fits (the script, the machine file or the emulator changed since) is passed over.
@@ -22,9 +22,8 @@ import msgspec
 from offloadrt.study.errors import ScriptFailed, UserError, writing
 from offloadrt.study.executors import killed_its_workers
 from offloadrt.study.points import Keys, Point
-from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result, to_json
-from offloadrt.study.reporting.words import figure, named, seconds, word
+from offloadrt.study.reporting.words import figure, html_page, html_table, named, seconds, word
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
 
@@ -38,20 +37,20 @@ class Failure:
     point: Point
     message: str
     of_program: bool = False
-    """Whether the program raised; otherwise what was asked for cannot be done."""
+    """Whether the program raised. Otherwise the request cannot be carried out."""
 
 
 @attrs.define
 class SweepOutcome:
-    """What a sweep has so far: results in the order of its points (None while one is missing), and failures."""
+    """The results and failures of a sweep so far; results are in the order of its points, None while one is missing."""
 
     points: Sequence[Point]
     results: list[Result | None]
     failures: list[Failure] = attrs.field(factory=list)
     kept: int = 0
-    """How many points an earlier sweep had finished."""
+    """The number of points that an earlier sweep had finished."""
     done: int = 0
-    """How many results there are by now, those of an earlier sweep among them."""
+    """The number of results by now, those of an earlier sweep included."""
 
     @property
     def finished(self) -> list[Result]:

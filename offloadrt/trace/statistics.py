@@ -10,18 +10,30 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from offloadrt.sim import LockUse
 from offloadrt.trace.events import Row, lock_family
 
 
 @attrs.frozen
 class CallStatistics:
-    """All calls of one API function in a run; times in virtual seconds."""
+    """All calls of one driver or runtime function, under its real name; times are virtual seconds."""
 
     count: int
     total_s: float
     mean_s: float
     min_s: float
     max_s: float
+
+    def joined(self, other: CallStatistics) -> CallStatistics:
+        """Add the other calls to these."""
+        count, total = self.count + other.count, self.total_s + other.total_s
+        return CallStatistics(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
+
+
+@attrs.frozen
+class ProfiledCalls(CallStatistics):
+    """All calls of one function beside those of the others."""
+
     percent: float
     """Share of `total_s` in the total of all calls, in percent (0 when no call took time)."""
 
@@ -57,13 +69,13 @@ class Calls:
             tally.max_s = duration_s
 
     def cut(self) -> Calls:
-        """Return what was counted so far, as Calls of its own; counting goes on from zero."""
+        """Return the counts so far as `Calls` of their own; counting goes on from zero."""
         earlier = Calls()
         earlier._tallies, self._tallies = self._tallies, {}
         return earlier
 
     def include(self, other: Calls) -> None:
-        """Add what another one counted."""
+        """Add the counts of another `Calls`."""
         for api, tally in other._tallies.items():
             mine = self._tallies.get(api)
             if mine is None:
@@ -85,7 +97,7 @@ class Calls:
         return later
 
     def times(self, factor: float) -> Calls:
-        """Return what as much would be, `factor` times, in whole calls."""
+        """Return `factor` times these figures, in whole calls."""
         more = Calls()
         for api, tally in self._tallies.items():
             if count := round(tally.count * factor):
@@ -97,22 +109,24 @@ class Calls:
         tally = self._tallies.get(api)
         return 0 if tally is None else tally.count
 
-    def table(self) -> dict[str, CallStatistics]:
+    def statistics(self) -> dict[str, CallStatistics]:
         """Return the statistics by name: the largest total first, equal totals by name."""
+        ordered = sorted(self._tallies.items(), key=lambda item: (-item[1].total_s, item[0]))
+        return {
+            api: CallStatistics(tally.count, tally.total_s, tally.total_s / tally.count, tally.min_s, tally.max_s)
+            for api, tally in ordered
+        }
+
+    def table(self) -> dict[str, ProfiledCalls]:
+        """Return the statistics as `statistics` does, with the share of each function in the total of all."""
         everything = 0.0
         for tally in self._tallies.values():
             everything += tally.total_s
-        ordered = sorted(self._tallies.items(), key=lambda item: (-item[1].total_s, item[0]))
+        percent = {
+            api: 100.0 * tally.total_s / everything if everything else 0.0 for api, tally in self._tallies.items()
+        }
         return {
-            api: CallStatistics(
-                count=tally.count,
-                total_s=tally.total_s,
-                mean_s=tally.total_s / tally.count,
-                min_s=tally.min_s,
-                max_s=tally.max_s,
-                percent=100.0 * tally.total_s / everything if everything else 0.0,
-            )
-            for api, tally in ordered
+            api: ProfiledCalls(**attrs.asdict(calls), percent=percent[api]) for api, calls in self.statistics().items()
         }
 
     def lines(self) -> list[str]:
@@ -194,33 +208,55 @@ class LockWaits:
 S_PER_PS = 1e-12
 
 
-@attrs.define
-class LockUse:
-    """One lock in a trace; times in virtual seconds."""
+@attrs.frozen
+class TracedLock(LockUse):
+    """The use of one lock in a trace, in virtual seconds."""
 
-    acquired: int = 0
-    contended: int = 0
-    """How many acquisitions had to wait."""
-    wait_s: float = 0.0
-    hold_s: float = 0.0
-    longest_wait_s: float = 0.0
+    longest_wait_s: float
+
+
+_UNUSED = TracedLock(0, 0, 0.0, 0.0, 0.0)
 
 
 @attrs.define
 class EngineUse:
-    """One copy engine in a trace."""
+    """What one copy engine did in a trace."""
 
-    copies: int = 0
-    bytes: int = 0
-    busy_s: float = 0.0
+    device: int
+    engine: str
+    copies: int
+    bytes: int
+    busy_s: float
 
 
 @attrs.define
 class KernelUse:
-    """The kernels of one name in a trace; `resident_s` adds up the times from start to end."""
+    """How often a kernel ran on a device, and the sum of the times from its starts to its ends."""
 
-    launched: int = 0
-    resident_s: float = 0.0
+    device: int
+    kernel: str
+    launched: int
+    resident_s: float
+
+
+@attrs.frozen
+class CopiedBytes:
+    """Bytes that were copied in one direction from or to one kind of host memory."""
+
+    direction: str
+    memory: str
+    bytes: int
+
+
+@attrs.frozen
+class LogStatistics:
+    """The sums over a log, as `offloadrt stats` prints them."""
+
+    calls: dict[str, ProfiledCalls]
+    locks: dict[str, TracedLock]
+    engines: list[EngineUse]
+    kernels: list[KernelUse]
+    bytes: list[CopiedBytes]
 
 
 class TraceStatistics:
@@ -231,7 +267,7 @@ class TraceStatistics:
     """
 
     def __init__(self) -> None:
-        self.locks: dict[str, LockUse] = {}
+        self.locks: dict[str, TracedLock] = {}
         self.engines: dict[tuple[int, str], EngineUse] = {}
         self.kernels: dict[tuple[int, str], KernelUse] = {}
         self.bytes: dict[tuple[str, str], int] = {}
@@ -248,6 +284,13 @@ class TraceStatistics:
         statistics = cls()
         statistics.write(list(rows))
         return statistics
+
+    def record(self) -> LogStatistics:
+        """Return all sums, engines, kernels and bytes in lists."""
+        moved = [CopiedBytes(*where, nbytes) for where, nbytes in self.bytes.items()]
+        return LogStatistics(
+            self.calls.table(), self.locks, list(self.engines.values()), list(self.kernels.values()), moved
+        )
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Count some rows."""
@@ -269,7 +312,7 @@ class TraceStatistics:
                     self._kernels[payload[0]] = time_ps
                 case "KernelEnd":
                     kernel, name = payload
-                    use = self.kernels.setdefault((device, name), KernelUse())
+                    use = self.kernels.setdefault((device, name), KernelUse(device, name, 0, 0.0))
                     use.launched += 1
                     use.resident_s += (time_ps - self._kernels.pop(kernel, time_ps)) * S_PER_PS
                 case _:
@@ -280,29 +323,30 @@ class TraceStatistics:
 
     def _lock(self, label: str, time_ps: int, actor: int, name: str, ended: EndedWait | None) -> None:
         family = lock_family(name)
-        use = self.locks.get(family)
-        if use is None:
-            use = self.locks[family] = LockUse()
+        use = self.locks.setdefault(family, _UNUSED)
         match label:
             case "LockWait":
                 pass
             case "LockAcquire":
-                use.acquired += 1
                 self._holds[name, actor] = time_ps
-                if ended is not None and ended.got:
-                    waited = (time_ps - ended.since_ps) * S_PER_PS
-                    use.contended += 1
-                    use.wait_s += waited
-                    use.longest_wait_s = max(use.longest_wait_s, waited)
+                contended = ended is not None and ended.got
+                waited = (time_ps - ended.since_ps) * S_PER_PS if ended is not None and ended.got else 0.0
+                self.locks[family] = attrs.evolve(
+                    use,
+                    acquired=use.acquired + 1,
+                    contended=use.contended + contended,
+                    wait_s=use.wait_s + waited,
+                    longest_wait_s=max(use.longest_wait_s, waited),
+                )
             case _:
                 since = self._holds.pop((name, actor), None)
                 if since is not None:
-                    use.hold_s += (time_ps - since) * S_PER_PS
+                    self.locks[family] = attrs.evolve(use, hold_s=use.hold_s + (time_ps - since) * S_PER_PS)
 
     def _copy_end(
         self, time_ps: int, device: int, copy: int, direction: str, engine: str, nbytes: int, memory: str
     ) -> None:
-        use = self.engines.setdefault((device, engine), EngineUse())
+        use = self.engines.setdefault((device, engine), EngineUse(device, engine, 0, 0, 0.0))
         use.copies += 1
         use.bytes += nbytes
         use.busy_s += (time_ps - self._copies.pop(copy, time_ps)) * S_PER_PS

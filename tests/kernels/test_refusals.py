@@ -179,7 +179,7 @@ def test_a_script_that_python_cannot_compile(tmp_path: Path, capsys: pytest.Capt
     script = tmp_path / "deep.py"
     script.write_text(f"from offloadrt import kernel\n\n# a kernel\n@kernel\n{total(100_000)}\n")
     assert main(["run", str(script)]) == 2
-    assert f"{script}:8: Python cannot compile the script" in capsys.readouterr().err
+    assert f"{script}: Python cannot compile the script" in capsys.readouterr().err
 
 
 def test_an_outermost_while_beside_a_loop() -> None:

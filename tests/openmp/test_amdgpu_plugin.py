@@ -133,7 +133,7 @@ def test_a_synchronous_copy_takes_a_ring_or_a_kernel_by_its_size(nbytes: int, ri
 
     run = run_body(body, copy__async_limit=0)
     assert counts(run)["memory_lock"] == counts(run)["memory_unlock"] == 1
-    busy = {name: spent["busy_s"] > 0.0 for name, spent in run.measured.engines.items()}
+    busy = {name: spent.busy_s > 0.0 for name, spent in run.measured.engines.items()}
     assert (busy["device 0 dma ring 0"], busy["device 0 compute units"]) == (ring, not ring)
 
 
@@ -145,7 +145,7 @@ def test_a_large_copy_moves_its_bytes_twice_through_memory() -> None:
 
     run = run_body(body)
     spec = run.spec
-    working = run.measured.engines["device 0 compute units"]["busy_s"]
+    working = run.measured.engines["device 0 compute units"].busy_s
     assert working == pytest.approx(2 * nbytes / spec.value("mem.bw"), rel=0.01)
 
 

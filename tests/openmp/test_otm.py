@@ -32,8 +32,7 @@ from offloadrt.extensions.otm.configuration import object_table, placements_on
 from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel
 from offloadrt.study import Run, UserError, execute, scenario
-from offloadrt.study.reporting.results import to_json
-from offloadrt.study.reporting.table import row
+from offloadrt.study.reporting.results import row, to_json
 from offloadrt.trace import events
 
 # What is placed where

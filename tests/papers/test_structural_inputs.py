@@ -8,8 +8,9 @@ from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear, paper_named
 from offloadrt.study.points import Point
-from offloadrt.study.reporting.results import CallFigures, Result
+from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
+from offloadrt.trace import CallStatistics
 
 
 def test_inputs_of_jacc() -> None:
@@ -41,10 +42,10 @@ def test_inputs_of_qmcpack() -> None:
     assert len(paper.bench.checks) == 7
 
     def answers(points: Sequence[Point]) -> list[Result]:
-        calls = dict.fromkeys(("memory_async_copy", "memory_pool_allocate"), CallFigures(30_000, 1.0, 1.0, 1.0, 1.0))
+        calls = dict.fromkeys(("memory_async_copy", "memory_pool_allocate"), CallStatistics(30_000, 1.0, 1.0, 1.0, 1.0))
         results = [result_of(point, kernels=9_962.7) for point in points]
         for result in results:
-            result.calls.update(calls, svm_attributes_set=CallFigures(150_000, 1.0, 1.0, 1.0, 1.0))
+            result.calls.update(calls, svm_attributes_set=CallStatistics(150_000, 1.0, 1.0, 1.0, 1.0))
         return results
 
     found = hear(list(paper.bench.checks.values()), paper.grid("quick", RunSpec()), answers)

@@ -13,8 +13,9 @@ from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import PAPERS, Paper, hear, paper_named
 from offloadrt.study.points import Point
-from offloadrt.study.reporting.results import CallFigures, DeviceFigures, Result, TimeShare
+from offloadrt.study.reporting.results import DeviceFigures, Result, TimeShare
 from offloadrt.study.spec import RunSpec
+from offloadrt.trace import CallStatistics
 
 WITHOUT_RUNS = {"otm.mech.got", "mi300a.mech.izc_detect"}
 """Their judges analyse programs, or evaluate the rule itself, and make no runs."""
@@ -54,7 +55,7 @@ def world(seed: int) -> Callable[[Point], Result]:
         return lambda: cls(*(number() for _ in attrs.fields(cls)))
 
     def result(point: Point) -> Result:
-        called = Anything(figures(CallFigures))
+        called = Anything(figures(CallStatistics))
         called.update((name, called.invent()) for name in CALLS)
         return attrs.evolve(
             result_of(point),

@@ -300,8 +300,8 @@ def test_what_the_host_touches_comes_back_to_it(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     back = replayed(touching(tmp_path / "a", host=True), configuration="managed").run.measured.managed
     stays = replayed(touching(tmp_path / "b", host=False), configuration="managed").run.measured.managed
-    assert [usage["bytes_dtoh"] for usage in back.values() if usage["bytes_dtoh"]] == [4 * SIZE]
-    assert not any(usage["bytes_dtoh"] for usage in stays.values())
+    assert [usage.bytes_dtoh for usage in back.values() if usage.bytes_dtoh] == [4 * SIZE]
+    assert not any(usage.bytes_dtoh for usage in stays.values())
 
 
 def test_only_the_pages_that_a_kernel_touched_migrate(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_only_the_pages_that_a_kernel_touched_migrate(tmp_path: Path) -> None:
     recording = only(program.recorded(tmp_path))
     recording.columns["record.operations"][:] = -1
     moved = replayed(recording, configuration="managed").run.measured.managed
-    (bytes_htod,) = [usage["bytes_htod"] for usage in moved.values() if usage["bytes_htod"]]
+    (bytes_htod,) = [usage.bytes_htod for usage in moved.values() if usage.bytes_htod]
     assert 1 << 20 <= bytes_htod <= 4 << 20  # what was touched, and what is prefetched around it in its 2 MiB blocks
 
 

@@ -85,7 +85,7 @@ def test_a_stencil_touches_what_it_loads_three_times_once() -> None:
 
 def managed_bytes(done: Replayed) -> tuple[int, int]:
     usage = done.run.measured.managed.values()
-    return sum(round(one["bytes_htod"]) for one in usage), sum(round(one["bytes_dtoh"]) for one in usage)
+    return sum(round(one.bytes_htod) for one in usage), sum(round(one.bytes_dtoh) for one in usage)
 
 
 def test_what_the_host_sets_between_steps_migrates_back() -> None:

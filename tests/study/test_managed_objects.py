@@ -10,8 +10,7 @@ from rich.console import Console
 
 from offloadrt.cli.render import result as shown
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.reporting.results import Result, to_json
-from offloadrt.study.reporting.table import row
+from offloadrt.study.reporting.results import Result, row, to_json
 
 RODINIA = find_scenario("rodinia")
 SMALL = {"mem.size": "40 MiB", "mem.reserved": "0 B", "otm.reserve": "0 B"}

@@ -17,9 +17,8 @@ from offloadrt.study import Figure, Result, UserError, execute, find_scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import grid
 from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for
-from offloadrt.study.reporting.panels import label, spaced
-from offloadrt.study.reporting.table import row, to_polars, write
-from offloadrt.study.reporting.time_figure import draw_time
+from offloadrt.study.reporting.panels import draw_time, label, spaced
+from offloadrt.study.reporting.results import row, to_polars, write_tables
 from offloadrt.study.reporting.words import figure, seconds
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import sweep
@@ -40,7 +39,7 @@ def test_a_row_is_flat(results: list[Result]) -> None:
 
 
 def test_parquet_and_csv_say_the_same(results: list[Result], tmp_path: Path) -> None:
-    parquet, csv = write(results, tmp_path)
+    parquet, csv = write_tables(results, tmp_path)
     back = polars.read_parquet(parquet)
     assert back.height == 6 and back["threads"].to_list() == [1, 1, 2, 2, 4, 4]
     assert polars.read_csv(csv)["elapsed_s"].to_list() == back["elapsed_s"].to_list() == [0.5, 0.5, 1.0, 1.0, 2.0, 2.0]

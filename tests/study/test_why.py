@@ -26,7 +26,7 @@ from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import Point
-from offloadrt.study.reporting.drawn import compare_drawn
+from offloadrt.study.reporting.compare import compare_drawn
 from offloadrt.study.spec import RunSpec
 
 PLANTED = Path(__file__).with_name("planted.py")

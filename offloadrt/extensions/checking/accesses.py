@@ -62,10 +62,7 @@ class Directive:
 
 @attrs.frozen(eq=False)
 class Access:
-    """Bytes [begin, end) of a memory are read or written; all of them if it is exact, else some.
-
-    Wide because it has one field for each thing that decides whether two race, or that a report says of one.
-    """
+    """Bytes [begin, end) of a memory are read or written; all of them if it is exact, else some."""
 
     memory: int
     begin: int

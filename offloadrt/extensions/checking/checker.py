@@ -145,10 +145,7 @@ class CheckedCopies:
 
 
 class Checker:
-    """Watches one run: `run.observe(checker)` before its machine is used, `finish` after it.
-
-    Wide because it has one method for each kind of event.
-    """
+    """Watches one run: `run.observe(checker)` before its machine is used, `finish` after it."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import DEFAULTS, Json, ParameterValues, ScenarioName, single
-from offloadrt.cli.terminal import console, run_progress
+from offloadrt.cli.terminal import NEGATIVE, console, run_progress
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from offloadrt.extensions.explaining.sentence import Limit, PathShare, by_call, 
 from offloadrt.extensions.explaining.sobol_indices import SobolIndices, groups_of, total_order
 from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, merit_of
 from offloadrt.study.points import Point
-from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import MOST_IN_HTML
-from offloadrt.study.reporting.words import percent, seconds
+from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
@@ -41,10 +40,7 @@ Stage = Callable[[str, int, int], object]
 
 @attrs.frozen
 class Page:
-    """All that `why` says of a run; times of the critical path are integer picoseconds.
-
-    Wide because it has one field for each part of the page, by the name that it has in the JSON object.
-    """
+    """All that `why` says of a run; times of the critical path are integer picoseconds."""
 
     scenario: str
     parameters: dict[str, Value]

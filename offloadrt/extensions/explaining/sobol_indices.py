@@ -15,7 +15,7 @@ import attrs
 
 from offloadrt.extensions.explaining.robustness import drawn_correlations, shares_in_time
 from offloadrt.study.points import Point
-from offloadrt.study.reporting.table import library
+from offloadrt.study.reporting.results import library
 from offloadrt.study.spec import RunSpec
 
 Groups = Mapping[str, str]

@@ -18,10 +18,7 @@ from offloadrt.kernels.source import text
 
 
 class HostWalk(ABC, Generic[Op, S]):
-    """The graph of a host function, built by walking through its source.
-
-    Wide because it has one method for each kind of statement and expression of Python that a pass can meet.
-    """
+    """The graph of a host function, built by walking through its source."""
 
     def __init__(self, scope: S) -> None:
         self.flow = FlowBuilder[Op, S](scope)

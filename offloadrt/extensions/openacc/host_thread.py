@@ -56,10 +56,7 @@ Running = Coroutine[Any, Any, object]
 
 
 class HostThread(ProgramThread):
-    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device.
-
-    Wide because it has one method for each directive and routine of OpenACC, by the standard's name.
-    """
+    """Given to the body of a host thread as ``t``. `device_number` is the thread's current device."""
 
     def __init__(
         self,

@@ -83,8 +83,6 @@ class ObjectScope(Scope):
 
     `owner` is the class that the program's host function is a method of, None for other functions. `kernels` are those
     that the user has named.
-
-    Wide because it answers each question of the host walk about a name.
     """
 
     def __init__(self, source: Source, owner: Any, kernels: Mapping[str, Kernel]) -> None:

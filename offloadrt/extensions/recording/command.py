@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from offloadrt.cli.exit_codes import PROGRAM_FAILED
+from offloadrt.cli.terminal import PROGRAM_FAILED
 
 if TYPE_CHECKING:
     from offloadrt.extensions.recording.toolchain import Language

@@ -255,8 +255,6 @@ class MemoryScope(Scope):
     """One function: which of its names are threads, objects of the stack, and variables of any kind.
 
     As in C++, a variable is the same thing wherever in the function it stands.
-
-    Wide because it answers each question of the host walk about a name.
     """
 
     def __init__(self, source: Source, unit: TranslationUnit, threads: Set[str], stack: Set[str] = frozenset()) -> None:

@@ -117,10 +117,7 @@ class SyclQueue:
 
 
 class HostThread(Algorithms, ProgramThread):
-    """Given to the body of a host thread as ``t``. Algorithms go into the thread's own queue.
-
-    Wide because it has one method for each thing that C++ code does outside its algorithms.
-    """
+    """Given to the body of a host thread as ``t``. Algorithms go into the thread's own queue."""
 
     def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)

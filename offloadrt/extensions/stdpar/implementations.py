@@ -224,8 +224,6 @@ class Implementation:
     """One implementation.
 
     elision, prefetch, always, pool and heuristic can be switched where the real one lets them; use `attrs.evolve`.
-
-    Wide because it has one field for each thing in which implementations differ.
     """
 
     name: str

@@ -208,8 +208,6 @@ class StdParRuntime:
 
     next_directive: gives the numbers by which a trace tells the program's calls apart. ValueError for system USM where
     the device cannot have it; HeuristicDatabaseError for a file that cannot be read.
-
-    Wide because it holds what the threads' executors share; most fields are objects with a job of their own.
     """
 
     def __init__(

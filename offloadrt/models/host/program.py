@@ -48,8 +48,6 @@ class OffloadProgram(ABC, Generic[T]):
     configuration asks for.
 
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
-
-    Wide because each model's program adds to it, and its threads ask it for devices, arrays and globals alike.
     """
 
     counts_initial_device = False

@@ -1,6 +1,11 @@
-"""Results and what is made of them: `results.py` has `Result`, the record of a run; open it first.
+"""Results and what is made of them. Open `results.py` first.
 
-`table.py` puts the points of a sweep in a table, `compare.py` sets runs side by side (`compared_axes.py`: which ones),
-`figures.py` draws a sweep: `panels.py` its lines and bars, `published.py` what papers report of them, `labels.py` the
-names beside both.
+================  =====================================================================================================
+``results.py``    `Result`, the record of a run, and the table that the points of a sweep make
+``compare.py``    runs side by side, at one place or at many places drawn in the ranges of the machine
+``figures.py``    the figure of a sweep, and the names of what it shows
+``panels.py``     its lines and bars; the figure of where the host threads' time went
+``published.py``  what papers report of a figure
+``words.py``      how values are written: in words, and in the tables of a notebook
+================  =====================================================================================================
 """

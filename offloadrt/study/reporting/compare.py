@@ -5,12 +5,15 @@
     comparison.cases[0].variants[1].figures["elapsed_s"].ratio
 
 A ratio is time(baseline) / time(variant), as the papers' figures have it: above 1 the variant is faster.
+`compare_drawn` does the same at many places drawn in the ranges of the machine.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -18,30 +21,29 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.errors import UserError, did_you_mean, writing
-from offloadrt.study.points import grid
+from offloadrt.study.draws import draws_of
+from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
+from offloadrt.study.points import grid, read_axis, read_value
 from offloadrt.study.reporting import figures
-from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
-from offloadrt.study.reporting.html_tables import html_page, html_table
-from offloadrt.study.reporting.results import CallFigures, Result, TimeShare, builtins
-from offloadrt.study.reporting.table import Cell, row
-from offloadrt.study.reporting.words import figure, named, where, word
+from offloadrt.study.reporting.results import Cell, Result, TimeShare, builtins, row
+from offloadrt.study.reporting.words import figure, html_page, html_table, named, where, word
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.sweep import Failure, SweepOutcome, sweep
+from offloadrt.trace import CallStatistics
 
 ELAPSED = "elapsed_s"
 MOST = 3
-"""How many differences in where time went are shown for each pair."""
-_NO_CALLS = CallFigures(0, 0.0, 0.0, 0.0, 0.0)
+"""The most categories of host-thread time that are shown for each pair of runs."""
+_NO_CALLS = CallStatistics(0, 0.0, 0.0, 0.0, 0.0)
 _NO_TIME = TimeShare(0.0, 0.0)
 
 
 @attrs.frozen
 class Compared:
-    """One figure of a variant: the median when it was run several times.
+    """One figure of a variant; it is the median when the variant was run several times.
 
     `ratio` is the baseline's figure over the variant's, None where the latter is 0. `cov` is the coefficient of
     variation over the runs, None for one run.
@@ -54,9 +56,9 @@ class Compared:
 
 @attrs.frozen
 class ComparedCall:
-    """One API call of a variant.
+    """All calls of one API function in a variant, and the sum of their latencies in virtual seconds.
 
-    It has the number of calls, the sum of their latencies (virtual seconds), and the baseline's sum over it.
+    `ratio` is the baseline's sum over this one, None where this one is 0.
     """
 
     count: int
@@ -66,7 +68,7 @@ class ComparedCall:
 
 @attrs.frozen
 class Difference:
-    """Host-thread time that went into one category, in the baseline and in the variant: virtual seconds and shares."""
+    """The host-thread time of one category in the baseline and in the variant, in virtual seconds and as shares."""
 
     category: str
     baseline_s: float
@@ -82,16 +84,18 @@ class Difference:
 
 @attrs.frozen
 class ComparedVariant:
-    """One run (the median one of several) beside its baseline.
+    """One run, or the median one of several, beside its baseline.
 
-    `differences` are the largest, by seconds; a baseline has none.
+    `differences` has the largest differences in host-thread time; a baseline has none.
     """
 
     parameters: dict[str, Value]
-    """The parameters in which it may differ from its baseline."""
+    """The parameters in which the run may differ from its baseline."""
     figures: dict[str, Compared]
     calls: dict[str, ComparedCall]
-    """The calls of all variants of its case in the whole run, start-up included; the baseline's longest first."""
+    """The calls of the whole run, start-up included, by name. Every name that a variant of the case has is there; the
+    baseline's longest comes first.
+    """
     differences: list[Difference]
     result: Result
 
@@ -115,7 +119,7 @@ class Case:
 
 @attrs.frozen
 class Comparison:
-    """What `compare` found. `fixed` are the parameters that nobody swept."""
+    """The runs that `compare` made, case by case. `fixed` are the parameters that were not swept."""
 
     scenario: str
     machine: str
@@ -130,8 +134,8 @@ class Comparison:
     refused: list[RefusedVariant]
     """Variants that cannot be run."""
     whole_run: bool
-    """Whether calls are those of the whole run, as a profiler counts them; otherwise there are none outside of the
-    measured time.
+    """Whether some calls were outside of the measured windows. The calls of the variants include them, as a profiler's
+    count does.
     """
 
     @property
@@ -292,6 +296,73 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
     return figures.draw(figure, results, folder, stem="comparison")
 
 
+def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
+    """Read the values of the axes, and of the scenario's own sweep when none of them has several.
+
+    Raises UserError when the scenario has no sweep either; ParameterError for a bad value, and for one given twice.
+    """
+    if all(len(values) < 2 for values in axes.values()):
+        axes = {**scenario.sweep, **axes}
+    read = {name: read_axis(scenario, name, values) for name, values in axes.items()}
+    if not swept_in(read):
+        raise UserError(
+            "compare: give a parameter the values to compare, as in configuration=copy,usm, or an option, as in "
+            "--machine h100,mi300a"
+        )
+    return read
+
+
+def swept_in(read: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
+    """Return the parameters that have several values."""
+    return {name: values for name, values in read.items() if len(values) > 1}
+
+
+def refuse_failures(
+    outcome: SweepOutcome, swept: Iterable[str], baseline: Mapping[str, Value] | None = None
+) -> list[Failure]:
+    """Raise the first failure of a sweep over these parameters: UserError, or ScriptFailed of the program's own.
+
+    With a baseline, variants that cannot be run do not count, and are returned; without one nothing can be compared.
+    """
+    refused = []
+    for failure in outcome.failures:
+        place = failure.point.axis_values
+        of_variant = baseline is not None and any(place[name] != value for name, value in baseline.items())
+        if failure.of_program or not of_variant:
+            named = ", ".join(f"{name}={place[name]}" for name in swept)
+            raise (ScriptFailed if failure.of_program else UserError)(f"compare: {named}: {failure.message}")
+        refused.append(failure)
+    return refused
+
+
+def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
+    """Return the first of the results with the baseline's parameters."""
+    return next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
+
+
+def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the parameters that variants of one case differ in, with their values in the baseline."""
+    swept = swept_in(read)
+    if not given:
+        drawn = {} if scenario.figure is None else scenario.figure.baseline
+        if drawn and all(value in swept.get(name, ()) for name, value in drawn.items()):
+            return dict(drawn)
+        return {name: values[0] for name, values in swept.items()}
+    chosen = {}
+    for name, text in given.items():
+        if name not in swept:
+            raise ParameterError(
+                name, f"the baseline names it, and it has no two values{did_you_mean(name, swept)} "
+                f"(compared: {', '.join(swept)})"
+            )  # fmt: skip
+        chosen[name] = read_value(scenario, name, text)
+        if chosen[name] not in swept[name]:
+            raise ParameterError(
+                name, f"the baseline {chosen[name]} is not among the values {', '.join(map(str, swept[name]))}"
+            )
+    return chosen
+
+
 def _parts(figure: Compared) -> tuple[float | None, ...]:
     return figure.value, figure.ratio, figure.cov
 
@@ -346,7 +417,7 @@ def _number(cell: Cell) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
-def _call(base: CallFigures, variant: CallFigures) -> ComparedCall:
+def _call(base: CallStatistics, variant: CallStatistics) -> ComparedCall:
     return ComparedCall(variant.count, variant.total_s, _ratio(base.total_s, variant.total_s))
 
 
@@ -359,10 +430,134 @@ PICOSECOND = 1e-12
 
 
 def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:
-    """Return what the host threads' time went into otherwise, the largest difference in seconds first."""
+    """Return how the host threads' time differs by category, the largest difference in seconds first."""
     differing = []
     for category in dict.fromkeys((*base.where_time_went, *variant.where_time_went)):
         before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, variant))
         differing.append(Difference(category, before.total_s, after.total_s, before.share, after.share))
     differing.sort(key=lambda difference: -abs(difference.more_s))
     return [difference for difference in differing if abs(difference.more_s) >= PICOSECOND][:most]
+
+
+_INTERVAL = 0.9
+
+
+@attrs.frozen
+class DrawnVariant:
+    """A variant over all draws; ratios are time(baseline) / time(variant) in one draw."""
+
+    parameters: dict[str, Value]
+    median: float
+    low: float
+    """5 % of the ratios are below it."""
+    high: float
+    """5 % of the ratios are above it."""
+    wins: int
+    """The number of draws in which no other variant is faster."""
+    ratios: tuple[float, ...]
+
+
+@attrs.frozen
+class DrawnComparison:
+    """All variants at the same draws, in the order of their values, or the one that wins most first."""
+
+    scenario: str
+    machine: str
+    runtime: str
+    baseline: dict[str, Value]
+    draws: int
+    entries: tuple[str, ...]
+    """The entries of the machine that were drawn."""
+    variants: list[DrawnVariant]
+
+    def to_json(self) -> bytes:
+        """Encode the comparison as one JSON object on one line."""
+        return msgspec.json.encode(attrs.asdict(self))
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook the ratios of each variant over all draws."""
+        rows = [
+            (named(one.parameters), f"{one.median:.4g}", f"{one.low:.4g} to {one.high:.4g}", str(one.wins))
+            for one in self.variants
+        ]
+        remark = f"baseline: {named(self.baseline)}; a ratio is the baseline's time over the variant's"
+        title = f"{self.scenario} at {self.draws} places in the ranges of {where(self)}"
+        return html_page(title, remark, html_table("", ("", "median ratio", "90 % of the draws", "wins in"), rows))
+
+
+def compare_drawn(
+    scenario: Scenario,
+    axes: Mapping[str, Sequence[Any]],
+    pool: Executor,
+    *,
+    draws: int,
+    baseline: Mapping[str, Any] | None = None,
+    options: RunSpec | None = None,
+    jobs: int = 1,
+    rank: bool = False,
+    advanced: Callable[[SweepOutcome], None] | None = None,
+) -> DrawnComparison:
+    """Run all combinations of `axes` at each of `draws` places on `pool`.
+
+    Raises UserError when nothing is swept or nothing can be drawn, for a baseline that is none of the values or leaves
+    some open, and when a run cannot be made; ScriptFailed when the program raises; ParameterError for a bad parameter.
+    """
+    options = options or RunSpec()
+    if draws < 1:
+        raise UserError(f"--draws {draws}: at least one")
+    read = read_axes(scenario, axes)
+    chosen = baseline_of(scenario, read, baseline or {})
+    if {"machine", "runtime"} & read.keys() - scenario.parameters.keys():
+        raise UserError("compare --draws: draws the costs of one machine; give one machine and one runtime")
+    swept = swept_in(read)
+    if missing := [name for name in swept if name not in chosen]:
+        raise UserError(f"compare --draws: the baseline leaves {', '.join(missing)} open; give each one value to have")
+    machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, options.machine)
+    spec = profiles.load(machine, options.overrides, runtime=options.runtime or scenario.runtime)
+    places = draws_of(spec, {}, options, draws)
+    if not places:
+        raise UserError(f"compare --draws: no entry of {machine} is a range that is left open")
+    points = [point for place in places for point in grid(scenario, read, place)]
+    outcome = sweep(points, pool, jobs=jobs, advanced=advanced)
+    refuse_failures(outcome, read)
+    count = len(points) // len(places)
+    by_draw = [outcome.finished[start : start + count] for start in range(0, len(points), count)]
+    first = outcome.finished[0]
+    variants = _drawn_variants(by_draw, chosen, swept)
+    if rank:
+        variants.sort(key=lambda variant: (-variant.wins, -variant.median))
+    entries = tuple(key for key in places[0].range_end if key not in options.range_end)
+    return DrawnComparison(scenario.name, first.machine, first.runtime, chosen, len(places), entries, variants)
+
+
+def _drawn_variants(
+    by_draw: Sequence[Sequence[Result]], chosen: Mapping[str, Value], swept: Iterable[str]
+) -> list[DrawnVariant]:
+    ratios: list[list[float]] = [[] for _ in by_draw[0]]
+    wins = [0 for _ in by_draw[0]]
+    for results in by_draw:
+        base = base_of(results, chosen)
+        fastest = min(one.elapsed_s for one in results)
+        for number, one in enumerate(results):
+            ratios[number].append(base.elapsed_s / one.elapsed_s if one.elapsed_s else math.inf)
+            wins[number] += one.elapsed_s == fastest
+    return [
+        DrawnVariant(
+            parameters={name: one.parameters[name] for name in swept},
+            median=statistics.median(of),
+            low=_quantile(of, (1.0 - _INTERVAL) / 2.0),
+            high=_quantile(of, (1.0 + _INTERVAL) / 2.0),
+            wins=won,
+            ratios=tuple(of),
+        )
+        for one, of, won in zip(by_draw[0], ratios, wins, strict=True)
+    ]
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """Return the value below which a share of the values lies, between two of them in proportion."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
 
-from offloadrt.study.reporting.table import Cell, library
+from offloadrt.study.errors import UserError, writing
+from offloadrt.study.reporting.results import Cell, Result, library
+from offloadrt.study.reporting.words import named, seconds, where
 from offloadrt.study.scripts.definition import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
@@ -18,9 +21,9 @@ DASHES = ("-", "--", ":", "-.")
 CROWDED = 60
 """The most letters along x, every text taken as long as the longest; with more the texts stand aslant."""
 WIDE_RATIOS = 5.0
-"""Ratios of which the largest is so many times the smallest have a logarithmic axis, on which bars begin at 1."""
+"""Ratios get a logarithmic axis, on which bars begin at 1, when the largest is this many times the smallest."""
 _COVERING = 4
-"""Of so many lines the first are wider, so that one that lies below another is seen."""
+"""When a panel has this many lines, the first are wider, so that a line below another one is seen."""
 _MARKER, _FIGURE = 10.0, 36.0
 """Pixels that half a marker and the figure of a bar take."""
 _LABEL = 0.055
@@ -31,7 +34,7 @@ _UNITS = {"_s": " (s)", "_bytes": " (B)", "_us": " (µs)", "_ms": " (ms)", "_gb"
 
 
 Heights = Mapping[float, Sequence[float]]
-"""Heights by their place along x."""
+"""Heights by their position along x."""
 
 
 @attrs.frozen
@@ -48,7 +51,7 @@ class Series:
     """The runs of one line, or the bars of one colour, in the order of x."""
 
     key: tuple[Cell, ...]
-    """Its values of the figure's `lines`."""
+    """The values that the series has of the figure's `lines`."""
     name: str
     colour: str
     marker: str
@@ -219,3 +222,51 @@ def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
     if not figure.log or min(heights) <= 0:
         return False
     return max(heights) / min(heights) > WIDE_RATIOS if figure.baseline else not figure.bars
+
+
+_TYPES = (".png", ".svg", ".pdf")
+_NOTHING = 1e-4
+"""The share of a part that is left out."""
+_NARROW = 0.06
+"""The share of a part whose name does not fit into it."""
+
+
+def check_type(path: Path) -> None:
+    """Check that a figure can be drawn to that file. Raises UserError for another type, and without matplotlib."""
+    if path.suffix not in _TYPES:
+        raise UserError(f"--figure {path}: a figure is a file that ends with {', '.join(_TYPES)}")
+    library("matplotlib")
+
+
+def draw_time(result: Result, path: Path) -> None:
+    """Draw where the time of the host threads went, in percent of their lives, to a file that `check_type` lets pass.
+
+    Raises UserError when no host thread lived in the measured time, or the file cannot be written.
+    """
+    if not result.where_time_went:
+        raise UserError(f"--figure {path}: no host thread lived in the measured time")
+    canvas = library("matplotlib.figure").Figure(figsize=(9.0, 2.4), layout="constrained")
+    area = canvas.subplots()
+    left = 0.0
+    parts = [item for item in result.where_time_went.items() if item[1].share >= _NOTHING]
+    for number, (name, part) in enumerate(parts):
+        share = 100.0 * part.share
+        label = f"{name}: {seconds(part.total_s)}"
+        area.barh([0], [share], left=left, color=COLOURS[number % len(COLOURS)], edgecolor="white", label=label)
+        if part.share >= _NARROW:
+            area.text(
+                left + share / 2, 0, f"{name}\n{share:.0f} %", ha="center", va="center", color="white", fontsize=8
+            )
+        left += share
+    area.set_xlim(0.0, 100.0)
+    area.set_yticks([])
+    area.set_xlabel("share of the host threads' time (%)")
+    area.set_title(
+        f"{result.scenario} {named(result.parameters)}\n{seconds(result.elapsed_s)} on {where(result)}",
+        fontsize="small",
+        wrap=True,
+    )
+    area.spines[["top", "right", "left"]].set_visible(False)
+    canvas.legend(loc="outside lower center", ncols=4, fontsize="x-small", frameon=False)
+    with writing(path):
+        canvas.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -16,7 +16,7 @@ import attrs
 from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.reporting.panels import DrawnRun, Series, label, number_of
-from offloadrt.study.reporting.table import Cell
+from offloadrt.study.reporting.results import Cell
 from offloadrt.study.scripts.definition import Figure, PublishedPoint
 
 _CLAIMS: Final = Registry[Callable[[str], Mapping[str, Any]]]("reader of claims", "offloadrt.claims")

@@ -1,60 +1,44 @@
-"""What a run gives back: one record, the same for people, programs and later comparison."""
+"""`Result`, the record that a run gives back, and the tables that results make.
+
+The same record serves people, programs and later comparison.
+"""
 
 from __future__ import annotations
 
+import importlib
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
 
 from offloadrt.runtime.device import ResultSection
-from offloadrt.study.errors import ScenarioRefused
-from offloadrt.study.reporting.html_tables import html_page, html_table
-from offloadrt.study.reporting.words import figure, named, percent, seconds, where
+from offloadrt.sim import Figures, LockUse
+from offloadrt.study.errors import ScenarioRefused, UserError, writing
+from offloadrt.study.reporting.words import figure, html_page, html_table, named, percent, seconds, where
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.trace import CallStatistics
 
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+CallFigures = CallStatistics
+"""The name by which judges know it: stored reports hold a digest of the judges' code."""
 MOST_IN_HTML = 8
-"""Rows of a table that may be long, in a notebook."""
+"""The most rows that a notebook shows of a table that may be long."""
 
 
 @attrs.frozen
-class CallFigures:
-    """All calls of one driver or runtime function, under its real name; times are virtual seconds."""
+class DeviceFigures(Figures):
+    """The time of one part of the machine: an engine of a device, a hardware queue, or the cores.
 
-    count: int
-    total_s: float
-    mean_s: float
-    min_s: float
-    max_s: float
-
-    def joined(self, other: CallFigures) -> CallFigures:
-        """Add the other calls to these."""
-        count, total = self.count + other.count, self.total_s + other.total_s
-        return CallFigures(count, total, total / count, min(self.min_s, other.min_s), max(self.max_s, other.max_s))
-
-
-@attrs.frozen
-class LockFigures:
-    """What one lock has counted.
-
-    It has how often the lock was taken, how often an actor had to wait, and the virtual seconds waited and held, added
-    up.
-    """
-
-    acquired: int
-    contended: int
-    wait_s: float
-    hold_s: float
-
-
-@attrs.frozen
-class DeviceFigures:
-    """One part of the machine: an engine of a device, a hardware queue, or the cores.
-
-    It has the virtual seconds in which it worked, the rest of the time, and how long requests waited until it was free.
+    These are the virtual seconds in which it worked, the rest of the time, and how long requests waited until it was
+    free.
     """
 
     busy_s: float
@@ -73,11 +57,10 @@ class Bytes:
 
 
 @attrs.frozen
-class ManagedFigures:
-    """What happened to the managed memory of an object.
+class ManagedFigures(Figures):
+    """Counts faults of the GPU and of the CPU on the managed memory of an object, and the bytes that moved.
 
-    It counts faults of the GPU and of the CPU, bytes that migrated to the device and to the host, and bytes that
-    kernels reached over the link.
+    Bytes migrated to the device and to the host; kernels reached `remote_bytes` over the link.
     """
 
     faults: int
@@ -89,10 +72,7 @@ class ManagedFigures:
 
 @attrs.frozen
 class TimeShare:
-    """Host-thread time that went into one category.
-
-    It has the virtual seconds, summed over the threads, and their share of all the threads' lives.
-    """
+    """The host-thread time of one category: virtual seconds, summed over the threads, and their share of all lives."""
 
     total_s: float
     share: float
@@ -100,17 +80,17 @@ class TimeShare:
 
 @attrs.frozen
 class SampledPhase:
-    """A repeated phase of a long program of which a few instances were run."""
+    """A repeated phase of a long program. Only a few of its instances were run."""
 
     threads: int
-    """That ran it at the same time."""
+    """The number of threads that ran the phase at the same time."""
     instances: int
     skipped: int
-    """How many of the instances were not run."""
+    """The number of instances that were not run."""
     skipped_s: float
-    """What they take of the run's time, by the mean of those that were."""
+    """The part of the run's time that is theirs, estimated from the mean of the instances that were run."""
     error_s: float
-    """The standard error of that. Where the threads had not settled, how their instances changed is in it as well."""
+    """The standard error of `skipped_s`. Where the threads had not settled, it includes how their instances changed."""
     settled: bool = True
     """False where the threads were still falling out of step when the instances were taken."""
 
@@ -126,13 +106,11 @@ class SampledPhase:
 
 @attrs.frozen
 class Result:
-    """One run. `measured` is what the scenario returned.
+    """The record of one run. `measured` is what the scenario returned.
 
-    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went are of its measured windows
-    (everything when it opened none); locks are those that were taken in them. `events` (timers set) and the trace hash
-    are of the whole run.
-
-    Wide because it has one field for each part of a report, by the name that it has in the JSON file.
+    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went cover the measured windows, or the
+    whole run when it opened none. Only locks that were taken there are listed. `events` (timers set) and the trace hash
+    cover the whole run.
     """
 
     scenario: str
@@ -142,8 +120,8 @@ class Result:
     seed: int
     elapsed_s: float
     measured: dict[str, Value]
-    calls: dict[str, CallFigures]
-    locks: dict[str, LockFigures]
+    calls: dict[str, CallStatistics]
+    locks: dict[str, LockUse]
     devices: dict[str, DeviceFigures]
     bytes: Bytes
     faults: dict[str, int]
@@ -153,12 +131,12 @@ class Result:
     """Hash over time, actor, kind and sizes of every event; None unless a trace was asked for."""
     where_time_went: dict[str, TimeShare]
     options: dict[str, str | dict[str, str | float]] = attrs.field(factory=dict)
-    """How the run was made, where that is not the default: `overrides` of the machine's entries, `environment`, the
+    """The options of the run that are not the defaults: `overrides` of the machine's entries, `environment`, the
     `range_end` of entries, places of `inputs`, `phases`, `gear` and `strategy`.
     """
     inputs: dict[str, float] = attrs.field(factory=dict)
     """The values that the program took of inputs with a range."""
-    calls_outside: dict[str, CallFigures] = attrs.field(factory=dict)
+    calls_outside: dict[str, CallStatistics] = attrs.field(factory=dict)
     """Calls outside of the measured windows: start-up and exit."""
     sections: dict[str, ResultSection] = attrs.field(factory=dict)
     """What the memory configuration has to say of the run; in the JSON file each stands under its own name."""
@@ -169,9 +147,9 @@ class Result:
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Algorithms of a stdpar program in the measured windows (`Run.algorithms`); empty for other models."""
     phases: list[SampledPhase] = attrs.field(factory=list)
-    """The repeated phases of which instances were left out; they are in all figures by estimate."""
+    """The repeated phases that were sampled. All figures include an estimate of the instances that were left out."""
     warnings: list[str] = attrs.field(factory=list)
-    """What is likely to be a mistake: an override far outside of its entry's range, more host threads than cores."""
+    """Likely mistakes: an override far outside of its entry's range, or more host threads than cores."""
     repeats: list[RepeatedRun] = attrs.field(factory=list)
     """Every run of a repeated measurement, this one included; empty when there was only one."""
     spreads: dict[str, Spread] = attrs.field(factory=dict)
@@ -182,7 +160,7 @@ class Result:
         made = self.sections.get(section)
         return {} if made is None else made.figures
 
-    def all_calls(self) -> dict[str, CallFigures]:
+    def all_calls(self) -> dict[str, CallStatistics]:
         """Return the calls of the whole run, as a profiler that watches the process counts them."""
         outside = self.calls_outside
         return {
@@ -316,3 +294,88 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
             raise ScenarioRefused(f"scenario {scenario} returned {name!r}: {value!r}; a figure is finite, or None")
         measured[name] = plain
     return measured
+
+
+Cell = int | float | bool | str | None
+
+_GROUPS = ("calls", "locks", "devices", "bytes", "faults", "where_time_went")
+_LAST_GROUPS = ("managed", "algorithms")
+
+
+def row(result: Result) -> dict[str, Cell]:
+    """Flatten one result into a row."""
+    cells: dict[str, Cell] = {"scenario": result.scenario, **result.parameters}
+    places = {name: result.parameters.get(name, value) for name, value in _places(result)}
+    cells |= {**places, "seed": result.seed, "elapsed_s": result.elapsed_s}
+    for name, value in result.measured.items():
+        cells[f"measured.{name}" if name in cells else name] = value
+    rest = builtins(result)
+    cells |= _flat("options", result.options)
+    for group in (*_GROUPS, *result.sections, *_LAST_GROUPS):
+        cells |= _flat(group, rest.get(group, {}))
+    cells |= {"events": result.events, "trace_hash": result.trace_hash}
+    return cells
+
+
+def _places(result: Result) -> tuple[tuple[str, Cell], ...]:
+    """Return where it ran; a comparison of machines names them as they were given, which may be files."""
+    return ("machine", result.machine), ("runtime", result.runtime)
+
+
+def _flat(prefix: str, value: Any) -> dict[str, Cell]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    cells: dict[str, Cell] = {}
+    for name, inner in value.items():
+        cells |= _flat(f"{prefix}.{name}", inner)
+    return cells
+
+
+def _columns(results: Sequence[Result]) -> dict[str, list[Cell]]:
+    rows = [row(result) for result in results]
+    names = dict.fromkeys(name for cells in rows for name in cells)
+    return {name: [cells.get(name) for cells in rows] for name in names}
+
+
+def to_polars(results: Sequence[Result]) -> polars.DataFrame:
+    """Put results in a data frame of polars, a row for each; a column that a run lacks is null there.
+
+    Raises UserError when polars is not installed.
+    """
+    series = library("polars").Series
+    columns = {name: series(name, values, strict=False) for name, values in _columns(results).items()}
+    table: polars.DataFrame = library("polars").DataFrame(columns)
+    return table
+
+
+def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
+    """Put results in a data frame of pandas, a row for each; a number that a run lacks is NaN there.
+
+    Raises UserError when pandas is not installed.
+    """
+    table: pandas.DataFrame = library("pandas", "pandas").DataFrame(_columns(results))
+    return table
+
+
+def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "results") -> list[Path]:
+    """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths.
+
+    Raises UserError when they cannot be written.
+    """
+    table = to_polars(results)
+    parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"
+    for path, write_to in (parquet, table.write_parquet), (csv, table.write_csv):
+        in_memory = BytesIO()  # polars has errors of its own for a file that cannot be written
+        write_to(in_memory)
+        with writing(path):
+            path.write_bytes(in_memory.getvalue())
+    return [parquet, csv]
+
+
+def library(name: str, extra: str = "study") -> Any:
+    """Import the module `name` of an extra of this package. Raises UserError when it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise UserError(f"this needs {package}, which is not installed: pip install 'offloadrt[{extra}]'") from None

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import attrs
+
 from offloadrt.study.reporting.results import (
     Bytes,
-    CallFigures,
-    DeviceFigures,
-    LockFigures,
     ManagedFigures,
     Result,
     SampledPhase,
@@ -19,12 +18,11 @@ from offloadrt.study.running.ledger import Ledger
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.trace import Calls
 from offloadrt.trace.statistics import OTHER
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """Make the record of a run that has ended: what it counted in its measured windows."""
+    """Make the record of a run that has ended, of what it counted in its measured windows."""
     ledger = run.measured
     return Result(
         scenario=scenario.name,
@@ -34,26 +32,20 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
         seed=run.seed,
         elapsed_s=run.elapsed,
         measured=dict(measured),
-        calls=_calls(ledger.calls),
+        calls=ledger.calls.statistics(),
         locks={
-            name: LockFigures(int(lock["acquired"]), int(lock["contended"]), lock["wait_s"], lock["hold_s"])
+            name: attrs.evolve(lock, acquired=int(lock.acquired), contended=int(lock.contended))
             for name, lock in ledger.locks.items()
-            if lock["acquired"]
+            if lock.acquired
         },
-        devices={
-            name: DeviceFigures(engine["busy_s"], engine["idle_s"], engine["wait_s"])
-            for name, engine in ledger.engines.items()
-        },
+        devices=dict(ledger.engines),
         bytes=Bytes(**{direction: int(nbytes) for direction, nbytes in ledger.bytes.items()}),
         faults={name: int(count) for name, count in ledger.faults.items()},
-        managed={
-            name: ManagedFigures(**{figure: round(count) for figure, count in usage.items()})
-            for name, usage in ledger.managed.items()
-        },
+        managed={name: ManagedFigures(*map(round, attrs.astuple(usage))) for name, usage in ledger.managed.items()},
         events=run.sim.timers_set,
         trace_hash=run.trace.hash() if run.trace is not None and run.trace.hashes else None,
         where_time_went=where_time_went(ledger),
-        calls_outside=_calls(run.windows.calls_outside),
+        calls_outside=run.windows.calls_outside.statistics(),
         sections=dict(run.statistics.sections),
         algorithms={name: int(count) for name, count in ledger.algorithms.items()},
         phases=[
@@ -63,18 +55,11 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
     )
 
 
-def _calls(calls: Calls) -> dict[str, CallFigures]:
-    return {
-        name: CallFigures(call.count, call.total_s, call.mean_s, call.min_s, call.max_s)
-        for name, call in calls.table().items()
-    }
-
-
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
     """Divide host-thread time by what it went into, the largest first.
 
-    Shares are of the lives of the host threads that ended in the measured windows; where threads live on, of what is
-    accounted for.
+    Shares are of the lives of the host threads that ended in the measured windows. Where threads live on, they are of
+    the time that is accounted for.
     """
     claimed = math.fsum(ledger.host_time.values())
     lives = max(ledger.lived_s, claimed)

@@ -1,4 +1,4 @@
-"""What a run has counted since its start, collected from the floors that count it."""
+"""Collects what a run has counted since its start from the floors that count it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RunStatistics:
     def locks(self) -> Mapping[str, Any]:
         """Return every lock, by name: `device table`, `driver context`, and so on.
 
-        Those that each process has are called `device table of process 1`, but for the first process's.
+        Locks of a process other than the first have its number in their names: `device table of process 1`.
         Each has `.acquired`, `.contended`, `.wait_s` and `.hold_s`.
         """
         if self._built is None:

@@ -105,12 +105,12 @@ class Windows:
 
     @property
     def skipped(self) -> list[PhaseEstimate]:
-        """Return the phases of which instances were left out of windows that are over."""
+        """Return the sampled phases whose left-out instances belong to windows that are over."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property
     def calls_outside(self) -> Calls:
-        """Return the API calls that returned outside of them so far; none when no window was opened."""
+        """Return the API calls that returned outside of the windows so far; none when no window was opened."""
         if not self._explicit:
             return Calls()
         return _together(self._outside, self._counting) if self._open is None else _together(self._outside)
@@ -129,7 +129,7 @@ def _together(*parts: Calls) -> Calls:
 
 
 class MeasuredPart(AsyncOnly):
-    """What `async with run.measure():` measures."""
+    """Measures the block of `async with run.measure():`."""
 
     directive = "run.measure()"
 

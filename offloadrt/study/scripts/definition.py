@@ -47,19 +47,19 @@ class PublishedPoint:
     per: str | None = None
     """Another claim, whose value divides that of `claim`."""
     band: bool = False
-    """Whether the claim's band is what the paper states, as for an order of magnitude."""
+    """Whether the paper states the claim's band itself, as for an order of magnitude."""
     along_x: bool = False
     """Whether the value lies along x, as where a curve saturates."""
     what: str = ""
-    """What it is the figure of, where not of single runs: `mean`; it is written beside the point, with the value."""
+    """The statistic that the figure is, where it is not of single runs: `mean`. It is written beside the point."""
 
 
 @attrs.frozen
 class Figure:
-    """What a sweep of the scenario draws.
+    """The figure that a sweep of the scenario draws.
 
-    `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts stand beside one
-    another in the order of the sweep).
+    It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts stand
+    beside one another in the order of the sweep).
 
     One line a value of `lines`, one panel a value of `panels`; parameters that were swept and are named nowhere become
     lines.
@@ -90,12 +90,12 @@ class Figure:
     the same, over `y`. `offloadrt compare` takes it as its baseline as well.
     """
     published: tuple[PublishedPoint, ...] = ()
-    """What the paper reports of `y`."""
+    """The values of `y` that the paper reports."""
 
 
 @attrs.frozen(eq=False)
 class Scenario:
-    """What the decorator makes of a function; calling it calls the function."""
+    """An experiment that the decorator made of a function. Calling it calls the function."""
 
     name: str
     function: Function
@@ -107,19 +107,19 @@ class Scenario:
     sweep: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
     """Axes of `offloadrt sweep NAME` when the user gives none."""
     measures: tuple[str, ...] = ()
-    """What `offloadrt compare` compares besides the elapsed time when no figures are given."""
+    """The figures that `offloadrt compare` compares besides the elapsed time when none are given."""
     results: tuple[str, ...] = ()
-    """Which of the figures that it returns must not depend on the schedule: what `offloadrt explore` compares."""
+    """The returned figures that must not depend on the schedule; `offloadrt explore` compares them."""
     shrinks: tuple[str, ...] = ()
-    """Which of its parameters `offloadrt explore` may make smaller when it has found a failure."""
+    """The parameters that `offloadrt explore` may make smaller when it has found a failure."""
     path: Path | None = None
     """The file that defines the scenario."""
     kernels: Callable[[], Iterable[Kernel]] | None = None
-    """Its kernels, for `offloadrt kernels`, where they are not in modules that its file imports."""
+    """Returns the kernels for `offloadrt kernels`, where they are not in modules that the scenario's file imports."""
 
     @property
     def summary(self) -> str:
-        """First sentence of the docstring."""
+        """Return the first sentence of the docstring."""
         paragraph = " ".join(self.description.partition("\n\n")[0].split())
         return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
 

@@ -1,4 +1,4 @@
-"""What `offloadrt list` knows of scenarios without loading them: an index beside their files.
+"""The index beside the files of scenarios, from which `offloadrt list` prints them without loading them.
 
 `index.json` holds for each file its digest and its scenarios. `tests/scenarios/index.py` writes it, and a test compares
 it with the files. A file that the index does not know, or that has changed since, is loaded by `registry.py`. A script
@@ -17,7 +17,9 @@ import attrs
 import msgspec
 
 from offloadrt.registry import Registry
-from offloadrt.study.scripts.package import PACKAGE
+
+PACKAGE: Final = Path(__file__).resolve().parents[2]
+"""The folder `offloadrt`. Importing the package for its `__file__` would be an import circle."""
 
 PROGRAMS = "programs"
 """The group of a script that names none; it is listed first."""

@@ -1,4 +1,4 @@
-"""Where scenarios are found: those that come with the package, and a path to a script of the user's own.
+"""Finds scenarios: those that come with the package, and those in scripts of the user's own.
 
 A checkout has them in `scenarios/`, a wheel in `offloadrt/scenarios`; those in folders there have names like
 `questions/streams`. A script is loaded as Python loads it, with its own folder on the path (at the end, so that it
@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import importlib.util
 import sys
-import tokenize
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -78,8 +77,8 @@ def _import(path: Path) -> ModuleType:
             step.filename == str(path) for step in traceback.extract_tb(error.__traceback__)
         ):
             raise UserError(
-                f"{path}:{_longest_statement(path)}: Python cannot compile the script, as something in it is nested "
-                "too deeply; divide its longest statement, which begins here, into several"
+                f"{path}: Python cannot compile the script, because something in it is nested too deeply; divide its "
+                "longest statement into several"
             ) from None
         if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("offloadrt."):
             raise PartNotInstalled(f"{path}: needs {error.name}, which is not installed") from None
@@ -89,19 +88,6 @@ def _import(path: Path) -> ModuleType:
 
 class PartNotInstalled(UserError):
     """A script needs an extension or a paper that is not there."""
-
-
-def _longest_statement(path: Path) -> int:
-    """Return the first line of the statement with the most tokens."""
-    lines: list[int] = []
-    longest = [1]
-    with path.open("rb") as script:
-        for token in tokenize.tokenize(script.readline):
-            if token.type == tokenize.NEWLINE:
-                longest, lines = max(longest, lines, key=len), []
-            elif token.type not in (tokenize.ENCODING, tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
-                lines.append(token.start[0])
-    return longest[0]
 
 
 def shipped(subfolder: str = "") -> dict[str, Scenario]:

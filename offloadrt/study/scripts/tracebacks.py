@@ -1,6 +1,6 @@
 """The script's own traceback, without the frames of the emulator, Trio and the import machinery.
 
-Who works on the emulator itself sets the environment variable OFFLOADRT_FULL_TRACEBACK and sees them all.
+The environment variable OFFLOADRT_FULL_TRACEBACK shows them all, for work on the emulator itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import trio
 
 from offloadrt.sim import source_line
 from offloadrt.study.errors import ScriptFailed
-from offloadrt.study.scripts.package import PACKAGE
+from offloadrt.study.scripts.listing import PACKAGE
 
 _LIBRARIES = [Path(module.__file__).resolve().parent for module in (trio, outcome, attr) if module.__file__]
 _HIDDEN = tuple(f"{folder}/" for folder in (*_LIBRARIES, PACKAGE))
@@ -37,7 +37,7 @@ def _own(filename: str) -> bool:
 
 
 def script_line() -> str:
-    """Return ` (FILE, line N)`: where the script's coroutine stands that is running now; empty when none is."""
+    """Return where the script's running coroutine stands, as ` (FILE, line N)`; empty when none is running."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         code = frame.f_code

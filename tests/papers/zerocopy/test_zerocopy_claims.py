@@ -17,8 +17,9 @@ from offloadrt.papers.zerocopy.judges import PAPER
 from offloadrt.papers.zerocopy.judges.figures import correlation
 from offloadrt.papers.zerocopy.judges.probes import allocated_for, waited_for
 from offloadrt.study.points import Point
-from offloadrt.study.reporting.results import CallFigures, Result, TimeShare
+from offloadrt.study.reporting.results import Result, TimeShare
 from offloadrt.study.spec import RunSpec
+from offloadrt.trace import CallStatistics
 
 GRID = PAPER.grid("quick", RunSpec())
 
@@ -113,8 +114,8 @@ def test_overheads_are_in_microseconds() -> None:
     assert not low.holds and "tens of GiB" in low.reason
 
 
-def _calls(**totals: float) -> dict[str, CallFigures]:
-    return {name: CallFigures(10, dt, dt / 10, 0.0, dt) for name, dt in totals.items()}
+def _calls(**totals: float) -> dict[str, CallStatistics]:
+    return {name: CallStatistics(10, dt, dt / 10, 0.0, dt) for name, dt in totals.items()}
 
 
 def test_start_up_calls_count_in_table_1() -> None:
@@ -128,7 +129,7 @@ def test_start_up_calls_count_in_table_1() -> None:
 
 
 def test_counts_of_a_part_of_the_steps_are_scaled_up() -> None:
-    made = {"kernels": 9_963, "copies": 30_761, "calls": {"signal_wait_scacquire": CallFigures(35_165, 1, 1, 1, 1)}}
+    made = {"kernels": 9_963, "copies": 30_761, "calls": {"signal_wait_scacquire": CallStatistics(35_165, 1, 1, 1, 1)}}
     judgement = judged("mi300a.table1.1t.waits_copy", lambda of: made)
     assert judgement.holds and "351,650" in judgement.emulated and "scaled up" in judgement.emulated
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import Json
-from offloadrt.cli.terminal import print_json
+from offloadrt.cli.terminal import NEGATIVE, print_json
 from offloadrt.study.spec import Gear
 
 if TYPE_CHECKING:

@@ -32,10 +32,7 @@ class ClaimRefused(UserError, ValueError):
 
 @attrs.frozen
 class Claim:
-    """One thing that a paper reports, and what has to come out for it to hold.
-
-    Wide because it has one field for each key of an entry in `claims.toml`.
-    """
+    """One thing that a paper reports, and what has to come out for it to hold."""
 
     id: str
     paper: str

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from offloadrt.cli.exit_codes import NEGATIVE
 from offloadrt.cli.options import DEFAULTS, Jobs, Json
-from offloadrt.cli.terminal import console, stages
+from offloadrt.cli.terminal import NEGATIVE, console, stages
 from offloadrt.registry import Registry
 from offloadrt.study.spec import Machine, Overrides, Runtime
 

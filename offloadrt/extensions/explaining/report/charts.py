@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from offloadrt.extensions.explaining.report.timeline import Counter
-from offloadrt.study.reporting.table import library
+from offloadrt.study.reporting.results import library
 
 _PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#B8AC2B", "#666666", "#999999"]
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""

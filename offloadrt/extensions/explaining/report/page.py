@@ -20,8 +20,7 @@ from offloadrt.extensions.explaining.report.timeline import CRITICAL_PATH, Timel
 from offloadrt.extensions.explaining.resources import Holder
 from offloadrt.extensions.explaining.sentence import PathShare
 from offloadrt.study.errors import writing
-from offloadrt.study.reporting.html_tables import html_table
-from offloadrt.study.reporting.words import seconds
+from offloadrt.study.reporting.words import html_table, seconds
 from offloadrt.trace import Row
 
 _MOST_LINES = 12

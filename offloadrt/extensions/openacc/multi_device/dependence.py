@@ -298,10 +298,7 @@ def _may_count_from_the_end(access: ArrayAccess, index: Polynomial) -> bool:
 
 
 class _Backwards:
-    """Walks through a nest backwards, and notes what each statement is needed for.
-
-    Wide because it has one method for each kind of statement, and the tables that all of them fill.
-    """
+    """Walks through a nest backwards, and notes what each statement is needed for."""
 
     def __init__(
         self, nest: LoopNest, walked: Walk, regions: dict[str, WrittenRegion], contributions: Contributions
@@ -505,10 +502,7 @@ class Names:
 
 
 class Filter:
-    """Writes the source of the nest that loads and stores under guards only.
-
-    Wide because it has one method for each kind of statement and expression that it writes anew.
-    """
+    """Writes the source of the nest that loads and stores under guards only."""
 
     def __init__(
         self,

@@ -74,10 +74,7 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Follows the calls of a process to the runtime.
-
-    Wide because it has one method for each thing that happens to a call.
-    """
+    """Follows the calls of a process to the runtime."""
 
     _process: RawProcess
     memory: MemoryEvents

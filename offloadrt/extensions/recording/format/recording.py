@@ -200,10 +200,7 @@ class RecordedArray(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """How a process was recorded, and what is known of it besides the tables.
-
-    Wide because it has one field for each fact that the file keeps.
-    """
+    """How a process was recorded, and what is known of it besides the tables."""
 
     program: list[str] = []
     pid: int = 0

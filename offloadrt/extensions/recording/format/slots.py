@@ -26,10 +26,7 @@ SLOT_BYTES: Final = 64
 
 
 class Slot(enum.IntEnum):
-    """What a slot is about.
-
-    Wide because it has one member for each kind of slot.
-    """
+    """What a slot is about."""
 
     THREAD = 1
     CALL = 2

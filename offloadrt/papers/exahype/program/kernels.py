@@ -25,10 +25,7 @@ Memory = Literal["map", "pool", "managed", "managed+prefetch"]
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """One experiment: the parameters of a scenario. Raises ParameterError for those that do not go together.
-
-    Wide because it has one field for each parameter of the paper's experiments.
-    """
+    """One experiment: the parameters of a scenario. Raises ParameterError for those that do not go together."""
 
     equations: Annotated[Name, "Euler in two or three dimensions, or CCZ4 (sizes and work only)"] = "euler2d"
     patch: Annotated[

@@ -518,10 +518,7 @@ def source_of(inner: tuple[int, ...]) -> Any:
 
 
 class Lattice:
-    """The arrays of nx times ny times nz times 2 nt sites, and the parts of the program on them.
-
-    Wide because it has one attribute for each array of the benchmark, by its name there.
-    """
+    """The arrays of nx times ny times nz times 2 nt sites, and the parts of the program on them."""
 
     def __init__(self, arrays: Arrays, nx: int, ny: int, nz: int, nt: int) -> None:
         self.size = (nx, ny, nz, nt)

@@ -108,10 +108,7 @@ class CloverLeaf:
 
 @attrs.define
 class _Chunk:
-    """The grid: `ny` by `nx` cells.
-
-    Wide because it has one method for each step of the mini-app.
-    """
+    """The grid: `ny` by `nx` cells."""
 
     program: CloverLeaf
     ny: int

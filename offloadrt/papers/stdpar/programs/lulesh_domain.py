@@ -114,10 +114,7 @@ class Mesh:
 
 @attrs.define
 class Domain:
-    """The object and its fields. `time`, `dt`, `dtcourant` and `dthydro` belong to the host.
-
-    Wide because mesh, fields and times are one object, as they are in LULESH's class `Domain`.
-    """
+    """The object and its fields. `time`, `dt`, `dtcourant` and `dthydro` belong to the host."""
 
     mesh: Mesh
     phantom: bool

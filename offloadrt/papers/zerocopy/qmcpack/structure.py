@@ -92,10 +92,7 @@ THREADS_PER_TEAM = 256
 
 @attrs.frozen
 class KernelKind:
-    """One target region; `to` and `from_` name the arrays that its clauses transfer always, `uses` other ones.
-
-    Wide because it has one field for each thing that the source says of a region.
-    """
+    """One target region; `to` and `from_` name the arrays that its clauses transfer always, `uses` other ones."""
 
     name: str
     source: str
