@@ -19,10 +19,9 @@ from statistics import median
 from typing import Any
 
 from bench.engine import rate
-from offloadrt.extensions.exploring.case import ScheduleCase
 from offloadrt.extensions.exploring.explore import fitted, run_cases
-from offloadrt.extensions.exploring.plan import SchedulePlan
 from offloadrt.extensions.exploring.program import ScenarioProgram
+from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan
 
 PROGRAM = '''
 from offloadrt import Run, kernel, scenario

@@ -29,7 +29,7 @@ def recorded_and_checked(program: Program, folder: Path, target: Path, limit: fl
 
     from offloadrt.extensions.checking.checked import check
     from offloadrt.extensions.recording.format import convert
-    from offloadrt.extensions.recording.recorder import RecordOptions, record
+    from offloadrt.extensions.recording.toolchain import RecordOptions, record
     from offloadrt.study.scripts import registry
     from offloadrt.study.spec import RunSpec
 

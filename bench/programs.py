@@ -128,7 +128,7 @@ def last_error(log: Path) -> str:
 def recorded(program: Program, folder: Path, target: Path, limit: float, samples: int) -> Answer:
     """Record a run of a program. Called in a child process."""
     from offloadrt.extensions.recording.format import convert
-    from offloadrt.extensions.recording.recorder import RecordOptions, record
+    from offloadrt.extensions.recording.toolchain import RecordOptions, record
 
     os.chdir(folder)
     raw = target.with_suffix(".raw")
@@ -146,7 +146,7 @@ def recorded(program: Program, folder: Path, target: Path, limit: float, samples
 
 def seconds_recorded(command: str, folder: Path, raw: Path, samples: int) -> Answer:
     """Return the CPU time of a program while it is recorded. Called in a child process."""
-    from offloadrt.extensions.recording.recorder import RecordOptions, record
+    from offloadrt.extensions.recording.toolchain import RecordOptions, record
 
     os.chdir(folder)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -371,7 +371,6 @@ def main() -> None:
     for kind in ("recorded", "plain"):
         shutil.copytree(given.folder, work / kind, dirs_exist_ok=True, symlinks=True)
     import offloadrt.cli.running
-    import offloadrt.extensions.recording.recorder
     import offloadrt.extensions.recording.replay
     import offloadrt.extensions.recording.scenario  # noqa: F401 -- once here, not in each child
 

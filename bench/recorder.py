@@ -13,8 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from offloadrt.extensions.recording.recorder import RecordOptions, record
-from offloadrt.extensions.recording.toolchain import compiler_command, find_compiler
+from offloadrt.extensions.recording.toolchain import RecordOptions, compiler_command, find_compiler, record
 
 PROGRAM = Path(__file__).parents[1] / "tests" / "recording" / "programs" / "five_kernels.c"
 REPEAT = 5

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.extensions.exploring.case import ScheduleCase
-from offloadrt.extensions.exploring.token import Token
+from offloadrt.extensions.exploring.schedules import ScheduleCase, Token
 
 QUEUEING = f"{Path(__file__).parent / 'study' / 'toys.py'}:queueing"
 MANY_DEVICES = ["run", "overlap", "n=64", "threads=2"]

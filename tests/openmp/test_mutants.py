@@ -7,7 +7,7 @@ import mutants
 import pytest
 
 from offloadrt.extensions.exploring.explore import Exploration, explore
-from offloadrt.extensions.exploring.plan import SchedulePlan
+from offloadrt.extensions.exploring.schedules import SchedulePlan
 from offloadrt.study.executors import InProcess
 
 RUNS = 10_000

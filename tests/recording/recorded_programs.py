@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 from raw_files import Raw
 
-from offloadrt.extensions.recording.recorder import RecordedRun, RecordOptions, record
-from offloadrt.extensions.recording.toolchain import Language, ToolchainMissing, find_compiler
+from offloadrt.extensions.recording.toolchain import (
+    Language,
+    RecordedRun,
+    RecordOptions,
+    ToolchainMissing,
+    find_compiler,
+    record,
+)
 
 PROGRAMS = Path(__file__).parent / "programs"
 LANGUAGES: dict[str, Language] = {".c": "cc", ".cpp": "cxx", ".f90": "fc"}

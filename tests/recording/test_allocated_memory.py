@@ -11,7 +11,7 @@ from replaying import replayed
 
 from offloadrt.extensions.checking.checked import check
 from offloadrt.extensions.recording.format import convert
-from offloadrt.extensions.recording.recorder import RecordOptions, record
+from offloadrt.extensions.recording.toolchain import RecordOptions, record
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
 

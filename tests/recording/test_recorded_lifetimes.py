@@ -12,7 +12,7 @@ from recorded_programs import PROGRAMS, built
 from offloadrt.extensions.checking.checked import check
 from offloadrt.extensions.recording.format import RecordingDamaged, convert
 from offloadrt.extensions.recording.format.recording import ArrayEnd, EndKind, Step
-from offloadrt.extensions.recording.recorder import RecordOptions, record
+from offloadrt.extensions.recording.toolchain import RecordOptions, record
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
 

@@ -28,8 +28,7 @@ from raw_files import (
 )
 from recorded_programs import PROGRAMS, built, recorded
 
-from offloadrt.extensions.recording.recorder import RecordOptions, parse_stop_after, record
-from offloadrt.extensions.recording.toolchain import RecordingRefused
+from offloadrt.extensions.recording.toolchain import RecordingRefused, RecordOptions, parse_stop_after, record
 
 ALLOCATE, TO_DEVICE, FROM_DEVICE, DELETE = 1, 2, 3, 4
 INOUT, IN = 3, 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_scenarios import pin
 
-from offloadrt.extensions.exploring.everywhere import everywhere
+from offloadrt.extensions.exploring.explore import everywhere
 from offloadrt.extensions.exploring.program import ScenarioProgram
 from offloadrt.study.executors import InProcess
 from offloadrt.study.scripts import registry

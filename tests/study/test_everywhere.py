@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.extensions.exploring.everywhere import Everywhere, everywhere
-from offloadrt.extensions.exploring.program import ScenarioProgram
-from offloadrt.extensions.exploring.replay import replay, token_of
+from offloadrt.extensions.exploring.explore import Everywhere, everywhere
+from offloadrt.extensions.exploring.program import ScenarioProgram, replay, token_of
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 from offloadrt.runtime.plugins.amdgpu import AmdgpuResources
 from offloadrt.runtime.plugins.cuda import StreamPool

@@ -6,7 +6,7 @@ import pytest
 
 from offloadrt import Run, scenario
 from offloadrt import openmp as omp
-from offloadrt.extensions.explaining.observed import observe
+from offloadrt.extensions.explaining.sentence import observe
 from offloadrt.kernels import kernel
 from offloadrt.study import execute
 from offloadrt.study.running import phases

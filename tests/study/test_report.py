@@ -15,9 +15,19 @@ from typing import Any
 import pytest
 
 from offloadrt.cli import main
-from offloadrt.extensions.explaining.observed import Observed, observe
-from offloadrt.extensions.explaining.report.threads import Frame, family, flame_of, own_times, threads_of
-from offloadrt.extensions.explaining.report.timeline import Slice, Timeline, TimelineTrack, overview, timeline_of
+from offloadrt.extensions.explaining.report.timeline import (
+    Frame,
+    Slice,
+    Timeline,
+    TimelineTrack,
+    family,
+    flame_of,
+    overview,
+    own_times,
+    threads_of,
+    timeline_of,
+)
+from offloadrt.extensions.explaining.sentence import Observed, observe
 from offloadrt.study import find_scenario
 from offloadrt.study.spec import RunSpec
 

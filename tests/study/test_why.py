@@ -15,13 +15,9 @@ from hypothesis import strategies as st
 
 from offloadrt.extensions.explaining.command import holder_labels
 from offloadrt.extensions.explaining.explain import Page, explain
-from offloadrt.extensions.explaining.observed import Observed, observe
-from offloadrt.extensions.explaining.proposals import Proposal, decisions, proposals
-from offloadrt.extensions.explaining.resources import Holder
-from offloadrt.extensions.explaining.robustness import dependences
-from offloadrt.extensions.explaining.sentence import limit_of
-from offloadrt.extensions.explaining.sobol_indices import groups_of, total_order
-from offloadrt.extensions.explaining.what_if import Trials, command_of
+from offloadrt.extensions.explaining.robustness import dependences, groups_of, total_order
+from offloadrt.extensions.explaining.sentence import Holder, Observed, limit_of, observe
+from offloadrt.extensions.explaining.what_if import Proposal, Trials, command_of, decisions, proposals
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
 from offloadrt.study.executors import InProcess

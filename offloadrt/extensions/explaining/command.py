@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from offloadrt.extensions.explaining.explain import Page
-    from offloadrt.extensions.explaining.resources import Holder
-    from offloadrt.extensions.explaining.sentence import PathShare
+    from offloadrt.extensions.explaining.sentence import Holder, PathShare
 
 _MOST = 8
 """Lines of a table."""

@@ -16,13 +16,20 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.extensions.explaining.observed import Observed, observe
-from offloadrt.extensions.explaining.proposals import decisions, proposals
-from offloadrt.extensions.explaining.resources import ResourceUse
-from offloadrt.extensions.explaining.robustness import Robustness, robustness_of
-from offloadrt.extensions.explaining.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
-from offloadrt.extensions.explaining.sobol_indices import SobolIndices, groups_of, total_order
-from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, merit_of
+from offloadrt.extensions.explaining.robustness import Robustness, SobolIndices, groups_of, robustness_of, total_order
+from offloadrt.extensions.explaining.sentence import (
+    Limit,
+    Observed,
+    PathShare,
+    ResourceUse,
+    by_call,
+    by_line,
+    by_resource,
+    grouped,
+    limit_of,
+    observe,
+)
+from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, decisions, merit_of, proposals
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds

@@ -1,32 +1,206 @@
-"""What if: each change is tried by a run of its own, through the executors of `sweep`, within a budget of real time.
+"""What could be changed to make a run faster, the most promising first, and what each change gains.
 
-A change's time is that of `offloadrt run` with the change on its command line, bit by bit: it is the same run.
+Each change is tried by a run of its own, through the executors of `sweep`, within a budget of real time. A change's
+time is that of `offloadrt run` with the change on its command line, bit by bit: it is the same run.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import msgspec
 
-from offloadrt.extensions.explaining.proposals import Proposal, half
+from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.machine import MachineSpec
+from offloadrt.machine.profile.entry import ProfileEntry
 from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
-from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.scripts.parameters import Parameter, Value
+from offloadrt.study.scripts.registry import is_shipped
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import run_point
+
+Kind = Literal["decision", "policy", "contention", "cost", "hardware"]
+
+_DECISIONS = ("configuration", "allocator")
+"""Parameters that are the user's to decide wherever they occur; others are when the scenario's own sweep has them.
+
+A scenario without a sweep of its own lets the user decide all that has choices of words.
+"""
+_CONFIGURATIONS = ("copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch")
+"""Memory configurations that a script of the user's own may get by `--configuration`."""
+_FACTS = ("driver.api", "driver.calls", "runtime.start", "usm.shared")
+"""Texts with choices that say what the machine is, and are nobody's to choose."""
+_NO_COSTS = ("jitter", "noise", "thrash", "mem.size", "mem.reserved")
+"""Beginnings of the names of numbers that are no price of anything: spreads, thresholds and sizes of memory."""
+_AT_START = ("init.", "module.")
+"""Groups of costs that a program pays once: they are tried last."""
+_HARDWARE = ("gpu.copy_engines", "gpu.max_connections", "gpu.hw_queues", "cpu.cores", "dma.rings", "hsa.queues")
+"""Counts of parts, of which twice as many are tried; other counts are limits and sizes."""
+
+_SEVERAL = ("nvlink.", "p2p.", "pcie.peers", "numa.peer", "gpu.copy_engines_p2p", "process.")
+"""Beginnings of the names of entries that only several devices or processes have to do with."""
+_SECOND = re.compile(r"p2p|(device|rank|process) [1-9]")
+"""A resource of a second device or process, or between two."""
+_ALONE = 0.01
+"""What is left of an entry's promise where there are not several."""
+
+_SHARED = 0.5
+"""What a part counts where a bandwidth is shared: the path does not tell whether anybody else used it at that time."""
+_POLICY = 0.9
+"""What a part counts for another policy, which may change nothing; a price that is charged there is paid for sure."""
+_ANY_CALL = 0.5
+"""What a part of the path counts for an entry that is charged in all its calls, beside an entry of one call.
+
+The entry of one call is the larger piece of what that call takes.
+"""
+
+
+@attrs.frozen
+class Proposal:
+    """One change of a run; `parameters` and `overrides` are what it consists of."""
+
+    kind: Kind
+    parameters: Mapping[str, Value] = attrs.field(factory=dict)
+    overrides: Mapping[str, str] = attrs.field(factory=dict)
+    promise: float = 0.0
+    """The larger, the sooner it is tried."""
+    configuration: str | None = None
+    """The memory configuration that the run gets, where it is no parameter."""
+
+    @property
+    def name(self) -> str:
+        """Return the change as the command line has it: `memory=pool`, `--set table.uncontended=true`."""
+        parts = [shlex.quote(f"{name}={word(value)}") for name, value in self.parameters.items()]
+        parts += [] if self.configuration is None else [f"--configuration {self.configuration}"]
+        parts += [f"--set {key}={value}" for key, value in self.overrides.items()]
+        return " ".join(parts)
+
+
+def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str | None = None) -> list[Proposal]:
+    """Return the other values of the parameters that are the user's to decide, and other memory configurations.
+
+    configuration: what `--configuration` says.
+    """
+    found = []
+    if "configuration" not in scenario.parameters and not is_shipped(scenario):
+        others = [name for name in _CONFIGURATIONS if name != (configuration or "copy")]
+        found += [Proposal("decision", promise=1.4, configuration=name) for name in others]
+    for name, parameter in scenario.parameters.items():
+        has_words = not scenario.sweep and all(isinstance(choice, str) for choice in parameter.choices or (0,))
+        if name in scenario.sweep or name in _DECISIONS or has_words:
+            for value in _others(parameter, given[name], scenario.sweep.get(name, ())):
+                promise = 1.5 if isinstance(value, str) else 0.7
+                found.append(Proposal("decision", {name: value}, {}, promise))
+    return found
+
+
+def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Value]:
+    """Return the other choices of a parameter; of numbers the next ones up and down in the scenario's sweep."""
+    if parameter.choices or parameter.type is bool:
+        choices = parameter.choices or (True, False)
+        return [value for value in choices if value != now]
+    if not isinstance(now, int | float):
+        return []
+    numbers = sorted(value for value in swept if isinstance(value, int | float) and not isinstance(value, bool))
+    below, above = [n for n in numbers if n < now], [n for n in numbers if n > now]
+    return [*below[-1:], *above[:1]]
+
+
+def proposals(spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str]) -> list[Proposal]:
+    """Return changes of the machine's entries, but for those that the user has set."""
+    shares = _shares(path)
+    several = any(_SECOND.search(f"{part.resource} {part.waited_for}") for part in path)
+    found: list[Proposal] = []
+    for key, entry in spec.entries.items():
+        if not entry.reference and key not in overrides and key not in _FACTS:
+            of_entry = _of_entry(key, entry, 0.0 if key.startswith(_AT_START) else _match(entry, shares))
+            weight = _ALONE if key.startswith(_SEVERAL) and not several else 1.0
+            found += [attrs.evolve(change, promise=weight * change.promise) for change in of_entry]
+    return sorted(found, key=lambda change: -change.promise)
+
+
+def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
+    """Return the half of a cost whose zero was worth it; None for changes that have no half."""
+    if change.kind != "cost":
+        return None
+    ((key, given),) = change.overrides.items()
+    entry = spec.entries[key]
+    if given != _quantity(entry, 0.0):
+        return None  # it is the half
+    if not isinstance(entry.value, float | int) or entry.unit is None or entry.unit.is_rate:
+        return None
+    return Proposal("cost", {}, {key: _quantity(entry, 0.5)}, gain)
+
+
+def _of_entry(key: str, entry: ProfileEntry, match: float) -> Iterator[Proposal]:
+    value, unit = entry.value, entry.unit
+    if isinstance(value, bool):
+        if key.endswith(".uncontended") and not value:
+            is_turn = any(where.startswith("behind ") for where in entry.charged_in)
+            yield Proposal("contention", {}, {key: "true"}, 0.05 + (3.0 if is_turn else _SHARED) * match)
+    elif isinstance(value, str):
+        for choice in entry.choices:
+            if choice != value:
+                yield Proposal("policy", {}, {key: choice}, 0.02 + _POLICY * match)
+    elif unit is None or key.startswith(_NO_COSTS) or not value:
+        return
+    elif unit.is_count:
+        if key.startswith(_HARDWARE):
+            yield Proposal("hardware", {}, {key: _quantity(entry, 2.0)}, 0.02 + match)
+    elif unit.is_rate:
+        yield Proposal("cost", {}, {key: _quantity(entry, 2.0)}, match)
+    elif "time" in unit.dimension:
+        yield Proposal("cost", {}, {key: f"0 {unit.text}".replace(" ", "")}, match)
+
+
+def _quantity(entry: ProfileEntry, factor: float) -> str:
+    assert entry.unit is not None and not isinstance(entry.value, str)
+    number = entry.value / entry.unit.factor * factor
+    text = repr(int(number)) if number == int(number) else f"{number:.6g}"
+    return f"{text}{entry.unit.text}"
+
+
+def _shares(path: Iterable[PathPart]) -> dict[tuple[str, str, str], float]:
+    """Return the share of the path by what was waited for, what worked, and its call."""
+    sums: dict[tuple[str, str, str], int] = {}
+    for part in path:
+        key = part.waited_for, part.resource, part.call
+        sums[key] = sums.get(key, 0) + part.ps
+    whole = sum(sums.values())
+    return {key: ps / whole for key, ps in sums.items() if ps}
+
+
+def _match(entry: ProfileEntry, shares: Mapping[tuple[str, str, str], float]) -> float:
+    """Return the share of the path in which an entry is charged."""
+    return sum(
+        share * max((_weight(where, *part) for where in entry.charged_in), default=0.0)
+        for part, share in shares.items()
+    )
+
+
+def _weight(where: str, waited_for: str, resource: str, call: str) -> float:
+    """Return what a part of the path counts for an entry that is charged in `where`."""
+    if where.startswith("behind "):
+        return float(fnmatchcase(waited_for, where.removeprefix("behind ")))
+    worked, colon, called = where.partition(": ")
+    if not fnmatchcase(resource, worked) or not fnmatchcase(call, called or "*"):
+        return 0.0
+    return 1.0 if colon else _ANY_CALL
+
 
 _WORTH = 1.01
 """The gain of a cost's zero from which on its half is tried as well."""

@@ -1,16 +1,9 @@
-"""Many schedules of one program: which of them fail, why, and how to have one again. Open `explore.py` first.
+"""Runs one program under many schedules: which of them fail, why, and how to have one again. Open `explore.py` first.
 
-==================  =================================================================================================
-``explore.py``      `explore`: runs a program under many schedules, and counts what comes out
-``plan.py``         `SchedulePlan`: the strategy as the user names it, and the `ScheduleCase` of each run
-``case.py``         `ScheduleCase`: all that decides a run besides the program; short enough for a token
-``costs.py``        draws every cost that has a range
-``program.py``      `ScenarioProgram`: a scenario or a recording with its parameters and its machine
-``outcome.py``      `RunOutcome`: what came out of a run, and when two are the same
-``everywhere.py``   `everywhere`: runs a program once for each of its awaits, in which that await fails
-``awaits.py``       where a program waits, and what has to hold when a fault has ended it
-``shrink.py``       makes a failing schedule smaller
-``story.py``        tells a schedule in a few lines
-``token.py``        `Token`: a failing run as a text
-==================  =================================================================================================
+``explore.py``    runs a program under many schedules, or with a fault at each of its awaits, and counts what comes out
+``schedules.py``  the strategy as the user names it, the case of each run, and the token of a failing one
+``program.py``    the program, one run of it, its outcome, its story, and the way to a token and back
+``shrink.py``     makes a failing schedule smaller
+``tested.py``     a test of the pytest plugin as such a program
+``command.py``    the commands `explore` and `replay`
 """

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
@@ -13,16 +14,9 @@ from offloadrt.cli.terminal import NEGATIVE, bars, console, print_json
 from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
 
 if TYPE_CHECKING:
-    from offloadrt.extensions.exploring.everywhere import Everywhere
-    from offloadrt.extensions.exploring.explore import Exploration
-    from offloadrt.extensions.exploring.program import ScenarioProgram
-    from offloadrt.extensions.exploring.records import (
-        EverywhereRecord,
-        ExplorationRecord,
-        FailureRecord,
-        OutcomeRecord,
-        ReplayRecord,
-    )
+    from offloadrt.extensions.exploring.explore import Everywhere, Exploration
+    from offloadrt.extensions.exploring.program import Program, Replayed, RunOutcome, ScenarioProgram
+    from offloadrt.extensions.exploring.schedules import ScheduleCase
 
 _TOLD_EVERY_S = 10.0
 
@@ -71,9 +65,8 @@ def explore(
     """
     from offloadrt.extensions.checking.checked import reports_mistakes
     from offloadrt.extensions.exploring.explore import explore as search
-    from offloadrt.extensions.exploring.plan import SchedulePlan
     from offloadrt.extensions.exploring.program import ScenarioProgram
-    from offloadrt.extensions.exploring.records import ExplorationRecord
+    from offloadrt.extensions.exploring.schedules import SchedulePlan
     from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
     from offloadrt.study.executors import executor, processors
@@ -130,8 +123,7 @@ def explore(
 
 def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: bool) -> int:
     """Run a program with a fault at each of its awaits, and print what came out."""
-    from offloadrt.extensions.exploring.everywhere import everywhere
-    from offloadrt.extensions.exploring.records import EverywhereRecord
+    from offloadrt.extensions.exploring.explore import everywhere
     from offloadrt.study.executors import executor, processors
 
     workers = jobs if jobs is not None else processors()
@@ -210,8 +202,7 @@ def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
     token:
         What `offloadrt explore` or the pytest plugin printed.
     """
-    from offloadrt.extensions.exploring.records import ReplayRecord
-    from offloadrt.extensions.exploring.replay import replay as run_again
+    from offloadrt.extensions.exploring.program import replay as run_again
 
     record = ReplayRecord.of(run_again(token, gear=gear))
     if json:
@@ -231,3 +222,164 @@ def _judged(record: ReplayRecord) -> str:
     if record.same_run:
         return f"the same run, event by event (trace hash {record.trace_hash}){changed}"
     return f"another run, with {'the same' if record.same_outcome else 'another'} outcome{changed}"
+
+
+@attrs.frozen
+class OutcomeRecord:
+    """What came out, in how many runs, and whether that is a failure."""
+
+    outcome: str
+    runs: int
+    fails: bool
+
+
+@attrs.frozen
+class FailureRecord:
+    """A failing run, made as small as it gets.
+
+    `expected` came out in the order of scheduling, without a fault; `detail` is the error's own traceback, or what the
+    checkers report; `token` is what `replay` takes.
+    """
+
+    program: str
+    outcome: str
+    is_error: bool
+    expected: str
+    detail: str
+    faults: list[str]
+    schedule: list[str]
+    tried: int
+    """Runs that it took to make it smaller."""
+    token: str
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        case: ScheduleCase,
+        outcome: RunOutcome,
+        reference: RunOutcome,
+        schedule: list[str],
+        tried: int,
+    ) -> FailureRecord:
+        """Describe a failing run, and make its token."""
+        from offloadrt.extensions.exploring.program import token_of
+
+        token = token_of(_scenario_of(program), case).encode()
+        faults = list(case.faults)
+        return cls(
+            program.label,
+            outcome.text,
+            outcome.is_error,
+            reference.text,
+            outcome.detail,
+            faults,
+            schedule,
+            tried,
+            token,
+        )
+
+
+@attrs.frozen
+class ExplorationRecord:
+    """What `explore` prints: the outcomes of the run in the order of scheduling and of `runs` others, and the failures.
+
+    `every_schedule`: whether all within the bound of `dfs` were run.
+    """
+
+    program: str
+    strategy: str
+    runs: int
+    every_schedule: bool
+    outcomes: list[OutcomeRecord]
+    failures: list[FailureRecord]
+
+    @classmethod
+    def of(cls, found: Exploration, strategy: str) -> ExplorationRecord:
+        """Describe an exploration; each failure is made smaller, which takes runs."""
+        from offloadrt.extensions.exploring.program import story_of
+        from offloadrt.extensions.exploring.shrink import shrink
+
+        failures = []
+        for counted in found.failures:
+            small = shrink(found.program, found.plan, counted.case, counted.outcome, found.reference)
+            story = story_of(small.program, small.case)
+            failures.append(
+                FailureRecord.of(small.program, small.case, small.outcome, small.reference, story, small.runs)
+            )
+        label = found.program.label
+        return cls(label, strategy, found.runs - 1, found.exhausted, outcomes_of(found), failures)
+
+
+@attrs.frozen
+class EverywhereRecord:
+    """What `explore --faults everywhere` prints: awaits of the program by kind, and how many were made to fail."""
+
+    program: str
+    calls: int
+    waits: int
+    runs: int
+    outcomes: list[OutcomeRecord]
+    failures: list[FailureRecord]
+
+    @classmethod
+    def of(cls, found: Everywhere) -> EverywhereRecord:
+        """Describe the runs with faults, which are as small as they get."""
+        failures = [
+            FailureRecord.of(found.program, counted.case, counted.outcome, found.reference, [], 0)
+            for counted in found.failures
+        ]
+        return cls(found.program.label, found.calls, found.waits, found.runs, outcomes_of(found), failures)
+
+
+@attrs.frozen
+class ReplayRecord:
+    """What `replay` prints: what came out, and whether it is the run that the token was made of.
+
+    `same_run`: event by event, by the hash of its trace; `changed` names what is another one since then: the program,
+    its machine, or offloadrt.
+    """
+
+    program: str
+    outcome: str
+    detail: str
+    fails: bool
+    schedule: list[str]
+    same_run: bool
+    same_outcome: bool
+    trace_hash: str
+    changed: list[str]
+
+    @classmethod
+    def of(cls, again: Replayed) -> ReplayRecord:
+        """Describe a run that was made again."""
+        from offloadrt.extensions.exploring.explore import is_failure
+        from offloadrt.extensions.exploring.program import story_of
+
+        outcome = again.ended.outcome
+        return cls(
+            again.program.label,
+            outcome.text,
+            outcome.detail,
+            is_failure(outcome, again.reference),
+            story_of(again.program, again.token.case),
+            again.is_same,
+            outcome.key == again.token.outcome,
+            again.ended.hash,
+            list(again.changed),
+        )
+
+
+def outcomes_of(found: Exploration | Everywhere) -> list[OutcomeRecord]:
+    """Return each outcome with the number of its runs, the most frequent first."""
+    failures = found.failures
+    counted = sorted(found.outcomes.values(), key=lambda one: -one.runs)
+    return [OutcomeRecord(one.outcome.text, one.runs, one in failures) for one in counted]
+
+
+def _scenario_of(program: Program) -> ScenarioProgram:
+    """Return the program of a command, which is a scenario's."""
+    from offloadrt.extensions.exploring.program import ScenarioProgram
+
+    assert isinstance(program, ScenarioProgram)
+    return program

@@ -1,8 +1,12 @@
-"""Runs a program under many schedules, in as many processes as asked for, and counts what comes out.
+"""Runs a program many times, in as many processes as asked for, and counts what comes out.
 
-The run in the order of scheduling comes first: every other result is compared with its. Runs are numbered, a number
-decides a run, and the failure that is reported is that with the least number: neither the number of processes nor
-which one was faster changes it.
+`explore` runs it under many schedules. The run in the order of scheduling comes first: every other result is compared
+with its. Runs are numbered, a number decides a run, and the failure that is reported is that with the least number:
+neither the number of processes nor which one was faster changes it.
+
+`everywhere` runs it once for each of its awaits, in which that await fails or its thread dies. Each of these runs has
+to end as it is documented: with the program's own result, or with a named error of the program, its runtime or its
+driver library. A run that hangs, ends in another error, or leaves something behind in the runtime's state is a failure.
 """
 
 from __future__ import annotations
@@ -11,13 +15,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from typing import Protocol
 
 import attrs
 
-from offloadrt.extensions.exploring.case import ScheduleCase
-from offloadrt.extensions.exploring.outcome import RunOutcome
-from offloadrt.extensions.exploring.plan import SchedulePlan
-from offloadrt.extensions.exploring.program import Program
+from offloadrt.extensions.exploring.program import AwaitRecorder, Program, RunOutcome
+from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan
 from offloadrt.sim.strategies import Dfs, Fifo, Recorded
 from offloadrt.sim.strategies.recorded import Chance
 from offloadrt.study.running.execution import patient_collector
@@ -25,7 +28,7 @@ from offloadrt.study.running.execution import patient_collector
 _BATCH = 40
 """Runs that another process makes before it reports: few enough that a failure shows soon."""
 _BATCH_HERE = 4
-"""The same in this process, where a report costs nothing."""
+"""Runs between two reports when they are made in this process, where a report costs nothing."""
 
 
 @attrs.define
@@ -211,3 +214,68 @@ class _Source:
                 return case
             self._frontier.popleft()
         return None
+
+
+_FAULTS_BATCH = 20
+"""Runs that a process makes before it reports."""
+
+
+class WitnessedProgram(Program, Protocol):
+    """A program that can say where it waits."""
+
+    def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
+        """Run it once in the order of scheduling, and return what came out and its awaits."""
+
+
+@attrs.define(kw_only=True)
+class Everywhere(CountedOutcomes):
+    """What faults everywhere gave: outcomes that are not documented are failures."""
+
+    calls: int
+    """How many calls of the driver libraries there are."""
+    waits: int
+    """How many waits of threads there are."""
+    cases: list[ScheduleCase] = attrs.field(factory=list)
+    """Those that were run: all, or as many as asked for, evenly chosen."""
+
+    def is_failure(self, outcome: RunOutcome) -> bool:
+        """Tell whether a run with a fault ended neither with the program's result nor with a named error."""
+        return not outcome.is_named if outcome.is_error else outcome.key != self.reference.key
+
+
+def everywhere(
+    program: WitnessedProgram,
+    runs: int,
+    pool: Executor,
+    *,
+    jobs: int = 1,
+    advanced: Callable[[Everywhere], None] | None = None,
+) -> Everywhere:
+    """Run `program` once for each of its awaits, but at most `runs` times.
+
+    `advanced` is called now and then. Raises UserError.
+    """
+    outcome, recorder = program.recorded_awaits()
+    found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))
+    if outcome.is_error:
+        found.outcomes[outcome.key] = Counted(outcome, -1, ScheduleCase(), 1)
+        return found
+    faults = [*recorder.call_faults(), *(wait.fault for wait in recorder.waits)]
+    found.cases = [ScheduleCase(faults=(fault,)) for fault in _evenly(faults, runs)]
+    size = min(_FAULTS_BATCH, -(-len(found.cases) // jobs)) or 1
+    batches = [found.cases[begin : begin + size] for begin in range(0, len(found.cases), size)]
+    waiting = [pool.submit(run_cases, program, batch, False) for batch in batches] if jobs > 1 else None
+    for number, batch in enumerate(batches):
+        made = run_cases(program, batch, False) if waiting is None else waiting[number].result()
+        for case, one in zip(batch, made, strict=True):
+            found.count(one.outcome, found.runs, case)
+        if advanced is not None:
+            advanced(found)
+    return found
+
+
+def _evenly(faults: Sequence[str], most: int) -> list[str]:
+    """Choose at most so many, evenly."""
+    if len(faults) <= most:
+        return list(faults)
+    return [faults[number * len(faults) // most] for number in range(most)]

@@ -1,26 +1,215 @@
-"""A program whose schedules are explored: a scenario or a recording, with its parameters and its machine."""
+"""A program whose schedules are explored, and one run of it: what comes out, its story and its token.
+
+`ScenarioProgram` is a scenario or a recording with its parameters and its machine. `RunOutcome` says what came out of
+a run, and when two are the same. `AwaitRecorder` records where a program waits: every call of the driver libraries,
+and every wait of one of its threads. It runs in the order of scheduling and in the gear ``native``, where each step of
+an actor is a step of its Trio task; the other gear has the same history. `EndCheck` looks after a run with faults: it
+brings the program to its end when an error has ended it, and says what does not hold of the runtime's state then.
+`StoryStrategy` notes who is held back; `token_of` and `replay` go from a failing run to its token and back.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
+import trio
+from trio.lowlevel import Task, add_instrument, remove_instrument
 
-from offloadrt.extensions.exploring.awaits import NEVER, AwaitRecorder, EndCheck
-from offloadrt.extensions.exploring.case import ScheduleCase, costs_with_a_range
-from offloadrt.extensions.exploring.outcome import RunOutcome, failure_of, reported, result_of
+from offloadrt.extensions.checking.checked import reports_mistakes
+from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, Token, costs_with_a_range
+from offloadrt.runtime.invariants import held, unreturned, violations
+from offloadrt.sim import SimulationError, source_line
+from offloadrt.sim.scheduler import SELF, Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
-from offloadrt.study.running.execution import Supervisor, run_of, run_to_the_end, with_policies
+from offloadrt.study.running.execution import ENDING_ERRORS, Supervisor, run_of, run_to_the_end, with_policies
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.scripts.tracebacks import innermost, user_site
 from offloadrt.study.spec import RunSpec
+from offloadrt.trace.events import to_ns
+
+_TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")
+"""How the names of figures end that are times or follow from times; they differ from schedule to schedule."""
+
+
+@attrs.frozen
+class RunOutcome:
+    """An error, reports of checkers, or a result."""
+
+    key: str
+    """Two outcomes with the same key are the same outcome."""
+    text: str
+    """What it is, in one line."""
+    is_error: bool
+    detail: str = ""
+    """The error's own traceback, or the reports, as far as there are any."""
+    is_named: bool = False
+    """Whether it is an error with a name, as those of the runtime and the driver library, and those for users."""
+
+
+def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
+    """Return the outcome of a run that ended well: the figures `names`, or all that are no times if none are named.
+
+    Raises UserError for a name that the program did not return.
+    """
+    for name in names:
+        if name not in figures:
+            raise UserError(f"--result {name}: the program returned {', '.join(figures) or 'no figures'}")
+    chosen = {
+        name: value
+        for name, value in figures.items()
+        if (name in names if names else not name.endswith(_TIMES) and "per_s" not in name)
+    }
+    text = " ".join(f"{name}={value}" for name, value in chosen.items()) or "it ended"
+    return RunOutcome("result " + json.dumps(chosen, sort_keys=True), text, False)
+
+
+def reported(reports: Sequence[str]) -> RunOutcome:
+    """Return the outcome of a run about which checkers have something to report."""
+    first = reports[0].partition("\n")[0]
+    return RunOutcome(f"report {_without_numbers(first)}", first, True, "\n".join(reports))
+
+
+def failure_of(error: BaseException) -> RunOutcome:
+    """Return the outcome of a run that raised. Errors of one type at one line of the program are the same."""
+    detail = str(error)
+    cause = error.__cause__ if isinstance(error, ScriptFailed) and error.__cause__ is not None else error
+    inner = innermost(cause)
+    if inner is not error and not isinstance(error, ScriptFailed):
+        detail = str(inner)
+    kind = type(inner).__name__
+    message = (str(inner).partition("\n")[0] or detail.partition("\n")[0]).strip()
+    site = user_site(inner)
+    where = f" ({site})" if site else ""
+    key = f"{kind} {site or _without_numbers(message)}"
+    if isinstance(inner, SimulationError):  # its message says who waits for whom, which differs
+        key = kind
+    text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
+    return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *ENDING_ERRORS)))
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "N", text)
+
+
+NEVER = "call:1000000000000"
+"""A fault that strikes nothing, with which a run counts the calls of its driver libraries."""
+_ENDINGS = "rest of directive"
+"""Beginning of the names of actors that finish a directive which its thread has left."""
+
+
+@attrs.frozen
+class Wait:
+    """A thread waited from one virtual time to another."""
+
+    actor: int
+    thread: str
+    begin: float
+    end: float
+
+    @property
+    def fault(self) -> str:
+        """Return the fault that kills the thread in the middle of this wait."""
+        return f"thread:#{self.actor}@{(self.begin + self.end) / 2!r}s"
+
+
+@attrs.define(eq=False)
+class AwaitRecorder(trio.abc.Instrument):
+    """Records the awaits of a run."""
+
+    waits: list[Wait] = attrs.field(factory=list)
+    calls: list[str] = attrs.field(factory=list)
+    """The calls of the driver libraries, by name, in order."""
+    _since: dict[Actor, float] = attrs.field(factory=dict)
+
+    @asynccontextmanager
+    async def around(self, run: Run) -> AsyncIterator[None]:
+        """Record while the body runs."""
+        add_instrument(self)
+        try:
+            yield
+        finally:
+            remove_instrument(self)
+        if run.injector is not None:
+            self.calls += run.injector.calls
+
+    def before_task_step(self, task: Task) -> None:
+        actor = _actor_of(task)
+        if actor is not None and (since := self._since.pop(actor, None)) is not None and actor.sim.now > since:
+            self.waits.append(Wait(actor.index, actor.name, since, actor.sim.now))
+
+    def after_task_step(self, task: Task) -> None:
+        if (actor := _actor_of(task)) is not None and not actor.finished:
+            self._since[actor] = actor.sim.now
+
+    def call_faults(self) -> list[str]:
+        """Return a fault for each call; an allocation finds device memory exhausted from then on."""
+        seen: Counter[str] = Counter()
+        faults = []
+        for number, call in enumerate(self.calls, 1):
+            seen[call] += 1
+            allocates = "Alloc" in call or "allocate" in call
+            faults.append(f"{call}:{seen[call]}+" if allocates else f"call:{number}")
+        return faults
+
+
+def _actor_of(task: Task) -> Actor | None:
+    """Return the thread of the program that a task is; None for daemons, the first actor and endings."""
+    actor = task.context.get(SELF)
+    if actor is None or actor.task is not task or actor.daemon or not actor.index:
+        return None
+    return None if actor.name.startswith(_ENDINGS) else actor
+
+
+@attrs.define
+class EndCheck:
+    """Brings a program to its end after an error, and notes what does not hold then."""
+
+    violations: list[str] = attrs.field(factory=list)
+
+    def outcome(self, ended: RunOutcome) -> RunOutcome:
+        """Return the outcome of a run that ended so, and left something behind."""
+        return reported([f"{line} (after: {ended.text})" for line in self.violations])
+
+    @asynccontextmanager
+    async def around(self, run: Run) -> AsyncIterator[None]:
+        """Look at the run's state after the body, unless the run itself has been ended."""
+        try:
+            yield
+        except (trio.Cancelled, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            for process in run.processes:
+                await process.program.end_tasks()
+            await run.finish(measure=False)
+            self._look(run)
+            raise
+        self._look(run)
+
+    def _look(self, run: Run) -> None:
+        devices = [device for process in run.processes for device in process.program.devices]
+        self.violations += held(run.sim)
+        self.violations += [line for device in devices for line in violations(device)]
+        if run.options.model in ("openmp", "openacc"):  # others call the driver library themselves
+            self.violations += [line for device in devices for line in unreturned(device)]
+        busy = [actor.name for actor in run.sim.actors.values() if not actor.daemon and actor is not run.sim.current]
+        self.violations += [f"{name} has not ended" for name in busy]
+
 
 Checker = Callable[[Run], Callable[[], Sequence[str]]]
 """Watches a run: called with it before it begins; what it returns is called at the end, and gives what is to report."""
@@ -147,3 +336,196 @@ class ScenarioProgram:
 @functools.lru_cache(maxsize=8)
 def _found(reference: str) -> Scenario:
     return registry.find(reference)
+
+
+_DIGITS = 12
+
+
+def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
+    """Run a case once more, and make the token of that run."""
+    ended = program.run(case, case.strategy, hash=True)
+    options = program.options.changed()
+    options.pop("gear", None)  # both give the same run
+    if reports_mistakes in program.checkers:
+        options[CHECKED] = True
+    return Token(
+        _shown(program),
+        program.given,
+        options,
+        program.results,
+        case,
+        digests_of(program),
+        ended.outcome.key,
+        ended.hash,
+    )
+
+
+def digests_of(program: ScenarioProgram) -> dict[str, str]:
+    """Return the first digits of hashes of what a run depends on."""
+    scenario, options = program.scenario, program.options
+    machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
+    return first_digits(digest_of_file(scenario.path) or "", machine.digest, digest_of_sources())
+
+
+def first_digits(program: str, machine: str, emulator: str) -> dict[str, str]:
+    """Return the first digits of three hashes, by what they are of, as a token has them."""
+    every = {"the program": program, "its machine": machine, "offloadrt": emulator}
+    return {name: digest[:_DIGITS] for name, digest in every.items()}
+
+
+def _shown(program: ScenarioProgram) -> str:
+    """Return the program's reference: by name if it comes with the package, with a path from here if it is below."""
+    scenario = program.scenario
+    if scenario.path is None or scenario.path.parent == folder():
+        return scenario.name
+    reference = registry.reference(scenario)
+    path, name = registry.split(reference)
+    assert path is not None
+    here = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"{here}:{name}" if name is not None else str(here)
+
+
+@attrs.frozen
+class Replayed:
+    """A run again."""
+
+    token: Token
+    program: ScenarioProgram
+    ended: Ended
+    reference: RunOutcome
+    """What comes out in the order of scheduling."""
+    changed: list[str]
+    """Which of the program, its machine and the emulator have changed since."""
+
+    @property
+    def is_same(self) -> bool:
+        """Tell whether the run is the same, event by event."""
+        return self.ended.hash == self.token.hash
+
+
+def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()) -> Replayed:
+    """Run what a token stands for. Raises UserError for a token that cannot be read, or whose program is not there."""
+    token = Token.decode(text)
+    if "::" in token.program:
+        file = token.program.partition("::")[0]
+        raise UserError(f"replay: the token is of a test; run it with `pytest {file} --offload-replay TOKEN`")
+    scenario = registry.find(token.program)
+    given = {**token.options, "gear": gear}
+    if given.pop(CHECKED, False) and reports_mistakes not in checkers:
+        checkers = (*checkers, reports_mistakes)
+    try:
+        options = RunSpec(**given)
+    except TypeError as error:
+        raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
+    program = ScenarioProgram(
+        registry.reference(scenario), scenario.bind(token.parameters), options, token.results, checkers
+    )
+    fifo = ScheduleCase()
+    return Replayed(
+        token,
+        program,
+        program.run(token.case, token.case.strategy, hash=True),
+        program.run(fifo, fifo.strategy).outcome,
+        token.changed(digests_of(program)),
+    )
+
+
+_MOST = 4
+"""Of so many actors that went on meanwhile a line tells."""
+
+
+@attrs.define
+class _Departed:
+    """A departure that took place, and who went on while the actor was late."""
+
+    time: float
+    actor: int
+    who: str
+    until: float
+    """When it may go on; before that it is late. Infinite until then for one that was passed over."""
+    seconds: float | None
+    meanwhile: dict[str, None] = attrs.field(factory=dict)
+
+
+@attrs.define
+class StoryStrategy:
+    """Does what `strategy` does, and notes what there is to tell."""
+
+    strategy: Strategy
+    departed: list[_Departed] = attrs.field(init=False, factory=list)
+    sites: dict[int, str] = attrs.field(init=False, factory=dict)
+    """Where in the program the directive with a number is."""
+
+    @property
+    def name(self) -> str:
+        return self.strategy.name
+
+    @property
+    def reach(self) -> float:
+        return float(getattr(self.strategy, "reach", 0.0))
+
+    def choose(self, ready: Sequence[Actor]) -> int:
+        for actor in ready:
+            self._who(actor)
+        chosen = self.strategy.choose(ready)
+        for actor in ready[:chosen]:
+            if not any(one.actor == actor.index and one.until > actor.sim.now for one in self.departed):
+                self.departed.append(_Departed(actor.sim.now, actor.index, self._who(actor), float("inf"), None))
+        return chosen
+
+    def delay(self, actor: Actor) -> float | None:
+        now, who = actor.sim.now, self._who(actor)
+        delay = getattr(self.strategy, "delay", None)
+        held: float | None = None if delay is None else delay(actor)
+        for one in self.departed:
+            if one.actor == actor.index:
+                if one.until > now and one.seconds is None:
+                    one.until, one.seconds = now, now - one.time
+            elif one.until >= now and held is None:
+                one.meanwhile.setdefault(who)
+        if held is not None:
+            self.departed.append(_Departed(now, actor.index, who, now + held, held))
+        return held
+
+    def _who(self, actor: Actor) -> str:
+        site = source_line.site(source_line.awaited(getattr(actor.task, "coro", None)))
+        if site:
+            self.sites[actor.cause] = site
+        elif actor.cause:
+            site = self.sites.get(actor.cause, f"directive {actor.cause}")
+        return f"{actor.name} ({site})" if site else actor.name
+
+    def lines(self) -> list[str]:
+        """Return the story."""
+        lines = []
+        for one in self.departed:
+            late = "goes behind the others" if not one.seconds else f"is held back for {_time(one.seconds)}"
+            lines.append(f"t={_time(one.time)}  {one.who} {late}")
+            others = sorted(one.meanwhile, key=lambda who: "(" not in who)
+            if others:
+                more = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
+                lines.append(f"    meanwhile {', '.join(others[:_MOST])}{more} went on")
+        return lines
+
+
+def story_of(program: Program, case: ScheduleCase) -> list[str]:
+    """Run a case once more, and tell it."""
+    told = StoryStrategy(case.strategy)
+    program.run(case, told)
+    return [*(f"fault {fault}" for fault in case.faults), *cost_lines(case), *told.lines()]
+
+
+def cost_lines(case: ScheduleCase) -> Iterable[str]:
+    """Tell which costs are not at their means."""
+    for key, share in case.costs:
+        yield f"{key} is at {share:.0%} of its range"
+    if case.jitter:
+        yield f"each cost of the host varies by {case.jitter:.0%}"
+
+
+def _time(seconds: float) -> str:
+    ns = to_ns(round(seconds * 1e12))
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if ns >= size:
+            return f"{ns / size:.4g} {unit}"
+    return f"{ns} ns"

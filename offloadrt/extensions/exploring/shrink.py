@@ -12,11 +12,9 @@ from typing import TypeVar
 
 import attrs
 
-from offloadrt.extensions.exploring.case import ScheduleCase
 from offloadrt.extensions.exploring.explore import fitted, is_failure
-from offloadrt.extensions.exploring.outcome import RunOutcome
-from offloadrt.extensions.exploring.plan import SchedulePlan
-from offloadrt.extensions.exploring.program import Program
+from offloadrt.extensions.exploring.program import Program, RunOutcome
+from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan
 from offloadrt.sim.strategies import Hold, Recorded
 from offloadrt.sim.strategies.schedule import Departure
 from offloadrt.study.running.execution import patient_collector

@@ -9,17 +9,21 @@ from typing import Any, Protocol
 import attrs
 
 from offloadrt.extensions.checking.checked import reports_mistakes
-from offloadrt.extensions.exploring.awaits import NEVER, AwaitRecorder, EndCheck
-from offloadrt.extensions.exploring.case import ScheduleCase, costs_with_a_range
-from offloadrt.extensions.exploring.everywhere import everywhere
-from offloadrt.extensions.exploring.explore import explore
-from offloadrt.extensions.exploring.outcome import RunOutcome, failure_of
-from offloadrt.extensions.exploring.plan import SchedulePlan
-from offloadrt.extensions.exploring.program import Checker, Ended, Program
-from offloadrt.extensions.exploring.replay import first_digits
+from offloadrt.extensions.exploring.explore import everywhere, explore
+from offloadrt.extensions.exploring.program import (
+    NEVER,
+    AwaitRecorder,
+    Checker,
+    EndCheck,
+    Ended,
+    Program,
+    RunOutcome,
+    failure_of,
+    first_digits,
+    story_of,
+)
+from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, SchedulePlan, Token, costs_with_a_range
 from offloadrt.extensions.exploring.shrink import shrink
-from offloadrt.extensions.exploring.story import story_of
-from offloadrt.extensions.exploring.token import CHECKED, Token
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.executors import InProcess
 from offloadrt.study.points import digest_of_file, digest_of_sources

@@ -102,7 +102,7 @@ def record(
         Keep the raw files as well, in RECORDING.raw.
     """
     from offloadrt.cli.outputs import check_not_read
-    from offloadrt.extensions.recording import recorder
+    from offloadrt.extensions.recording import toolchain
     from offloadrt.extensions.recording.format import RecordingError, convert, is_recording
     from offloadrt.extensions.recording.toolchain import RecordingRefused
     from offloadrt.study.errors import UserError, writing
@@ -114,10 +114,10 @@ def record(
         raise UserError(f"-o {output}: is a folder and no recording; name a file, as in app.rec")
     try:
         counts = _numbers(threads)
-        directives, seconds = (None, None) if stop_after is None else recorder.parse_stop_after(stop_after)
-        wishes = recorder.RecordOptions(samples, host_touches, check, directives, seconds)
+        directives, seconds = (None, None) if stop_after is None else toolchain.parse_stop_after(stop_after)
+        wishes = toolchain.RecordOptions(samples, host_touches, check, directives, seconds)
         raw = output.with_name(output.name + ".raw")
-        runs = recorder.record(command, raw, counts, wishes, _progress)
+        runs = toolchain.record(command, raw, counts, wishes, _progress)
         with writing(output):
             convert(raw, output)
     except (RecordingRefused, RecordingError) as error:

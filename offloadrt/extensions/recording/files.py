@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from offloadrt.extensions.recording.records import RealRuntimeRecord, RecordedKernelsRecord, RecordingRecord
+    from offloadrt.extensions.recording.shown import RealRuntimeRecord, RecordedKernelsRecord, RecordingRecord
     from offloadrt.study.scripts.definition import Scenario
 
 _COMPILERS: Final = {
@@ -62,16 +62,16 @@ class Recordings:
         return shown.kernels(path)
 
     def record_of(self, path: Path) -> RecordingRecord:
-        from offloadrt.extensions.recording.records import RecordingRecord
+        from offloadrt.extensions.recording.shown import RecordingRecord
 
         return RecordingRecord.of(path)
 
     def statistics_record(self, path: Path) -> list[RealRuntimeRecord]:
-        from offloadrt.extensions.recording.records import RealRuntimeRecord
+        from offloadrt.extensions.recording.shown import RealRuntimeRecord
 
         return RealRuntimeRecord.all_of(path)
 
     def kernels_record(self, path: Path) -> list[RecordedKernelsRecord]:
-        from offloadrt.extensions.recording.records import RecordedKernelsRecord
+        from offloadrt.extensions.recording.shown import RecordedKernelsRecord
 
         return RecordedKernelsRecord.all_of(path)

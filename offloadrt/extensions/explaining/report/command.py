@@ -11,8 +11,8 @@ from offloadrt.extensions.explaining.command import seconds_of
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
-    from offloadrt.extensions.explaining.observed import Observed
     from offloadrt.extensions.explaining.report.page import ReportedRun
+    from offloadrt.extensions.explaining.sentence import Observed
 
 
 def report(

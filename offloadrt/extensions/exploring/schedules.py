@@ -1,0 +1,272 @@
+"""The schedules of an exploration: how the user names a strategy, what decides one run, and how a failing run is told.
+
+`SchedulePlan` is the strategy as the user names it. It makes a `ScheduleCase` for each run: all that decides a run
+besides the program, its parameters and its machine. A `Token` is a case and its program as a text of one line.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from offloadrt.machine import MachineSpec
+from offloadrt.machine.profile import units
+from offloadrt.sim.strategies import Choice, Delay, Fifo, Hold, Pct, Random, Schedule, Strategy
+from offloadrt.sim.strategies.schedule import Departure
+from offloadrt.study.errors import UserError, did_you_mean
+
+
+@attrs.frozen
+class ScheduleCase:
+    """One schedule: a strategy with its numbers, or departures that were written down; and the costs of the run."""
+
+    kind: str = "fifo"
+    """fifo, random, pct, delay or schedule."""
+    seed: int = 0
+    bound: int = 0
+    """The depth of pct, the number of delays."""
+    steps: int = 0
+    """The number of steps among which those of changes and delays are drawn."""
+    length: float = 0.0
+    """Virtual seconds: the reach of pct and of a schedule, the longest delay."""
+    departures: tuple[Departure, ...] = ()
+    costs: tuple[tuple[str, float], ...] = ()
+    """Entries of the machine with a range, each with its quantile there; the others are at the mean."""
+    jitter: float = 0.0
+    """How far each single cost of the host varies, as a fraction; 0 is what the machine says."""
+    faults: tuple[str, ...] = ()
+    """Faults that are injected, besides those of the program's own options."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """Return a new strategy object for one run."""
+        return _STRATEGIES[self.kind](self)
+
+    @property
+    def range_end(self) -> Mapping[str, str | float]:
+        return dict(self.costs)
+
+    @property
+    def overrides(self) -> Mapping[str, str]:
+        return {"jitter": repr(self.jitter)} if self.jitter else {}
+
+    @property
+    def size(self) -> int:
+        """Return how many departures and drawn costs it has."""
+        return len(self.departures) + len(self.costs)
+
+
+_STRATEGIES: Final[dict[str, Callable[[ScheduleCase], Strategy]]] = {
+    "fifo": lambda case: Fifo(),
+    "random": lambda case: Random(case.seed),
+    "pct": lambda case: Pct(case.seed, case.bound, case.steps, case.length),
+    "delay": lambda case: Delay(case.seed, case.bound, case.steps, case.length),
+    "schedule": lambda case: Schedule(case.departures, case.length),
+}
+
+
+def packed(case: ScheduleCase) -> list[Any]:
+    """Return a case as lists of plain values, for a token."""
+    departures = [
+        [one.step, one.place] if isinstance(one, Choice) else [one.actor, one.time, one.seconds]
+        for one in case.departures
+    ]
+    costs = [list(pair) for pair in case.costs]
+    row = [case.kind, case.seed, case.bound, case.steps, case.length, departures, costs, case.jitter]
+    return [*row, list(case.faults)] if case.faults else row
+
+
+def unpacked(row: Sequence[Any]) -> ScheduleCase:
+    """Return the case that `packed` made a list of. Raises ValueError, TypeError or KeyError for another one."""
+    kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
+    case = ScheduleCase(
+        str(kind),
+        int(seed),
+        int(bound),
+        int(steps),
+        float(length),
+        tuple(
+            Choice(int(one[0]), int(one[1])) if len(one) == 2 else Hold(int(one[0]), int(one[1]), float(one[2]))
+            for one in departures
+        ),
+        tuple((str(key), float(quantile)) for key, quantile in costs),
+        float(jitter),
+        tuple(str(fault) for fault in faults[0]) if faults else (),
+    )
+    _STRATEGIES[case.kind]
+    return case
+
+
+def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
+    """Draw a quantile of its range for each entry; `seed` alone decides, on every Python."""
+    draw = random.Random(seed).random
+    return tuple((key, round(draw(), 4)) for key in keys)
+
+
+def costs_with_a_range(spec: MachineSpec) -> tuple[str, ...]:
+    """Return the entries that are costs or rates and have a range; sizes and counts are no costs."""
+    keys = []
+    for key in spec.ranges():
+        unit = spec.entries[key].unit
+        if unit is not None and not unit.is_count and unit.dimension != "data":
+            keys.append(key)
+    return tuple(sorted(keys))
+
+
+_NUMBERS: Final = {"fifo": 0, "random": 0, "pct": 2, "delay": 2, "dfs": 2, "costs": 1}
+"""The strategies, and how many numbers each takes at most."""
+_DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
+
+
+@attrs.frozen
+class SchedulePlan:
+    """A strategy: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
+
+    LENGTH is a virtual time (`20us`): for pct how late an actor may be at a time, for delay the longest delay, for dfs
+    how long an actor is held back. By default pct and delay take as long as the program takes, and dfs 0: it
+    enumerates the orders of what happens at one instant.
+    """
+
+    text: str
+    kind: str
+    bound: int = 0
+    length: float | None = None
+    jitter: float = 0.0
+    steps: int = 1000
+    keys: tuple[str, ...] = ()
+    """The entries that `costs` draws."""
+    first_seed: int = 0
+
+    @classmethod
+    def parse(cls, text: str, first_seed: int = 0) -> SchedulePlan:
+        """Read the text. Raises UserError."""
+        kind, *numbers = text.split(":")
+        if kind not in _NUMBERS:
+            raise UserError(f"--strategy {text}: there are {', '.join(_NUMBERS)}{did_you_mean(kind, _NUMBERS)}")
+        if len(numbers) > _NUMBERS[kind]:
+            raise UserError(f"--strategy {text}: {kind} takes {_NUMBERS[kind] or 'no'} numbers at most")
+        if kind == "costs":
+            return cls(text, kind, jitter=_fraction(text, numbers[0]) if numbers else 0.0, first_seed=first_seed)
+        bound = _DEFAULT_BOUND.get(kind, 0)
+        if numbers:
+            if not numbers[0].isascii() or not numbers[0].isdigit() or not 1 <= int(numbers[0]) <= 1000:
+                raise UserError(f"--strategy {text}: {numbers[0]!r} is no number from 1 to 1000")
+            bound = int(numbers[0])
+        length = _seconds(text, numbers[1]) if len(numbers) > 1 else (0.0 if kind == "dfs" else None)
+        return cls(text, kind, bound, length, first_seed=first_seed)
+
+    def fitted(self, duration: float, steps: int, keys: tuple[str, ...]) -> SchedulePlan:
+        """Return the plan for a program that takes so long in virtual time, and has so many choices."""
+        length = duration if self.length is None and self.kind in ("pct", "delay") else self.length
+        return attrs.evolve(self, length=length, steps=max(steps, 1), keys=keys)
+
+    def case(self, number: int) -> ScheduleCase:
+        """Return the case of one run, counted from 0; all but dfs, whose cases follow from earlier runs."""
+        seed = self.first_seed + number
+        if self.kind == "costs":
+            return ScheduleCase("random", seed, costs=drawn(self.keys, seed), jitter=self.jitter)
+        if self.kind in ("pct", "delay"):
+            return ScheduleCase(self.kind, seed, self.bound, self.steps, self.length or 0.0)
+        return ScheduleCase(self.kind, seed)
+
+
+def _seconds(text: str, given: str) -> float:
+    try:
+        value, dimension = units.quantity(given)
+    except units.UnitError as error:
+        raise UserError(f"--strategy {text}: {error}") from None
+    if value < 0 or value == float("inf") or (dimension != "time" and value != 0):
+        raise UserError(f"--strategy {text}: {given!r} is no time, as 20us is")
+    return value
+
+
+def _fraction(text: str, given: str) -> float:
+    try:
+        value = float(given)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise UserError(f"--strategy {text}: {given!r} is no fraction from 0 to 1")
+    return value
+
+
+PREFIX = "offloadrt1."
+"""How a token begins; the digit is the version of its format."""
+
+CHECKED = "check"
+"""The option of a token that says that what `offloadrt check` reports is a failure."""
+
+
+@attrs.frozen
+class Token:
+    """A run: the program as the user names it, how it is made, its case, and by what to know that it is the same."""
+
+    program: str
+    """A scenario's reference; for a test of pytest its node id."""
+    parameters: Mapping[str, Any]
+    """Those that are not at their defaults."""
+    options: Mapping[str, Any]
+    """Those of `RunSpec` that are not at their defaults, and `CHECKED` for a run under the checker."""
+    results: tuple[str, ...]
+    case: ScheduleCase
+    digests: Mapping[str, str]
+    """The first digits of hashes: of the program's file, its machine and the emulator."""
+    outcome: str
+    hash: str
+    """The trace hash of the run."""
+
+    def encode(self) -> str:
+        """Return the text."""
+        row = [
+            self.program,
+            dict(self.parameters),
+            dict(self.options),
+            list(self.results),
+            packed(self.case),
+            dict(self.digests),
+            self.outcome,
+            self.hash,
+        ]
+        text = json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+        return PREFIX + base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Token:
+        """Read a token. Raises UserError."""
+        text = "".join(text.split())
+        if not text.startswith(PREFIX):
+            other = text.startswith("offloadrt") and "." in text
+            raise UserError(
+                f"replay: the token is of version {text.partition('.')[0].removeprefix('offloadrt')}; this is version 1"
+                if other
+                else f"replay: no token: it begins with {PREFIX}"
+            )
+        body = text.removeprefix(PREFIX)
+        try:
+            unzip = zlib.decompressobj()
+            plain = unzip.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), 10_000_000)
+            if not unzip.eof:
+                raise ValueError("it is cut off")
+            program, parameters, options, results, case, digests, outcome, hash = json.loads(plain)
+            return cls(
+                str(program),
+                dict(parameters),
+                dict(options),
+                tuple(map(str, results)),
+                unpacked(case),
+                {str(name): str(value) for name, value in dict(digests).items()},
+                str(outcome),
+                str(hash),
+            )
+        except (ArithmeticError, ValueError, TypeError, KeyError, IndexError, zlib.error, RecursionError) as error:
+            raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
+
+    def changed(self, now: Mapping[str, str]) -> list[str]:
+        """Return which of the program, its machine and the emulator have changed since the token was made."""
+        return [name for name, digest in self.digests.items() if now.get(name) != digest]
