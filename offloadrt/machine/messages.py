@@ -245,7 +245,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored)
 
     def tail(self, entries: int) -> ManagedFault:
-        """Return the fault of what follows the first ``entries`` entries, without the pages that these report wholly."""
+        """Return the fault of what follows the first ``entries`` entries, without pages that these report wholly."""
         reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
         pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
         return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time, self.stored)

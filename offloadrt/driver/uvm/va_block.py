@@ -343,9 +343,9 @@ class VaBlocks:
         )
         self._queues = QueueEviction(self.sim, device, self.costs.restore)
         self._kernels = kernels
-        # It works on no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
-        # predicted too fast, by at most the time of these steps. The choice is made once, because a batch pays several
-        # times: a wrapper cost 2 % of a run that is bound by page faults.
+        # A thread of the driver works on no core of the host, though a real kernel thread runs on one: a program that
+        # keeps all cores busy is predicted too fast, by at most the time of these steps. The choice is made here and
+        # not for each payment, because every batch of faults pays at least five times.
         self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._sleep_roughly
         """``await pay(dt)`` lets one of the driver's own threads work for ``dt`` seconds."""
         self._without_room: dict[int, int] = {}
