@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import Distribution, EntryPoint
 
 T = TypeVar("T")
 _PROJECT = "offloadrt"
@@ -129,7 +129,12 @@ def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
 
 
 def _is_own(point: EntryPoint) -> bool:
-    return point.dist is None or point.dist.name == _PROJECT
+    return point.dist is None or _name_of(point.dist) == _PROJECT
+
+
+@functools.cache  # a distribution parses all its metadata each time that it is asked for its name: 1 ms
+def _name_of(distribution: Distribution) -> str:
+    return distribution.name
 
 
 def _of_checkout() -> list[EntryPoint]:

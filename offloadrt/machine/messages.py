@@ -228,7 +228,10 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     pages: PageSets
     """The pages, in ascending order or in the order of the kernel's arguments."""
     entries: int
-    """What they take of the buffer: the GPU reports 4 KiB at a time, of which a page of the driver may have several."""
+    """Entries of the fault buffer that report these pages.
+
+    The GPU reports 4 KiB with an entry, so that a page of 64 KiB can take up to 16 of them.
+    """
     kernel: int
     cause: int
     time: float
@@ -237,12 +240,12 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     """Pages that stores have met, by block, where these are told apart from loads; it may name more than ``pages``."""
 
     def head(self, entries: int) -> ManagedFault:
-        """Return its first pages, as many as so many entries have begun to report."""
+        """Return the fault of the first ``entries`` entries, with every page that one of them reports."""
         pages = begun(self.pages, self.entries, entries)
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored)
 
     def tail(self, entries: int) -> ManagedFault:
-        """Return the entries behind so many, and the pages that these report."""
+        """Return the fault of what follows the first ``entries`` entries, without pages that these report wholly."""
         reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
         pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
         return ManagedFault(pages, self.entries - entries, self.kernel, self.cause, self.time, self.stored)

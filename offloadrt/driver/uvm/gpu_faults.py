@@ -23,7 +23,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from struct import Struct
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, NamedTuple, overload
+from typing import Annotated, Final, Literal, overload
 
 import attrs
 import msgspec
@@ -293,7 +293,8 @@ class GpuFaults:
             counters.duplicates += (faulted ^ wanted).bit_count()
         if not wanted:
             return
-        block.admit(wanted)
+        if wanted & ~block.valid:
+            block.admit(wanted)
         faults = wanted.bit_count()
         own, usage = block.sole
         counters.gpu_fault_groups += 1
@@ -508,7 +509,7 @@ class UvmFaultHandler:
         return FaultHandlerStatistics(busy_s, idle_s, self._wait_s, self._served, self._block_s)
 
 
-class Fetch(NamedTuple):
+class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What the handler has taken from the buffer as one batch, and what it leaves there."""
 
     faults: list[ManagedFault]
@@ -533,7 +534,7 @@ def fetch(seen: list[ManagedFault], room: int) -> Fetch:
     return Fetch(seen, entries, [], 0)
 
 
-class MergedFaults(NamedTuple):
+class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The faults of a batch without duplicates; each field but the last by the index of the block."""
 
     pages: dict[int, int]

@@ -343,17 +343,16 @@ class VaBlocks:
         )
         self._queues = QueueEviction(self.sim, device, self.costs.restore)
         self._kernels = kernels
-        self._exact = machine.exact
+        # A thread of the driver works on no core of the host, though a real kernel thread runs on one: a program that
+        # keeps all cores busy is predicted too fast, by at most the time of these steps. The choice is made here and
+        # not for each payment, because every batch of faults pays at least five times.
+        self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._sleep_roughly
+        """``await pay(dt)`` lets one of the driver's own threads work for ``dt`` seconds."""
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
 
-    def pay(self, dt: float) -> Awaitable[None]:
-        """Let one of the driver's own threads work for ``dt`` seconds.
-
-        It works on no core of the host, though a real kernel thread runs on one: a program that keeps all cores busy is
-        predicted too fast, by at most the time of these steps.
-        """
-        return self.sim.sleep(dt if self._exact else self.machine.jitter(dt))
+    def _sleep_roughly(self, dt: float) -> Awaitable[None]:
+        return self.sim.sleep(self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: int) -> float:
         """Return the work in seconds that lets copy engines reach pages of a block on the host, the first time.
@@ -361,9 +360,9 @@ class VaBlocks:
         The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
         the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
         """
-        if fresh := block.map_for_copies(pages):
-            return self.costs.dma_map * (fresh.bit_count() / self.pages.per_block)
-        return 0.0
+        if not pages & ~block.dma_mapped:
+            return 0.0
+        return self.costs.dma_map * (block.map_for_copies(pages).bit_count() / self.pages.per_block)
 
     def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: int) -> int:
         """Count the bytes of pages of a block that migrate, and return them."""
@@ -393,12 +392,11 @@ class VaBlocks:
 
     def take_memory(self, block: ManagedBlock) -> bool:
         """Take device memory for a block, unless it has some; return False when there is none to be had."""
-        chunks = self.pages.chunks
-        if block.index not in chunks:
+        if block.index not in self._in_use.by_arrival:
             if not self.device.memory.take_managed(self.pages.block_size):
                 return False
             # It can be evicted from now on, but nobody does so while its lock is held.
-            chunks.add(block)
+            self.pages.chunks.add(block)
         return True
 
     def release_memory(self, block: ManagedBlock) -> None:
@@ -522,7 +520,8 @@ class VaBlocks:
             return await self._fetch_from_all(block, brought, stored, written, cause)
         moved = brought & block.populated
         nbytes = self.note_moved("h2d", block, moved) if moved else 0
-        block.unmap_on_host(moved)
+        if moved & block.host_mapped:
+            block.unmap_on_host(moved)
         if not moved and written is None:
             self.map_local(block, brought)
             return Fetched.RESIDENT
