@@ -28,8 +28,7 @@ from offloadrt.study.spec import RunSpec
 __all__ = ["app", "compare", "run", "sweep"]
 
 if TYPE_CHECKING:
-    from offloadrt.study.points import Point
-    from offloadrt.study.sweep import SweepOutcome
+    from offloadrt.study.sweep import Point, SweepOutcome
 
 
 @app.command
@@ -58,8 +57,7 @@ def run(
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.time_figure import check_type, draw_time
-    from offloadrt.study.running.execution import execute
-    from offloadrt.study.running.sinks import open_sinks
+    from offloadrt.study.running.execution import execute, open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.trace import CausalLog
@@ -121,12 +119,11 @@ def sweep(
     """
     from offloadrt.cli.outputs import check_folder
     from offloadrt.study import sweep as sweeping
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.executors import processors
-    from offloadrt.study.points import grid
     from offloadrt.study.reporting import figures, table
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
+    from offloadrt.study.sweep import executor as executor_of
+    from offloadrt.study.sweep import grid, processors
 
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
@@ -172,7 +169,7 @@ def _beside(named: str, message: str) -> str:
 
 def _begun(name: str, points: Sequence[Point]) -> str:
     """Say how many runs there will be, and what varies among them."""
-    from offloadrt.study.points import varied
+    from offloadrt.study.sweep import varied
 
     return ": ".join(filter(None, (name, counted_runs(len(points)), varied(points))))
 
@@ -217,13 +214,13 @@ def compare(
     """
     from offloadrt.cli import comparison
     from offloadrt.cli.outputs import check_folder
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.executors import processors
     from offloadrt.study.reporting.compare import compare as compare_runs
     from offloadrt.study.reporting.compare import draw, write
     from offloadrt.study.reporting.drawn import compare_drawn
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
+    from offloadrt.study.sweep import executor as executor_of
+    from offloadrt.study.sweep import processors
 
     chosen = registry.find(scenario)
     spec, varied = several(spec)

@@ -13,8 +13,7 @@ Elements and numbers whose parameter is annotated as complex (``NDArray[np.compl
 ``+ - * /``, ``**``, ``== !=``, ``z.real``, ``z.imag``, ``z.conjugate()``, ``complex(x, y)`` and numbers such as ``2j``.
 
 A scalar that one iteration of the distributed loop takes over from another must be a reduction: ``s += e`` (also
-``- *``), ``s = min(s, e)``, ``s = max(s, e)``.
-"""
+``- *``), ``s = min(s, e)``, ``s = max(s, e)``."""
 
 from __future__ import annotations
 
@@ -26,10 +25,10 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from types import CodeType
+from typing import TypeVar
 
 import attrs
 
-from offloadrt.kernels.hints import expect
 from offloadrt.kernels.source import (
     Assignment,
     Conditional,
@@ -43,6 +42,18 @@ from offloadrt.kernels.source import (
     statements,
     text,
 )
+
+T = TypeVar("T")
+
+
+def expect(value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None) -> T:
+    """Return `value` itself, and tell the compiler about it.
+
+    `value` is a condition with the `probability` (0 to 1) that it holds, a `range` with the average number of `trips`
+    and the part of them that lies `near` (0 to 1), or an index with that part.
+    """
+    return value
+
 
 _DECLARE = ", or declare its costs: @kernel(flops_per_iteration=..., bytes_per_iteration=...)"
 WHILE = "write a for over a range with an if in it"

@@ -12,9 +12,9 @@ import pytest
 from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import PAPERS, Paper, hear, paper_named
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, DeviceFigures, Result, TimeShare
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 WITHOUT_RUNS = {"otm.mech.got", "mi300a.mech.izc_detect"}
 """Their judges analyse programs, or evaluate the rule itself, and make no runs."""

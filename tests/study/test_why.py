@@ -24,10 +24,9 @@ from offloadrt.extensions.explaining.sobol_indices import groups_of, total_order
 from offloadrt.extensions.explaining.what_if import Trials, command_of
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
-from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.drawn import compare_drawn
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import InProcess, Point
 
 PLANTED = Path(__file__).with_name("planted.py")
 EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}

@@ -23,7 +23,6 @@ from offloadrt.extensions.explaining.robustness import Robustness, robustness_of
 from offloadrt.extensions.explaining.sentence import Limit, PathShare, by_call, by_line, by_resource, grouped, limit_of
 from offloadrt.extensions.explaining.sobol_indices import SobolIndices, groups_of, total_order
 from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, merit_of
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import percent, seconds
@@ -31,6 +30,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 _DRAWS = 16
 """Draws that choose the entries of Sobol indices where nobody asked for more."""

@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 
 from offloadrt.extensions.explaining.robustness import drawn_correlations, shares_in_time
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.table import library
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 Groups = Mapping[str, str]
 """The group of each entry, by its name."""

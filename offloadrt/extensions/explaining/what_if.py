@@ -18,7 +18,6 @@ import msgspec
 
 from offloadrt.extensions.explaining.proposals import Proposal, half
 from offloadrt.machine import MachineSpec
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
@@ -26,7 +25,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import run_point
+from offloadrt.study.sweep import Point, run_point
 
 _WORTH = 1.01
 """The gain of a cost's zero from which on its half is tried as well."""

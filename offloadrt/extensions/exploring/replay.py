@@ -12,11 +12,11 @@ from offloadrt.extensions.exploring.outcome import RunOutcome
 from offloadrt.extensions.exploring.program import Checker, Ended, ScenarioProgram
 from offloadrt.extensions.exploring.token import CHECKED, Token
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.listing import folder
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import digest_of_file, digest_of_sources
 
 _DIGITS = 12
 

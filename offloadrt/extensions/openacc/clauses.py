@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from offloadrt.models.host.section import Place, Section, array_of, literal_item, map_item
+from offloadrt.models.host.arrays import Place, Section, array_of, literal_item, map_item
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import (
     ALLOC,

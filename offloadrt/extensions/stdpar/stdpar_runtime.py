@@ -19,7 +19,7 @@ from offloadrt.extensions.stdpar.options import StdParOptions
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Machine
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import launch_of
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of

@@ -19,11 +19,9 @@ import numpy as np
 
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine.memory.address_map import AddressMap
-from offloadrt.models.host.data_works import beginning, ending, updating
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import beginning, ending, launch_of, updating
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.models.openmp.construct import Construct
-from offloadrt.models.openmp.initial_device import HostRegion
+from offloadrt.models.openmp.lowering import Construct, HostRegion
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue

@@ -21,12 +21,11 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Advice, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
+from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.directive import Work, in_directive
-from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.program import OffloadProgram
-from offloadrt.models.host.section import Section, array_of, extent
+from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
+from offloadrt.models.openmp.lowering import INITIAL_DEVICE
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.configurations.managed import why_nothing_migrates
 from offloadrt.runtime.device import OffloadDevice

@@ -19,7 +19,6 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import UserError, did_you_mean, writing
-from offloadrt.study.points import grid
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
@@ -30,7 +29,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.sweep import SweepOutcome, grid, sweep
 
 ELAPSED = "elapsed_s"
 MOST = 3

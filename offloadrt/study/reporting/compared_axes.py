@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean
-from offloadrt.study.points import read_axis, read_value
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
-from offloadrt.study.sweep import Failure, SweepOutcome
+from offloadrt.study.sweep import Failure, SweepOutcome, read_axis, read_value
 
 
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:

@@ -15,9 +15,8 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.draws import draws_of
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import grid
+from offloadrt.study.inputs import draws_of
 from offloadrt.study.reporting.compared_axes import base_of, baseline_of, read_axes, refuse_failures, swept_in
 from offloadrt.study.reporting.html_tables import html_page, html_table
 from offloadrt.study.reporting.results import Result
@@ -26,7 +25,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.sweep import SweepOutcome, grid, sweep
 
 _INTERVAL = 0.9
 

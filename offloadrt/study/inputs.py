@@ -14,6 +14,10 @@ from types import ModuleType
 
 import attrs
 
+from offloadrt.machine import MachineSpec
+from offloadrt.study.reporting.table import library
+from offloadrt.study.spec import RunSpec
+
 _PLACES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}
 """Their places between the ends, which are equal factors apart: estimates are uncertain by a factor."""
 
@@ -83,3 +87,30 @@ def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
     """List the ranges with names that modules define, by name."""
     ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
     return {range_.name: range_ for range_ in ranges if range_.name}
+
+
+DRAWS = 64
+"""A power of two, for which the sequence is balanced."""
+_SEED = 2026
+
+
+def draws_of(
+    spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
+) -> list[RunSpec]:
+    """Draw `count` places, each of all ranges together; what the user set stays as it is.
+
+    Raises UserError where SciPy is not installed.
+    """
+    keys = [key for key in spec.ranges() if key not in options.overrides]
+    dimensions = len(keys) + len(inputs)
+    if not dimensions or not count:
+        return []
+    sobol = library("scipy.stats").qmc.Sobol(dimensions, rng=_SEED)
+    places = sobol.random_base2((count - 1).bit_length())[:count].tolist()
+    return [
+        attrs.evolve(
+            options.with_ends(dict(zip(keys, place, strict=False))),
+            inputs={name: at * inputs[name].highest for name, at in zip(inputs, place[len(keys) :], strict=True)},
+        )
+        for place in places
+    ]
