@@ -13,7 +13,8 @@ Elements and numbers whose parameter is annotated as complex (``NDArray[np.compl
 ``+ - * /``, ``**``, ``== !=``, ``z.real``, ``z.imag``, ``z.conjugate()``, ``complex(x, y)`` and numbers such as ``2j``.
 
 A scalar that one iteration of the distributed loop takes over from another must be a reduction: ``s += e`` (also
-``- *``), ``s = min(s, e)``, ``s = max(s, e)``."""
+``- *``), ``s = min(s, e)``, ``s = max(s, e)``.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +48,24 @@ T = TypeVar("T")
 
 
 def expect(value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None) -> T:
-    """Return `value` itself, and tell the compiler about it.
+    """Return `value` itself, and tell the compiler about it, as `__builtin_expect_with_probability` does.
 
     `value` is a condition with the `probability` (0 to 1) that it holds, a `range` with the average number of `trips`
     and the part of them that lies `near` (0 to 1), or an index with that part.
+
+        if expect(mask[i], probability=0.05): ...
+        for e in expect(range(first[i], first[i + 1]), trips=6, near=1): ...
+        nb = expect(neighbours[i], near=0.9)
+
+    A number is seen by the static analysis (a probability; a compiler knows no trip counts of such loops, and neither
+    does LAF). All are seen when a launch's costs are counted, and there a hint may also be the name of a scalar
+    parameter of the kernel, so that a phantom program can say how much each launch does.
+
+    `near` is about data that decide an index: the part of them that lies near its own iteration, so that a kernel whose
+    iterations are done in order comes to those elements in order (the rows of a compressed matrix, the neighbours in a
+    mesh that is numbered well). The others may lie anywhere; without the hint all may. An index that is data as it
+    stands (``a[expect(neighbours[i], near=1)]``) lies near its own number, and so within the range of `i`; one that is
+    computed from data lies near an unknown place.
     """
     return value
 
@@ -202,8 +217,8 @@ def _run(body: Sequence[Statement], name: str, known: bool) -> tuple[bool, bool]
             case RangeLoop():
                 read = _run(node.body, name, known)[0] or (not known and _mentions(node.node.iter, name))
             case Assignment(operator=None):
-                places = [] if node.scalar else [node.target]
-                read = not known and any(_mentions(part, name) for part in (node.value, *places))
+                targets = [] if node.scalar else [node.target]
+                read = not known and any(_mentions(part, name) for part in (node.value, *targets))
                 after = known or node.scalar == name
             case _:
                 read = not known and _mentions(node.node, name)

@@ -2,6 +2,13 @@
 
 `DIR/points.jsonl` gains one line per finished run. The same sweep started again reads it and runs only what is
 missing; a line whose key no longer fits (the script, the machine file or the emulator changed since) is passed over.
+
+A `Point` is one run of a sweep. A point describes its run so that another process, or the same command tomorrow,
+recognises it (`Point.key`).
+
+Points run on anything that is a `concurrent.futures.Executor`. `process` is a pool of processes on this machine, `dask`
+a cluster (`dask.distributed`'s own executor), `mpi` the ranks of an MPI job (`mpi4py.futures`). Nothing else in the
+project distributes work.
 """
 
 from __future__ import annotations

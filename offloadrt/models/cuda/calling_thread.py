@@ -156,9 +156,9 @@ class CallingThread(ProgramThread):
         program: OffloadProgram[Any],
         context: Callable[[int], Awaitable[PrimaryContext]],
         state: ProgramState,
-        *place: Any,
+        *membership: Any,
     ) -> None:
-        super().__init__(program, *place)
+        super().__init__(program, *membership)
         self._context_of = context
         self._state = state
         self._device = 0

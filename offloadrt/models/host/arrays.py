@@ -1,4 +1,20 @@
-"""Array sections, ``a[lower:length:stride]``, and what the runtime is told of one."""
+"""The arrays of a program in the memory of the host: sections of them, where they lie, and globals of declare target.
+
+`Section` is ``a[lower:length:stride]``, and `map_item` makes what the runtime is told of one. `Arena` is a thread's
+part of the heap, as in glibc's malloc, or its stack. `ProgramArrays` makes the arrays of a program. `DeviceGlobals`
+knows where globals of declare target lie on each device, and how a kernel reaches them.
+
+Addresses matter to the runtime: a lookup in the present table also locks the neighbour by address. Small heap blocks
+come from the arena of the thread that allocates (`HEAP_MAX_SIZE`, 64 MiB), large ones from `mmap` (`M_MMAP_THRESHOLD`,
+128 KiB). A freed block is used again for the same size, last freed first. C arrays lie on the thread's own stack (8
+MiB, large ones apart).
+
+Of a global in ``enter`` the device image holds the global itself; its table entry is there from the start and infinite.
+Of one in ``link`` the image holds a reference pointer, which an attachment fills when the variable is mapped. Under
+unified shared memory `enter` has a reference pointer as well. Where the device uses host memory in place, the image is
+copied from the host when it is loaded (`loadImagesOntoDevice`): reference pointers then lead to the host's globals,
+until a map with `close` attaches a block.
+"""
 
 from __future__ import annotations
 
@@ -165,37 +181,37 @@ def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Secti
     return Section(array, first.lower, first.length, first.stride, tuple(inner), first.is_subscript)
 
 
-Place = HostArray | Section
+Span = HostArray | Section
 """What a list item of a data clause names."""
 
 
-def extent(place: object, call: str) -> tuple[int, int]:
+def extent(span: object, call: str) -> tuple[int, int]:
     """Return the first address and the bytes of an array, or of what lies between the ends of a section.
 
     Raises TypeError for what is neither.
     """
-    if isinstance(place, HostArray):
-        return place.address, place.nbytes
-    if isinstance(place, Section):
-        extents = place.extents
-        nbytes = place.bytes_of(len(extents) - 1)
+    if isinstance(span, HostArray):
+        return span.address, span.nbytes
+    if isinstance(span, Section):
+        extents = span.extents
+        nbytes = span.bytes_of(len(extents) - 1)
         for dimension, named in enumerate(extents):
             if not named.length:
-                return place.begin, 0
-            nbytes += (named.length - 1) * named.stride * place.bytes_of(dimension)
-        return place.begin, nbytes
-    what = "a NumPy array, which is none of the program's" if isinstance(place, np.ndarray) else repr(place)
+                return span.begin, 0
+            nbytes += (named.length - 1) * named.stride * span.bytes_of(dimension)
+        return span.begin, nbytes
+    what = "a NumPy array, which is none of the program's" if isinstance(span, np.ndarray) else repr(span)
     raise TypeError(f"{call} takes an array of the program or a section of one, not {what}")
 
 
-def array_of(place: Place) -> HostArray:
-    """Return the array that a place belongs to."""
-    return place.array if isinstance(place, Section) else place
+def array_of(span: Span) -> HostArray:
+    """Return the array that a span belongs to."""
+    return span.array if isinstance(span, Section) else span
 
 
-def begin_of(place: Place) -> int:
+def begin_of(span: Span) -> int:
     """Return the host address of its first byte."""
-    return place.begin if isinstance(place, Section) else place.address
+    return span.begin if isinstance(span, Section) else span.address
 
 
 def literal_item(value: Any) -> MapItem:
@@ -205,20 +221,20 @@ def literal_item(value: Any) -> MapItem:
     return MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=value)
 
 
-def map_item(place: Place, bits: int) -> MapItem:
-    """Make the runtime's item for a place, with these bits of `map_type`.
+def map_item(span: Span, bits: int) -> MapItem:
+    """Make the runtime's item for a span, with these bits of `map_type`.
 
     A global with a reference pointer is reached through it: of `link`, and under unified shared memory of `enter`.
     """
-    if isinstance(place, Section):
-        array, begin, nbytes = place.array, place.begin, place.nbytes
+    if isinstance(span, Section):
+        array, begin, nbytes = span.array, span.begin, span.nbytes
     else:
-        array, begin, nbytes = place, place.address, place.nbytes
+        array, begin, nbytes = span, span.address, span.nbytes
     if array.kind != "heap" and array.pointer_address:
         return MapItem(array, array.pointer_address, begin, nbytes, bits | PTR_AND_OBJ)
-    if not isinstance(place, Section) or place.is_contiguous:
+    if not isinstance(span, Section) or span.is_contiguous:
         return MapItem(array, array.address, begin, nbytes, bits)
-    dimensions = place.dimensions
+    dimensions = span.dimensions
     return MapItem(array, array.address, begin, len(dimensions), bits | NON_CONTIG, dimensions)
 
 
@@ -269,16 +285,16 @@ class Arena:
         elif nbytes >= self.large:
             address = self.memory.allocate(nbytes, max(align, PAGE), self.region)
         else:
-            address = self._place(align)
+            address = self._next_address(align)
             if address + nbytes > self._end:
                 self._top = self.memory.allocate(self.extent, PAGE, self.region)
                 self._end = self._top + self.extent
-                address = self._place(align)
+                address = self._next_address(align)
             self._top = address + nbytes
         self._sizes[address] = key
         return address
 
-    def _place(self, align: int) -> int:
+    def _next_address(self, align: int) -> int:
         return -(-(self._top + self.gap) // align) * align
 
     def release(self, address: int) -> None:
@@ -349,10 +365,10 @@ class ProgramArrays:
             array = HostArray(name, address, lengths, element, kind, pointer, values)
         else:
             array = ObservedArray(name, address, lengths, element, kind, pointer, values, observer=self.observer)
-        return self.place(array, fill is not None)
+        return self.add(array, fill is not None)
 
-    def place(self, array: HostArray, written: bool) -> HostArray:
-        """Let an array lie where it says. written: the program has populated its pages."""
+    def add(self, array: HostArray, written: bool) -> HostArray:
+        """Add an array that has its address to the program's. written: the program has populated its pages."""
         begin, nbytes = array.address, array.nbytes
         if self.observer is not None:
             self.observer.handle(ArrayMade(array))
@@ -392,7 +408,7 @@ class ProgramArrays:
         for device in self._devices:
             if device.hooks.freed is not None:
                 device.hooks.freed(array)
-            device.table.generation += 1  # what is remembered of places in it holds no longer
+            device.table.generation += 1  # positions in it that are remembered hold no longer
 
 
 @attrs.define(eq=False)

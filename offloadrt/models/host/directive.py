@@ -1,4 +1,9 @@
-"""One directive or routine from its begin to its end, in the thread that runs it."""
+"""One directive or routine from its begin to its end, in the thread that runs it.
+
+`in_directive` runs the work of a directive on a device. `beginning`, `ending` and `updating` are the works of
+directives that only map, unmap or update data. `launch_of` makes the launch of a kernel: how many teams of how many
+threads do how many iterations. `Region` is entered by ``async with``: a region of data, or of device addresses.
+"""
 
 from __future__ import annotations
 

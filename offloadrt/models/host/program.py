@@ -1,4 +1,10 @@
-"""An offloading program on an emulated machine: its devices, its host threads, its arrays and its globals."""
+"""An offloading program on an emulated machine, whatever model it is written in.
+
+`OffloadProgram` has the devices, the teams of host threads, the arrays and the globals; open it first. `ProgramThread`
+is one of its host threads: its arrays, its own work, the `Barrier` of its team. `ProgramOptions` is fixed before the
+machine is built; each model adds its own options in its `program.py`. `Model` is what a programming model is to those
+who run its programs, and `MODELS` finds the models by name.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -15,7 +21,7 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.arrays import Arena, DeviceGlobals, Place, ProgramArrays, array_of, extent
+from offloadrt.models.host.arrays import Arena, DeviceGlobals, ProgramArrays, Span, array_of, extent
 from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
@@ -111,17 +117,10 @@ Drivers: TypeAlias = Sequence[Driver]
 """The driver library of each device."""
 
 
-class TeamMember(Protocol):
-    """What a program asks of its host threads; `host_thread.py`, which knows the program, has the class."""
-
-    async def leave_team(self) -> None:
-        """End the thread's part of the team's region."""
-
-
 DIRECT: Final = DeviceOptions(allocator="direct")
 """What the runtime does for models that have no choice."""
 R = TypeVar("R")
-T = TypeVar("T", bound=TeamMember)
+T = TypeVar("T", bound="ProgramThread")
 
 
 class OffloadProgram(ABC, Generic[T]):
@@ -132,8 +131,6 @@ class OffloadProgram(ABC, Generic[T]):
     configuration asks for.
 
     A program ends with `finish`: what still runs behind the threads' backs completes, pooled device memory is returned.
-
-    Wide because each model's program adds to it, and its threads ask it for devices, arrays and globals alike.
     """
 
     counts_initial_device = False
@@ -163,7 +160,7 @@ class OffloadProgram(ABC, Generic[T]):
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
-        self._places: dict[int, tuple[Arena, Arena]] = {}
+        self._arenas: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
         self._threads = 0
@@ -218,19 +215,19 @@ class OffloadProgram(ABC, Generic[T]):
             number = self._threads
             self._threads += 1
         return self.make_thread(
-            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._places_of(number)
+            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._arenas_of(number)
         )
 
     @abstractmethod
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
         """Make a host thread in the words of the model."""
 
-    def _places_of(self, number: int) -> tuple[Arena, Arena]:
+    def _arenas_of(self, number: int) -> tuple[Arena, Arena]:
         """Return heap and stack of a thread; they outlive the team that it is in."""
         memory = self.machine.host_memory
-        if number not in self._places:
-            self._places[number] = (Arena.heap(memory), Arena.stack(memory))
-        return self._places[number]
+        if number not in self._arenas:
+            self._arenas[number] = (Arena.heap(memory), Arena.stack(memory))
+        return self._arenas[number]
 
     async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`, and return their results in order.
@@ -417,7 +414,7 @@ class ProgramThread(ABC):
             observer.handle(HostUsed(array, array.address, array.nbytes, True))
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
-    def host_access(self, place: Place, writes: bool | None = None) -> Awaitable[object]:
+    def host_access(self, place: Span, writes: bool | None = None) -> Awaitable[object]:
         """Read or write all of an array, or of a section, on the host; `writes` says which, for `offloadrt check`.
 
         For managed memory with the advice `read_mostly` a read (`writes=False`) leaves the devices their copies.

@@ -2,6 +2,16 @@
 
 A list item is a `HostArray` (all of it), an array section or, with a mapper, any object. Several items may be given as
 a list.
+
+Structs: arrays of a structured type, whose members and what their pointers lead to can be mapped apart.
+
+    S = np.dtype([("n", "i4"), ("p", "u8")], align=True)   # struct S { int n; double *p; }
+    s, a = t.array("s", 1, S), t.array("a", 100, kind="heap")
+    s["p"] = a.address
+    await t.target_enter_data(omp.map(to=[s, omp.pointee(s, "p", omp.section(a, 0, 10))]))    # s, s.p[0:10]
+
+A pointer is a member of type ``u8``. The device's copy of it is attached to the device's copy of the section. A kernel
+follows it with ``omp.pointees(s, 10, np.float64, member="p")``.
 """
 
 from __future__ import annotations
@@ -12,7 +22,7 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from offloadrt.models.host.arrays import Place, Section, array_of
+from offloadrt.models.host.arrays import Section, Span, array_of
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
@@ -167,10 +177,12 @@ def depend(
     Items are compared by address, as in LLVM's runtime: that of an array, of a section's first element, of a pointer or
     an integer. Anything else that is hashable is compared as an object.
     """
-    return Depend(_places(in_), (*_places(out), *_places(inout)), _places(mutexinoutset), _places(inoutset))
+    return Depend(
+        _addresses(in_), (*_addresses(out), *_addresses(inout)), _addresses(mutexinoutset), _addresses(inoutset)
+    )
 
 
-def _places(items: Any) -> tuple[Any, ...]:
+def _addresses(items: Any) -> tuple[Any, ...]:
     return tuple(_address(item) for item in _listed(items))
 
 
@@ -216,12 +228,12 @@ class StructPointee:
     """What a member leads to: a section of another array, ``s.p[0:4]``."""
 
     pointer: Member
-    place: Place
+    span: Span
 
     @property
     def array(self) -> HostArray:
         """Return the array that the section belongs to."""
-        return array_of(self.place)
+        return array_of(self.span)
 
 
 def member(struct: HostArray, name: str, index: int = 0) -> Member:
@@ -240,7 +252,7 @@ def member(struct: HostArray, name: str, index: int = 0) -> Member:
     return Member(struct, name, begin, dtype.itemsize)
 
 
-def pointee(struct: HostArray, name: str, place: Place, index: int = 0) -> StructPointee:
+def pointee(struct: HostArray, name: str, place: Span, index: int = 0) -> StructPointee:
     """Return what the pointer ``s.name`` leads to, to be mapped: an array, or a section of one.
 
     Raises ValueError for a member that is no pointer.

@@ -7,12 +7,21 @@
 
 Each directive is a number in the trace (the `cause` of all that follows from it), takes a queue of its own, and ends as
 LLVM's entry points do: what is fatal there raises here.
+
+OpenMP 6.0's ``taskgraph`` (`TaskGraphs`) is a region of deferred target tasks that is recorded once and replayed at a
+lower cost.
+
+The first time that a thread comes to the region it runs as written, while its tasks are noted (the taskgraph record).
+At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/order.py``):
+dependences become edges.  A replay launches that graph: no task is made, no helper woken, no dependence resolved and
+nothing looked up.  LLVM 22 replays tasks of the host so, and launches target tasks one by one; that a replay becomes a
+graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from typing import Any, Protocol, Unpack
+from typing import Any, Unpack
 
 import attrs
 
@@ -124,15 +133,6 @@ class TaskNotes:
         self.tasks.append((construct, device))
 
 
-class RecordingThread(Protocol):
-    """What a taskgraph region needs of the thread that encounters it."""
-
-    program: OffloadProgram[Any]
-    recording: TaskNotes | None
-
-    def taskwait(self) -> Awaitable[None]: ...
-
-
 @attrs.define(eq=False)
 class TaskGraph:
     """A taskgraph record (of one thread), ready to be replayed."""
@@ -140,13 +140,13 @@ class TaskGraph:
     device: OffloadDevice
     graphs: Graphs
     executable: GraphExec
-    places: dict[HostArray, int]
+    addresses: dict[HostArray, int]
     """Where each array of its tasks lay on the device when they were recorded."""
 
     def check(self) -> None:
         """Raise ValueError for an array that lies elsewhere by now, or no longer on the device."""
-        for array, address in self.places.items():
-            if _place_of(self.device, array) != address:
+        for array, address in self.addresses.items():
+            if _address_on(self.device, array) != address:
                 raise ValueError(f"{CALL}: array {array.name!r} is not where it was on the device when it was recorded")
 
 
@@ -158,7 +158,7 @@ class TaskGraphs:
 
     async def run(
         self,
-        t: RecordingThread,
+        t: HostThread,
         body: Callable[[], Awaitable[object]],
         graph_id: Hashable,
         graph_reset: bool,
@@ -180,7 +180,7 @@ class TaskGraphs:
         await in_directive(t.program, CALL, known.device.number, replay)
 
 
-async def _record(t: RecordingThread, body: Callable[[], Awaitable[object]]) -> TaskGraph | None:
+async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskGraph | None:
     """Run the region and make a graph of its tasks; None when it has none."""
     if t.recording is not None:
         raise ValueError(f"{CALL}: regions within a {CALL} region are not emulated")
@@ -196,7 +196,7 @@ async def _record(t: RecordingThread, body: Callable[[], Awaitable[object]]) -> 
     graphs = device.driver.graphs
     if graphs is None:
         raise ValueError(f"{CALL}: {t.program.machine.spec.name} has ROCr, whose graphs are not emulated")
-    places = _places(device, recording)
+    addresses = _addresses(device, recording)
     graph: BuiltGraph | None = None
 
     async def build(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -215,25 +215,25 @@ async def _record(t: RecordingThread, body: Callable[[], Awaitable[object]]) -> 
 
     await in_directive(t.program, f"{CALL} record", device.number, build, make_queue=PreparedDirective)
     assert graph is not None
-    return TaskGraph(device, graphs, await graphs.instantiate(graph), places)
+    return TaskGraph(device, graphs, await graphs.instantiate(graph), addresses)
 
 
-def _places(device: OffloadDevice, recording: TaskNotes) -> dict[HostArray, int]:
+def _addresses(device: OffloadDevice, recording: TaskNotes) -> dict[HostArray, int]:
     """Return where the arrays of the tasks lie. ValueError for one that is not on the device all the while."""
-    places: dict[HostArray, int] = {}
+    addresses: dict[HostArray, int] = {}
     for construct, _ in recording.tasks:
         arguments: tuple[Any, ...] = () if construct.on_host is None else construct.on_host.arguments
         for array in arguments:
             if isinstance(array, HostArray) and not array.managed:
-                address = _place_of(device, array)
+                address = _address_on(device, array)
                 if address is None:
                     why = "is on the device only while its task runs; map it around the region: a graph keeps addresses"
                     raise ValueError(f"{CALL}: array {array.name!r} {why}")
-                places[array] = address
-    return places
+                addresses[array] = address
+    return addresses
 
 
-def _place_of(device: OffloadDevice, array: HostArray) -> int | None:
+def _address_on(device: OffloadDevice, array: HostArray) -> int | None:
     found = device.table.lookup(array.address, array.nbytes)
     return None if found.entry is None or not found.contained else found.entry.device_address(array.address)
 

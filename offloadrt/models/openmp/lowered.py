@@ -87,7 +87,7 @@ class LoweredProgram:
     def array(
         self, name: str, address: int, nbytes: int, kind: Kind = "heap", *, written: bool = False, pointer: int = 0
     ) -> HostArray:
-        """Place a phantom array at an address. ValueError where another one lies.
+        """Add a phantom array at an address. ValueError where another one lies.
 
         written: the program has populated its pages. kind, pointer: as of `HostArray`; a `global` or a `link` is put
         into the image of every device, with a reference pointer at the address `pointer`.
@@ -98,7 +98,7 @@ class LoweredProgram:
             raise ValueError(f"array {name!r} of {nbytes} bytes at {address:#x}: array {other.name!r} lies there")
         array = HostArray(name, address, (nbytes,), np.dtype(np.uint8), kind, pointer)
         self._arrays[address] = array
-        self._program.arrays.place(array, written)
+        self._program.arrays.add(array, written)
         if kind in ("global", "link"):
             self._program.globals.declared.append(array)
         return array

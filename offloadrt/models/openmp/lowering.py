@@ -1,10 +1,26 @@
-"""From clauses to the items that the runtime gets: what clang does, reordering included.
+"""From clauses to constructs: directives as the compiler leaves them, lowered once and run many times.
 
-Follows `MappableExprsHandler` of clang 22 (CGOpenMPRuntime.cpp). The items of one variable stand together, where the
-variable first occurs; among them those with `present` come first, then `alloc`, then the rest. `target update` takes
-all `to` clauses before all `from`. A target region takes the variables that its body uses in the order of their use,
-then the rest; globals of declare target are never captured. A section of a pointer is followed by an ATTACH item for
-the pointer; a `declare target link` variable is reached through its reference pointer (PTR_AND_OBJ).
+    step = t.construct_target(update, psi, maps=omp.map(tofrom=psi), teams=108)
+    for _ in range(1000):
+        await t.run(step)
+
+``t.target(…)`` does both at once. Lowering takes no virtual time either way; a program that runs one directive many
+times saves the emulator's own by preparing it.
+
+Lowering does what clang does, reordering included. It follows `MappableExprsHandler` of clang 22 (CGOpenMPRuntime.cpp).
+The items of one variable stand together, where the variable first occurs; among them those with `present` come first,
+then `alloc`, then the rest. `target update` takes all `to` clauses before all `from`. A target region takes the
+variables that its body uses in the order of their use, then the rest; globals of declare target are never captured. A
+section of a pointer is followed by an ATTACH item for the pointer; a `declare target link` variable is reached through
+its reference pointer (PTR_AND_OBJ).
+
+``declare mapper`` says how to map an object that consists of several arrays.
+
+``program.declare_mapper(Patch, lambda p: [omp.map(tofrom=p.values), omp.map(to=p.neighbours)])``. An item of that type
+in a map or motion clause stands for the arrays that its mapper lists; the map type of each is what both allow, as
+OpenMP 5.2, 5.8.8 says.
+
+On the initial device, which is the host, target regions run in place and maps do nothing (`HostRegion`).
 """
 
 from __future__ import annotations
@@ -132,8 +148,8 @@ class _Variable:
         if len(components) > 1:
             components.sort(key=_rank)
         items: list[MapItem] = []
-        for _, place, bits in components:
-            items.append(map_item(place, bits | first))
+        for _, listed, bits in components:
+            items.append(map_item(listed, bits | first))
             first = 0
         if attach and array.kind == "heap" and components:
             begin = begin_of(components[-1][1])
@@ -143,9 +159,9 @@ class _Variable:
                 raise ValueError(f"struct {array.name!r} and members of it are listed in one construct")
             items.extend(self._lower_members(first, position))
         for _, pointed, bits in self.pointees:
-            items.append(map_item(pointed.place, bits))
+            items.append(map_item(pointed.span, bits))
             if attach:
-                pointer, begin = pointed.pointer, begin_of(pointed.place)
+                pointer, begin = pointed.pointer, begin_of(pointed.span)
                 items.append(MapItem(pointed.array, pointer.begin, begin, POINTER_BYTES, ATTACH, owner=array))
         return items
 
@@ -177,20 +193,20 @@ def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> 
     variables: dict[HostArray, _Variable] = {}
     for clause in clauses:
         for listed in clause.items:
-            for place, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
+            for part, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
                 rank = 0 if bits & PRESENT else 1 if kind == "alloc" else 2
-                array = _variable_of(place)
+                array = _variable_of(part)
                 variable = variables.get(array)
                 if variable is None:
                     variable = variables[array] = _Variable(array)
-                variable.add(rank, place, bits)
+                variable.add(rank, part, bits)
     return variables
 
 
-def _variable_of(place: HostArray | Section | Member | StructPointee) -> HostArray:
-    if isinstance(place, HostArray):
-        return place
-    return place.pointer.array if isinstance(place, StructPointee) else place.array
+def _variable_of(part: HostArray | Section | Member | StructPointee) -> HostArray:
+    if isinstance(part, HostArray):
+        return part
+    return part.pointer.array if isinstance(part, StructPointee) else part.array
 
 
 def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:

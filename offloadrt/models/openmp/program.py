@@ -1,4 +1,4 @@
-"""An OpenMP program on an emulated machine: its devices, its host threads, its globals and its tasks."""
+"""An OpenMP program on an emulated machine: its options, its devices, its host threads, its globals and its tasks."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class OpenMP(OffloadProgram[HostThread]):
 
         The device image holds zeros, not `fill`.
         """
-        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
         self.globals.declared.append(array)
         return array
 
@@ -137,7 +137,7 @@ class OpenMP(OffloadProgram[HostThread]):
         align: int = 16,
     ) -> HostArray:
         """Make a global that a device has only while it is mapped: ``declare target link(name)``."""
-        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._arenas_of(0))
         self.globals.declared.append(array)
         return array
 

@@ -1,4 +1,7 @@
-"""What a run builds at the first use of its machine: the hardware, its drivers, and the program's runtime library."""
+"""What a run builds at the first use of its machine: the hardware, its drivers, and the program's runtime library.
+
+`options_for`, `program_of` and `changed` handle the options of a program, by the name of its programming model.
+"""
 
 from __future__ import annotations
 

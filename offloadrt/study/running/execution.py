@@ -2,7 +2,8 @@
 
 `execute` makes the run that a `RunSpec` describes; `run_to_the_end` and `run_supervised` run its program, on which
 `explore` builds. `ClockedRun` is a run inside somebody else's `trio.run`, for the pytest plugin. `all_awaited` finds
-forgotten `await`s.
+forgotten `await`s. `open_sinks` opens the
+files that a run can write while it goes: its log and its Perfetto trace.
 """
 
 from __future__ import annotations

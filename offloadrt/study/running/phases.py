@@ -4,6 +4,9 @@ A loop of a program (`run.steps`) or of a recording runs its first instances, so
 and its threads have fallen out of step, if they do (`has_settled`); then a few whose time is taken, and its last one.
 The others do not happen. Their time is the mean of those that were taken; what the machine did between is multiplied in
 the same way. `RepeatedPhases.estimates` says with which error.
+
+`Windows` are the measured parts of a run. The measured windows of a run: virtual time, figures and API calls between
+their starts and their ends.
 """
 
 from __future__ import annotations
@@ -267,8 +270,8 @@ def _standard_error(values: Sequence[float]) -> float:
 def _typical(work: Sequence[float]) -> int:
     """Return the first of the instances in a row whose work is nearest to the mean, without the warm and the last."""
     mean = statistics.fmean(work)
-    places = range(WARM, len(work) - SAMPLED)
-    return min(places, key=lambda place: abs(statistics.fmean(work[place : place + SAMPLED]) - mean))
+    firsts = range(WARM, len(work) - SAMPLED)
+    return min(firsts, key=lambda first: abs(statistics.fmean(work[first : first + SAMPLED]) - mean))
 
 
 def _together(loops: Iterable[LeftOut]) -> list[list[LeftOut]]:
@@ -456,10 +459,10 @@ class Windows:
     def measured(self) -> Ledger:
         """Return what was counted in the windows so far."""
         figures = self._closed if self._open is None else self._closed + self._counted_since(self._open)
-        calls = _windows_together(self._inside)
+        calls = _all_of(self._inside)
         if self._open is not None:
             left_out = self.phases.estimates(self._open, self._sim.now)
-            calls = _windows_together(calls, self._counting, *(phase.more.calls for phase in left_out))
+            calls = _all_of(calls, self._counting, *(phase.more.calls for phase in left_out))
         return attrs.evolve(figures, calls=calls)
 
     @property
@@ -478,17 +481,15 @@ class Windows:
         """Return the API calls that returned outside of them so far; none when no window was opened."""
         if not self._explicit:
             return Calls()
-        return (
-            _windows_together(self._outside, self._counting) if self._open is None else _windows_together(self._outside)
-        )
+        return _all_of(self._outside, self._counting) if self._open is None else _all_of(self._outside)
 
     @property
     def calls(self) -> Calls:
         """Return all API calls so far."""
-        return _windows_together(self._outside, self._inside, self._counting)
+        return _all_of(self._outside, self._inside, self._counting)
 
 
-def _windows_together(*parts: Calls) -> Calls:
+def _all_of(*parts: Calls) -> Calls:
     calls = Calls()
     for part in parts:
         calls.include(part)
