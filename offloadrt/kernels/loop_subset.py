@@ -3,7 +3,8 @@
 A kernel in source is one *distributed* loop, a ``for`` over a ``range`` whose iterations a device shares out (with
 ``collapse=n`` the first n perfectly nested ones), before it assignments of scalars, after it stores of what was
 reduced, also under an ``if``. Inside: further ``for`` loops over ranges, ``if`` / ``elif`` / ``else``, assignments to
-scalars and elements. Loops may be written in the short forms of `short_loops.py`.
+scalars and elements. Loops may be written in short forms: products of ranges become loops,
+loops over written numbers become statements.
 
 Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * / // % & | ^ << >>``, ``**`` with a
 literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,

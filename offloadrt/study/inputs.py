@@ -78,7 +78,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """While the body runs, take the inputs named in `quantiles` there; the dict gains the value of each that is taken."""
+    """While the body runs, take the inputs named in `quantiles` there; the dict gains the value of each taken."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:

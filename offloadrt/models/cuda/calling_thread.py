@@ -156,9 +156,9 @@ class CallingThread(ProgramThread):
         program: OffloadProgram[Any],
         context: Callable[[int], Awaitable[PrimaryContext]],
         state: ProgramState,
-        *membership: Any,
+        *place: Any,
     ) -> None:
-        super().__init__(program, *membership)
+        super().__init__(program, *place)
         self._context_of = context
         self._state = state
         self._device = 0

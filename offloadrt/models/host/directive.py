@@ -200,29 +200,17 @@ def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Se
 
 def beginning(items: Sequence[MapItem], call: str) -> Work:
     """Return the work of a directive that begins the mapping of these items."""
-
-    def begin(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_begin(where, items, queue, call)
-
-    return begin
+    return lambda where, queue: target_data_begin(where, items, queue, call)
 
 
 def ending(items: Sequence[MapItem], call: str) -> Work:
     """Return the work of a directive that ends the mapping of these items."""
-
-    def end(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_end(where, items, queue, call)
-
-    return end
+    return lambda where, queue: target_data_end(where, items, queue, call)
 
 
 def updating(items: Sequence[MapItem], call: str, specification: bool = False) -> Work:
     """Return the work of a directive that moves the data of these items; specification: as `target_data_update`."""
-
-    def update(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        return target_data_update(where, items, queue, call, specification)
-
-    return update
+    return lambda where, queue: target_data_update(where, items, queue, call, specification)
 
 
 T_co = TypeVar("T_co", covariant=True)

@@ -92,7 +92,8 @@ Clause = Map | Maps | Motion | UseDevice | Depend
 ListItem = Any
 
 
-def _listed(items: Any) -> tuple[Any, ...]:
+def items_of(items: Any) -> tuple[Any, ...]:
+    """Return what is given one by one or in a list; nothing for None."""
     if items is None:
         return ()
     if isinstance(items, (list, tuple)):
@@ -102,7 +103,7 @@ def _listed(items: Any) -> tuple[Any, ...]:
 
 def _each(items: Iterable[Any]) -> tuple[Any, ...]:
     """Return list items one by one; several may be given as a list."""
-    return tuple(item for listed in items for item in _listed(listed))
+    return tuple(item for listed in items for item in items_of(listed))
 
 
 def map(
@@ -127,7 +128,7 @@ def map(
     bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
     clauses: list[Map] = []
     for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):
-        if items is not None and (listed := _listed(items)):
+        if items is not None and (listed := items_of(items)):
             clauses.append(Map(listed, kind, KIND_BITS[kind] | bits, mapper))
     if not clauses:
         raise ValueError("a map clause without list items")
@@ -183,7 +184,7 @@ def depend(
 
 
 def _addresses(items: Any) -> tuple[Any, ...]:
-    return tuple(_address(item) for item in _listed(items))
+    return tuple(_address(item) for item in items_of(items))
 
 
 def _address(item: Any) -> Any:
@@ -228,12 +229,12 @@ class StructPointee:
     """What a member leads to: a section of another array, ``s.p[0:4]``."""
 
     pointer: Member
-    span: Span
+    place: Span
 
     @property
     def array(self) -> HostArray:
         """Return the array that the section belongs to."""
-        return array_of(self.span)
+        return array_of(self.place)
 
 
 def member(struct: HostArray, name: str, index: int = 0) -> Member:

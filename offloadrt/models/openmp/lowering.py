@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, Literal, TypedDict
 
 import attrs
@@ -37,7 +38,18 @@ from offloadrt.machine import Machine
 from offloadrt.models.host.arrays import DeviceGlobals, Section, begin_of, literal_item, map_item
 from offloadrt.models.host.directive import Work, beginning, check_arguments, check_sizes, ending, launch_of, updating
 from offloadrt.models.host.program import ProgramThread
-from offloadrt.models.openmp.clauses import Clause, Depend, Map, Maps, Member, Motion, StructPointee, UseDevice, flatten
+from offloadrt.models.openmp.clauses import (
+    Clause,
+    Depend,
+    Map,
+    Maps,
+    Member,
+    Motion,
+    StructPointee,
+    UseDevice,
+    flatten,
+    items_of,
+)
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -146,7 +158,7 @@ class _Variable:
         """
         array, components = self.array, self.components
         if len(components) > 1:
-            components.sort(key=_rank)
+            components.sort(key=itemgetter(0))
         items: list[MapItem] = []
         for _, listed, bits in components:
             items.append(map_item(listed, bits | first))
@@ -159,15 +171,15 @@ class _Variable:
                 raise ValueError(f"struct {array.name!r} and members of it are listed in one construct")
             items.extend(self._lower_members(first, position))
         for _, pointed, bits in self.pointees:
-            items.append(map_item(pointed.span, bits))
+            items.append(map_item(pointed.place, bits))
             if attach:
-                pointer, begin = pointed.pointer, begin_of(pointed.span)
+                pointer, begin = pointed.pointer, begin_of(pointed.place)
                 items.append(MapItem(pointed.array, pointer.begin, begin, POINTER_BYTES, ATTACH, owner=array))
         return items
 
     def _lower_members(self, first: int, position: int) -> list[MapItem]:
         """Return one item for a single member; of several, one for the part of the struct that spans them as well."""
-        array, members = self.array, sorted(self.members, key=_rank)
+        array, members = self.array, sorted(self.members, key=itemgetter(0))
         if len(members) == 1:
             ((_, only, bits),) = members
             return [MapItem(array, array.address, only.begin, only.nbytes, bits | first)]
@@ -182,10 +194,6 @@ class _Variable:
             MapItem(array, array.address, member.begin, member.nbytes, bits | belongs) for _, member, bits in members
         ]
         return [span, *parts]
-
-
-def _rank(component: tuple[int, Any, int]) -> int:
-    return component[0]
 
 
 def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
@@ -518,9 +526,9 @@ def target_construct(
     """
     check_sizes("target", teams=teams, threads=threads, iterations=iterations)
     check_arguments(kernel, arguments)
-    copied, uninitialised = _as_sequence(firstprivate), _as_sequence(private)
+    copied, uninitialised = items_of(firstprivate), items_of(private)
     own = (*copied, *uninitialised)
-    mapped, pointers, on_device = _as_sequence(maps), _as_sequence(is_device_ptr), _as_sequence(has_device_addr)
+    mapped, pointers, on_device = items_of(maps), items_of(is_device_ptr), items_of(has_device_addr)
     _check_pointers(pointers)
     if own or on_device:
         _check_arrays(arguments, has_device_addr=on_device, firstprivate=copied, private=uninitialised)
@@ -583,7 +591,7 @@ def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple
 
 
 def _dependences(value: Any) -> tuple[Depend, ...]:
-    depends = _as_sequence(value)
+    depends = items_of(value)
     for clause in depends:
         if not isinstance(clause, Depend):
             raise TypeError(f"target: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
@@ -619,9 +627,3 @@ def _check_not_private(maps: Sequence[Any], own: Sequence[HostArray]) -> None:
             array = item.array if isinstance(item, Section) else item
             if array in own:
                 raise ValueError(f"target: array {array.name!r} is in a map clause, so it cannot be private")
-
-
-def _as_sequence(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
