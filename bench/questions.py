@@ -22,12 +22,10 @@ from typing import Any, Literal
 import msgspec
 
 from offloadrt.study import Result, find_scenario
-from offloadrt.study.executors import executor, processors
-from offloadrt.study.points import Point
 from offloadrt.study.scripts import listing, registry
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import sweep
+from offloadrt.study.sweep import Point, executor, processors, sweep
 
 FOLDER = Path(__file__).parent / "questions"
 QUESTIONS, ANSWERS = FOLDER / "questions.toml", FOLDER / "answers.md"

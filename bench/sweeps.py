@@ -24,11 +24,9 @@ from pathlib import Path
 
 import attrs
 
-from offloadrt.study.executors import Kind, executor
-from offloadrt.study.points import Point, grid
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome, run_point, sweep
+from offloadrt.study.sweep import Kind, Point, SweepOutcome, executor, grid, run_point, sweep
 
 PROGRAM = """
 from offloadrt import Run, kernel, openmp as omp, scenario

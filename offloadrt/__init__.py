@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from offloadrt.extensions import stdpar as stdpar
     from offloadrt.kernels import Kernel, expect, kernel
     from offloadrt.models import cuda, openmp
-    from offloadrt.models.host.model import Model
+    from offloadrt.models.host.program import Model
     from offloadrt.registry import Registry
     from offloadrt.sim import Simulation
     from offloadrt.study import Figure, ParameterError, Range, Result, Run, Scenario, scenario, to_pandas, to_polars

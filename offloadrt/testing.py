@@ -133,9 +133,8 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
     """
     from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
-    from offloadrt.study.running.building import check
+    from offloadrt.study.running.building import check, options_for
     from offloadrt.study.running.execution import ClockedRun
-    from offloadrt.study.running.options import options_for
 
     if not request.config.pluginmanager.hasplugin("trio"):
         raise pytest.UsageError("offload: tests in virtual time need pytest-trio: pip install 'offloadrt[testing]'")
@@ -172,7 +171,7 @@ def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
     Raises UsageError for one that there is not.
     """
-    from offloadrt.models.host.model import MODELS
+    from offloadrt.models.host.program import MODELS
     from offloadrt.study.spec import POLICIES, RunSpec
 
     fields = [*(field.name for field in attrs.fields(RunSpec) if field.name not in POLICIES), "sinks"]

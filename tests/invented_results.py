@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Bytes, Result
 from offloadrt.study.scripts import registry
+from offloadrt.study.sweep import Point
 
 
 def result_of(point: Point, **measured: Any) -> Result:

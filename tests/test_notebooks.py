@@ -15,11 +15,9 @@ from offloadrt import Result, to_pandas, to_polars
 from offloadrt.cli import main
 from offloadrt.extensions.explaining.explain import explain
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.executors import executor
-from offloadrt.study.points import grid
 from offloadrt.study.reporting.compare import compare
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import sweep
+from offloadrt.study.sweep import executor, grid, sweep
 
 TOYS = Path(__file__).parent / "study" / "toys.py"
 QUEUEING, PICKY = (find_scenario(f"{TOYS}:{name}") for name in ("queueing", "picky"))

@@ -22,12 +22,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from offloadrt.extensions.evidence.independent.prediction import KindAccuracy
-from offloadrt.study.executors import executor, processors
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import sweep
+from offloadrt.study.sweep import Point, executor, processors, sweep
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "openmp" / "offload_openmp.c"

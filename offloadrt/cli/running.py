@@ -37,8 +37,7 @@ from offloadrt.study.spec import RunSpec
 __all__ = ["app", "compare", "run", "sweep"]
 
 if TYPE_CHECKING:
-    from offloadrt.study.points import Point
-    from offloadrt.study.sweep import SweepOutcome
+    from offloadrt.study.sweep import Point, SweepOutcome
 
 
 @app.command
@@ -67,8 +66,7 @@ def run(
     from offloadrt.study.errors import ParameterError
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.panels import check_type, draw_time
-    from offloadrt.study.running.execution import execute
-    from offloadrt.study.running.sinks import open_sinks
+    from offloadrt.study.running.execution import execute, open_sinks
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
     from offloadrt.trace import CausalLog
@@ -130,12 +128,11 @@ def sweep(
     """
     from offloadrt.cli.outputs import check_folder
     from offloadrt.study import sweep as sweeping
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.executors import processors
-    from offloadrt.study.points import grid
     from offloadrt.study.reporting import figures, results
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
+    from offloadrt.study.sweep import executor as executor_of
+    from offloadrt.study.sweep import grid, processors
 
     chosen = registry.find(scenario)
     out = Path("results") / chosen.name if out is None else out
@@ -181,7 +178,7 @@ def _beside(named: str, message: str) -> str:
 
 def _begun(name: str, points: Sequence[Point]) -> str:
     """Say how many runs there will be, and what varies among them."""
-    from offloadrt.study.points import varied
+    from offloadrt.study.sweep import varied
 
     return ": ".join(filter(None, (name, counted_runs(len(points)), varied(points))))
 
@@ -226,12 +223,12 @@ def compare(
     """
     from offloadrt.cli import render
     from offloadrt.cli.outputs import check_folder
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.executors import processors
     from offloadrt.study.reporting.compare import compare as compare_runs
     from offloadrt.study.reporting.compare import compare_drawn, draw, write
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments, sweep_axes
+    from offloadrt.study.sweep import executor as executor_of
+    from offloadrt.study.sweep import processors
 
     chosen = registry.find(scenario)
     spec, varied = several(spec)

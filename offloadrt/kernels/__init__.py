@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 from offloadrt.kernels.array_use import ArrayUse
 from offloadrt.kernels.decorator import kernel
 from offloadrt.kernels.errors import IndexOutOfRange, KernelError, SourceRefused
-from offloadrt.kernels.hints import expect
 from offloadrt.kernels.kernel import Kernel, Launch, Tile
+from offloadrt.kernels.loop_subset import expect
 
 if TYPE_CHECKING:
     from offloadrt.kernels.costs import ArrayCounts, KernelAnalysis, LaunchCounts

@@ -104,7 +104,7 @@ def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> li
 _ADDED_ONE_BY_ONE = 64
 _ADDED_AT_MOST = 1 << 20
 _SYSTEMS = 5000
-"""Places where bounds meet, at most."""
+"""Points where bounds meet, at most."""
 _MARGIN = 2
 """Iterations on either side of a break that are added one by one: bounds are rounded to whole numbers."""
 
@@ -112,15 +112,15 @@ _MARGIN = 2
 def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
     """Add function(0) + … + function(count - 1); None when that takes too long.
 
-    `breaks`: the degree of the polynomials that the function is between some places, and these places; None when it is
+    `breaks`: the degree of the polynomials that the function is between some points, and these points; None when it is
     no polynomial.
     """
     if breaks is None or count <= _ADDED_ONE_BY_ONE:
         return _one_by_one(function, 0, count) if count <= _ADDED_AT_MOST else None
-    degree, places = breaks
+    degree, points = breaks
     ends = {0, count}
-    for place in places:
-        ends |= {place - _MARGIN, place + _MARGIN}
+    for point in points:
+        ends |= {point - _MARGIN, point + _MARGIN}
     total = 0
     for low, high in itertools.pairwise(sorted(end for end in ends if 0 <= end <= count)):
         part = None
@@ -136,20 +136,20 @@ def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequenc
 
 def sampled(function: Callable[[int], int], count: int) -> int:
     """Estimate the same sum from samples."""
-    places = [number * count // _ADDED_AT_MOST for number in range(_ADDED_AT_MOST)]
-    return sum(function(place) for place in places) * count // _ADDED_AT_MOST
+    samples = [number * count // _ADDED_AT_MOST for number in range(_ADDED_AT_MOST)]
+    return sum(function(sample) for sample in samples) * count // _ADDED_AT_MOST
 
 
 def breaks(
     loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
 ) -> tuple[int, list[int]] | None:
-    """Return the degree of the polynomials that count inner iterations, and the places where one becomes another.
+    """Return the degree of the polynomials that count inner iterations, and the points where one becomes another.
 
     The polynomials are in the number of the outer loop's iteration. None when there are too many bounds to tell. Each
-    place is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
+    point is where as many bounds meet as there are variables. Bounds that are products of variables have no part in it.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
-    places = {symbol: place for place, symbol in enumerate(variables)}
+    columns = {symbol: column for column, symbol in enumerate(variables)}
     bounds = [
         bound.known(known) - Polynomial.symbol(other.symbol)
         for other in inner
@@ -159,7 +159,7 @@ def breaks(
     for cut in cuts:
         index = cut.index.known(known)
         bounds += [index - Polynomial.number(end) for end in (cut.low, cut.high) if abs(end) < FAR // 2]
-    rows = [_row(bound, places) for bound in dict.fromkeys(bounds) if bound.symbols <= set(variables)]
+    rows = [_row(bound, columns) for bound in dict.fromkeys(bounds) if bound.symbols <= set(variables)]
     sides = [row for row in rows if row is not None]
     if math.comb(len(sides), len(variables)) > _SYSTEMS:
         return None
@@ -169,16 +169,16 @@ def breaks(
     matrices, right = systems[:, :, :-1], -systems[:, :, -1]
     regular = np.abs(np.linalg.det(matrices)) > 0.5  # of whole numbers
     met = np.linalg.solve(matrices[regular], right[regular][:, :, np.newaxis])[:, 0, 0]
-    meeting = {round(float(place)) for place in (met - values.start) / values.step}
+    meeting = {round(float(point)) for point in (met - values.start) / values.step}
     return 2 * len(inner) + 1, sorted(meeting)
 
 
-def _row(side: Polynomial, places: Mapping[str, int]) -> list[float] | None:
-    row = [0.0] * (len(places) + 1)
+def _row(side: Polynomial, columns: Mapping[str, int]) -> list[float] | None:
+    row = [0.0] * (len(columns) + 1)
     for monomial, coefficient in side.terms:
         if len(monomial) > 1:
             return None
-        row[places[monomial[0]] if monomial else -1] = float(coefficient)
+        row[columns[monomial[0]] if monomial else -1] = float(coefficient)
     return row
 
 
@@ -190,8 +190,8 @@ def _by_differences(function: Callable[[int], int], low: int, high: int, degree:
     """Add the values of a polynomial; None when samples show that it is none."""
     differences = [function(low + number) for number in range(degree + 1)]
     for order in range(1, degree + 1):
-        for place in range(degree, order - 1, -1):
-            differences[place] -= differences[place - 1]
+        for index in range(degree, order - 1, -1):
+            differences[index] -= differences[index - 1]
     count = high - low
     samples = (count - 1, count // 2, count * 3 // 4, count // 7)
     if all(_newton(differences, at, 0) == function(low + at) for at in samples):
@@ -307,11 +307,11 @@ class Counting:
 
     def decides(self, path: Path) -> bool:
         """Tell whether the ranges of indices alone decide in which iterations a block runs."""
-        for place, part in enumerate(path):
+        for depth, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact
                 or any(
-                    within.index is None or self.share_within(within, part.line, loops_of(path[:place])) is None
+                    within.index is None or self.share_within(within, part.line, loops_of(path[:depth])) is None
                     for within in part.probability.ranges()
                 )
             ):
@@ -326,8 +326,8 @@ class Counting:
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
         """Return the iterations of a loop each time that it is entered, on average."""
-        place = path.index(loop)
-        entered, end = self.runs(path[:place]), place + 1
+        depth = path.index(loop)
+        entered, end = self.runs(path[:depth]), depth + 1
         if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:
             end += 1
         return self.runs(path[:end]) / entered if entered else 0.0

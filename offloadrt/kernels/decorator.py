@@ -3,7 +3,7 @@
 It takes two kinds of bodies:
 
 - A *loop nest*: no costs are given, and a ``for`` over a ``range`` stands among the outermost statements.  Its source
-  is read (`source/subset.py` says what it may hold); costs and access frequencies come from there, and anything else is
+  is read (`loop_subset.py` says what it may hold); costs and access frequencies come from there, and anything else is
   refused with file and line.
 - A body over NumPy views of device memory, called as it is: a function whose costs are given, which may hold any
   Python, or one without costs and without a loop.

@@ -135,14 +135,14 @@ class Kernel:
             parameters = inspect.signature(self.body).parameters.values()
         except ValueError:  # a function of C that does not say
             return 0, math.inf
-        places = [
+        positional = [
             parameter
             for parameter in parameters
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
         ]
         open_ended = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
-        return sum(parameter.default is parameter.empty for parameter in places), math.inf if open_ended else len(
-            places
+        return sum(parameter.default is parameter.empty for parameter in positional), math.inf if open_ended else len(
+            positional
         )
 
     def launch(

@@ -60,7 +60,7 @@ _WIDTH = 120
 
 def _wrapped(line: str) -> list[str]:
     """Wrap an assignment into lines that end before an operator outside of square brackets."""
-    place, sign, value = line.partition(" = ")
+    target, sign, value = line.partition(" = ")
     if len(line) <= _WIDTH or not sign:
         return [line]
     margin = " " * (len(line) - len(line.lstrip()) + 4)
@@ -75,4 +75,4 @@ def _wrapped(line: str) -> list[str]:
                 piece = piece.lstrip()
             pieces[-1] += piece
             start = end
-    return [f"{place}{sign}(", *pieces, f"{margin[4:]})"]
+    return [f"{target}{sign}(", *pieces, f"{margin[4:]})"]

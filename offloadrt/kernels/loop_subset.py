@@ -3,7 +3,8 @@
 A kernel in source is one *distributed* loop, a ``for`` over a ``range`` whose iterations a device shares out (with
 ``collapse=n`` the first n perfectly nested ones), before it assignments of scalars, after it stores of what was
 reduced, also under an ``if``. Inside: further ``for`` loops over ranges, ``if`` / ``elif`` / ``else``, assignments to
-scalars and elements. Loops may be written in the short forms of `short_loops.py`.
+scalars and elements. Loops may be written in short forms: products of ranges become loops,
+loops over written numbers become statements.
 
 Expressions: numbers, names, elements ``a[i, j]`` of array parameters, ``+ - * / // % & | ^ << >>``, ``**`` with a
 literal exponent, comparisons, ``and or not``, ``x if c else y``, ``min max abs int float bool len``, ``a.shape[k]``,
@@ -26,10 +27,10 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from types import CodeType
+from typing import TypeVar
 
 import attrs
 
-from offloadrt.kernels.hints import expect
 from offloadrt.kernels.source import (
     Assignment,
     Conditional,
@@ -43,6 +44,32 @@ from offloadrt.kernels.source import (
     statements,
     text,
 )
+
+T = TypeVar("T")
+
+
+def expect(value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None) -> T:
+    """Return `value` itself, and tell the compiler about it, as `__builtin_expect_with_probability` does.
+
+    `value` is a condition with the `probability` (0 to 1) that it holds, a `range` with the average number of `trips`
+    and the part of them that lies `near` (0 to 1), or an index with that part.
+
+        if expect(mask[i], probability=0.05): ...
+        for e in expect(range(first[i], first[i + 1]), trips=6, near=1): ...
+        nb = expect(neighbours[i], near=0.9)
+
+    A number is seen by the static analysis (a probability; a compiler knows no trip counts of such loops, and neither
+    does LAF). All are seen when a launch's costs are counted, and there a hint may also be the name of a scalar
+    parameter of the kernel, so that a phantom program can say how much each launch does.
+
+    `near` is about data that decide an index: the part of them that lies near its own iteration, so that a kernel whose
+    iterations are done in order comes to those elements in order (the rows of a compressed matrix, the neighbours in a
+    mesh that is numbered well). The others may lie anywhere; without the hint all may. An index that is data as it
+    stands (``a[expect(neighbours[i], near=1)]``) lies near its own number, and so within the range of `i`; one that is
+    computed from data lies near an unknown place.
+    """
+    return value
+
 
 _DECLARE = ", or declare its costs: @kernel(flops_per_iteration=..., bytes_per_iteration=...)"
 WHILE = "write a for over a range with an if in it"
@@ -191,8 +218,8 @@ def _run(body: Sequence[Statement], name: str, known: bool) -> tuple[bool, bool]
             case RangeLoop():
                 read = _run(node.body, name, known)[0] or (not known and _mentions(node.node.iter, name))
             case Assignment(operator=None):
-                places = [] if node.scalar else [node.target]
-                read = not known and any(_mentions(part, name) for part in (node.value, *places))
+                targets = [] if node.scalar else [node.target]
+                read = not known and any(_mentions(part, name) for part in (node.value, *targets))
                 after = known or node.scalar == name
             case _:
                 read = not known and _mentions(node.node, name)

@@ -115,9 +115,9 @@ class WholeNumbers:
         if _BY_FORM in kind.truth:
             instead = f"write an if around it, or int({text(node)})"
             self.nest.source.refuse(node, f"{text(node)} in {text(around)} is a truth value", instead)
-        for names, places in ((kind.floating, self.floats), (kind.truth, self.truths)):
+        for names, known in ((kind.floating, self.floats), (kind.truth, self.truths)):
             for name in names:
-                places.setdefault(name, around)
+                known.setdefault(name, around)
 
     @property
     def parameters(self) -> tuple[IndexParameter, ...]:
@@ -146,10 +146,10 @@ def check_index_parameters(kernel: str, parameters: Iterable[IndexParameter], ar
             value = argument.item() if is_numpy else argument
             kind = "b" if isinstance(value, bool) else "f" if isinstance(value, float) else None
             wanted, instead = parameter.name, "pass a whole number"
-        place = parameter.floats if kind == "f" else parameter.truths if kind == "b" else None
-        if place is not None:
+        use = parameter.floats if kind == "f" else parameter.truths if kind == "b" else None
+        if use is not None:
             given = f"an array of {argument.dtype}" if parameter.is_array else repr(value)
             raise KernelError(
-                f"kernel {kernel!r}: {wanted} must be whole for {text(place)} (line {place.lineno}), but {given} was "
+                f"kernel {kernel!r}: {wanted} must be whole for {text(use)} (line {use.lineno}), but {given} was "
                 f"given; {instead}"
             )

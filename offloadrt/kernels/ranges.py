@@ -131,7 +131,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Return boxes in which every element lies that an access may touch; None when data decide a place."""
+    """Return boxes in which every element lies that an access may touch; None when data decide an index."""
     reached = []
     for cuts in alternatives(access.path, counting):
         ends = loop_ends(access.path, cuts, counting)
@@ -236,8 +236,8 @@ def _dimension(
     if index is not None:
         constant = index.known(counting.numbers).constant
         if constant is not None:
-            place = constant + length if constant < 0 else constant
-            return (place, place) if 0 <= place < length else _NOTHING
+            element = constant + length if constant < 0 else constant
+            return (element, element) if 0 <= element < length else _NOTHING
     reached = ends_of(index) if index is not None else None if operation is None else operation.ends(ends_of)
     if reached is None:
         return None
@@ -672,8 +672,8 @@ def _around(
     one another.
     """
     if not all(_is_number(bound, counting) for each in distances for bound in (each.start, each.stop)):
-        place = loops.index(loop)
-        return list(loops[:place]), list(loops[: place + 1])
+        depth = loops.index(loop)
+        return list(loops[:depth]), list(loops[: depth + 1])
     longer = [each for each in distances if distances[each] > distances[loop]]
     return longer, [each for each in distances if each in longer or each is loop]
 

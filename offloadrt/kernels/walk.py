@@ -102,10 +102,10 @@ def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
     """Return what an operator makes of two numbers."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
-    if isinstance(op, ast.LShift | ast.RShift) and (places := _places(right)) is not None:
+    if isinstance(op, ast.LShift | ast.RShift) and (bits := _shift_of(right)) is not None:
         op, right = (
             ast.Mult() if isinstance(op, ast.LShift) else ast.FloorDiv(),
-            Value.whole(Polynomial.number(1 << places)),
+            Value.whole(Polynomial.number(1 << bits)),
         )
     if left.polynomial is not None and right.polynomial is not None:
         polynomial = _combined(op, left.polynomial, right.polynomial)
@@ -128,8 +128,8 @@ def _combined(op: ast.operator, left: Polynomial, right: Polynomial) -> Polynomi
     return None
 
 
-def _places(value: Value) -> int | None:
-    """Return by how many places a shift moves a number, where that is written."""
+def _shift_of(value: Value) -> int | None:
+    """Return by how many bits a shift moves a number, where that is written."""
     constant = None if value.polynomial is None else value.polynomial.constant
     return constant if constant is not None and 0 <= constant < 64 else None
 
@@ -222,7 +222,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """The expressions of a nest at one place, which the walk moves."""
+    """The expressions of a nest at one statement, which the walk moves."""
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest

@@ -1,6 +1,6 @@
-"""The programming models that programs are written in: `openmp/`, `openacc/`, `stdpar/`, `cuda/`; they share `host/`.
+"""The programming models of the core, `openmp/` and `cuda/`, and what all models share: `host/`.
 
-A model has an `options.py` (what a program is told before its machine is built), a `program.py` (its devices and what
-its threads share) and a `host_thread.py` (what the body of a thread can do). Models know nothing of one another. Open
-`openmp/host_thread.py` first.
+A model has a `program.py` (its options, its devices and what its threads share) and a `host_thread.py` (what the body
+of a thread can do). Models know nothing of one another; extensions have more of them. Open `openmp/host_thread.py`
+first.
 """

@@ -1,6 +1,6 @@
 """`RunSpec`: everything that decides a run's result besides its program, from the command line to the machine.
 
-A new option is written in two places: its field here, and where it acts. From the fields follow the command line with
+A new option needs two edits: its field here, and where it acts. From the fields follow the command line with
 its help, the key of a sweep's store, the JSON, what `compare` and `sweep` may vary, what `why` prints as a command and
 what a token of `explore` holds. What is no part of the result (sinks, progress, who looks on) is a parameter of the
 call that makes the run.
@@ -98,7 +98,7 @@ _AXIS: Final = {"axis": True}
 _POLICY: Final = {"policy": True}
 """Marks a field that replaces a choice of the program, by name or as `FILE.py:CLASS`."""
 _APART: Final = {"apart": True}
-"""Marks a field that a result has in a place of its own, not among its `options`."""
+"""Marks a field that a result holds apart, not among its `options`."""
 
 
 def _seed(spec: RunSpec, attribute: attrs.Attribute[int], value: object) -> None:

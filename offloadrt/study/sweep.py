@@ -2,30 +2,342 @@
 
 `DIR/points.jsonl` gains one line per finished run. The same sweep started again reads it and runs only what is
 missing; a line whose key no longer fits (the script, the machine file or the emulator changed since) is passed over.
+
+A `Point` is one run of a sweep. A point describes its run so that another process, or the same command tomorrow,
+recognises it (`Point.key`).
+
+Points run on anything that is a `concurrent.futures.Executor`. `process` is a pool of processes on this machine, `dask`
+a cluster (`dask.distributed`'s own executor), `mpi` the ranks of an MPI job (`mpi4py.futures`). Nothing else in the
+project distributes work.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import importlib
+import itertools
 import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import attrs
 import msgspec
 
-from offloadrt.study.errors import ScriptFailed, UserError, writing
-from offloadrt.study.executors import killed_its_workers
-from offloadrt.study.points import Keys, Point
+from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, writing
 from offloadrt.study.reporting.results import Result, to_json
 from offloadrt.study.reporting.words import figure, html_page, html_table, named, seconds, word
+from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
+from offloadrt.study.scripts.definition import Scenario
+from offloadrt.study.scripts.listing import PACKAGE
+from offloadrt.study.scripts.parameters import Value
+from offloadrt.study.spec import AXES, RunSpec
+
+
+@attrs.frozen
+class Point:
+    """One run of a sweep."""
+
+    scenario: str
+    """A reference that `registry.find` understands."""
+    parameters: Mapping[str, Value]
+    options: RunSpec = attrs.field(factory=RunSpec)
+    varied: Mapping[str, Value] = attrs.field(factory=dict)
+    """Those of its options that differ among the points, of `AXES`: results name them as they name parameters."""
+
+    @property
+    def axis_values(self) -> dict[str, Value]:
+        """Return what tells this point from the others: its parameters and the options that are varied."""
+        return {**self.parameters, **self.varied}
+
+    def to_row(self) -> dict[str, Any]:
+        """Return it as plain values, for the line of a file of points: of its options those that are not defaults."""
+        return {
+            "scenario": self.scenario,
+            "parameters": dict(self.parameters),
+            "options": self.options.changed(),
+            "varied": dict(self.varied),
+        }
+
+    @property
+    def key(self) -> str:
+        """Return a hash of all that the result depends on: program, emulator, machine, runtime, every option.
+
+        Raises ScenarioNotFound, ScriptFailed; UserError for a machine or a runtime that does not exist.
+        """
+        return Keys().of(self)
+
+
+@attrs.define
+class Keys:
+    """Computes the keys of many points, and reads each program and each machine once: none may change meanwhile."""
+
+    _known: dict[tuple[str, str | None, str | None], tuple[str | None, str]] = attrs.field(factory=dict)
+
+    def of(self, point: Point) -> str:
+        """Return a point's key. Raises what `Point.key` does."""
+        options = point.options
+        asked = point.scenario, options.machine, options.runtime
+        digests = self._known.get(asked)
+        if digests is None:
+            scenario = registry.find(point.scenario)
+            machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
+            file = registry.split(point.scenario)[0] or scenario.path
+            digests = self._known[asked] = digest_of_file(file), machine.digest
+        program, profile = digests
+        policies = {name: _file_of(policy) for name, policy in options.policies.items()}
+        files = {name: digest_of_file(file) for name, file in policies.items() if file is not None}
+        # Not what is varied: a run is the same whatever it is compared with.
+        facts = [point.scenario, point.parameters, options.changed(), digest_of_sources(), program, profile, files]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec) -> list[Point]:
+    """Combine the values of `axes`, the last axis fastest, to points with all parameters bound.
+
+    An axis may also be one of `AXES`, where the scenario has no such parameter.
+
+    Raises ParameterError before anything runs when one of the values is not a value of its parameter, or an axis is
+    what the options set for all points.
+    """
+    for name in AXES:
+        if name in axes and (value := getattr(options, name)) is not None:
+            raise ParameterError(name, f"--{name.replace('_', '-')} {value} sets it for all runs; leave out one")
+    reference = registry.reference(scenario)
+    points = []
+    read = {name: read_axis(scenario, name, values) for name, values in axes.items()}
+    for values in itertools.product(*read.values()):
+        given = dict(zip(axes, values, strict=True))
+        varied: dict[str, Any] = {name: str(given.pop(name)) for name in axes if is_option(scenario, name, given[name])}
+        points.append(Point(reference, scenario.bind(given), attrs.evolve(options, **varied), varied))
+    return points
+
+
+def is_option(scenario: Scenario, name: str, value: Any) -> bool:
+    """Tell whether a value of an axis is one of an option, and of no parameter of the scenario.
+
+    A policy in a file (`FILE.py:NAME`) is never one of a parameter's choices.
+    """
+    return name in AXES and (name not in scenario.parameters or _file_of(value) is not None)
+
+
+def _file_of(value: object) -> Path | None:
+    """Return the file of a policy that is given as `FILE.py:NAME`."""
+    file, colon, _ = str(value).rpartition(":")
+    return Path(file) if colon and file.endswith(".py") else None
+
+
+def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Value, ...]:
+    """Read the values of an axis. Raises ParameterError for a bad value, and for one that is given twice."""
+    read = tuple(read_value(scenario, name, value) for value in values)
+    for number, value in enumerate(read):
+        if value in read[:number]:
+            raise ParameterError(name, f"{value} is given twice")
+    return read
+
+
+def read_value(scenario: Scenario, name: str, value: Any) -> Value:
+    """Read one value of an axis. Raises ParameterError for one that its parameter does not have."""
+    return str(value) if is_option(scenario, name, value) else scenario.bind_one(name, value)
+
+
+def varied(points: Sequence[Point]) -> str:
+    """Say in which parameters the points differ: `threads=64,128 batch=1,4,16`."""
+    axes = {name: tuple(dict.fromkeys(point.axis_values[name] for point in points)) for name in points[0].axis_values}
+    return " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
+
+
+@functools.cache
+def digest_of_sources() -> str:
+    """Return a hash of the emulator's own sources and profiles."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")) + sorted(PACKAGE.rglob("*.toml")):
+        digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def digest_of_file(path: Path | None) -> str | None:
+    """Return a hash of a file, or of all files in a folder; None where there is none."""
+    if path is None or not path.exists():
+        return None
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Kind = Literal["process", "dask", "mpi"]
+
+
+class InProcess(Executor):
+    """Runs each call at once in this process: one job needs no pool, and a debugger can follow it."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run the call, and return a future that is done."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Processes(Executor):
+    """A pool of processes that is made anew when one of them has died, as ProcessPoolExecutor is not.
+
+    The calls that the old pool had fail with BrokenExecutor.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._jobs, mp_context=spawn, initializer=_live_as_a_worker)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Give a call to one of the processes."""
+        try:
+            return self._pool.submit(fn, *args, **kwargs)
+        except BrokenExecutor:
+            self._pool.shutdown()
+            self._pool = self._new()
+            return self._pool.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def killed_its_workers(error: Exception) -> bool:
+    """Tell whether a cluster gave a call up because workers died under it again and again (Dask's KilledWorker)."""
+    distributed = sys.modules.get("distributed.scheduler")
+    return distributed is not None and isinstance(error, distributed.KilledWorker)
+
+
+def processors() -> int:
+    """Count the processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _live_as_a_worker() -> None:
+    """Leave interrupts to the parent; where it is gone, however it ended, the worker ends too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def end_with_parent() -> None:
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+@contextlib.contextmanager
+def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
+    """Make an executor for as long as the block lasts; leaving it by an exception drops what has not run.
+
+    Raises UserError when `kind` needs a package that is not installed.
+    """
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: at least one")
+    if kind == "dask":
+        with _cluster(jobs) as client:
+            yield cast(Executor, client.get_executor())
+    elif kind == "mpi":
+        futures = _library("mpi4py.futures", kind)
+        with futures.MPICommExecutor() as pool:
+            if pool is None:
+                raise UserError(
+                    "--executor mpi: only rank 0 runs the sweep; start it with `mpiexec -n N python -m mpi4py.futures`"
+                )
+            yield cast(Executor, pool)
+    elif jobs == 1:
+        yield InProcess()
+    else:
+        with _processes(jobs) as pool:
+            yield pool
+
+
+def _cluster(jobs: int) -> contextlib.AbstractContextManager[Any]:
+    """Join the cluster that Dask's configuration names, or start one on this machine.
+
+    It is named by ``DASK_SCHEDULER_ADDRESS``, or by ``DASK_SCHEDULER_FILE``, which the scheduler writes.
+
+    A worker of the latter has one thread: runs are Python from end to end.
+    """
+    distributed, config = _library("distributed", "dask"), _library("dask", "dask").config
+    if config.get("scheduler-address", None):
+        client = distributed.Client()
+    elif file := config.get("scheduler-file", None):
+        client = distributed.Client(scheduler_file=file)
+    else:
+        client = distributed.Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+    return cast(contextlib.AbstractContextManager[Any], client)
+
+
+@contextlib.contextmanager
+def _processes(jobs: int) -> Iterator[Executor]:
+    before = set(multiprocessing.active_children())
+    pool = Processes(jobs)
+    try:
+        with _terminated_in_order():
+            yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            if child not in before:
+                child.terminate()
+        raise
+    else:
+        pool.shutdown()
+
+
+@contextlib.contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """While the body runs, let SIGTERM leave it as an interrupt does, so that the pool can give back what it holds."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _library(name: str, kind: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise UserError(
+            f"--executor {kind} needs the package {package}, which is not installed: pip install 'offloadrt[{kind}]'"
+        ) from None
+
 
 _MOST_IN_HTML = 20
 

@@ -25,7 +25,7 @@ def test_of_a_kernel_that_does_the_same_at_many_lines_a_few_are_told_and_the_oth
     assert found[-1].lines()[-1].endswith(f"at {further} other place{'s' if further > 1 else ''}.")
 
 
-def test_places_of_another_kernel_are_told_by_themselves() -> None:
+def test_arenas_of_another_kernel_are_told_by_themselves() -> None:
     mistakes = Mistakes()
     for line in range(MOST_PLACES):
         race(mistakes, "k", line)

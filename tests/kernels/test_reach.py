@@ -110,7 +110,7 @@ def rarely(a: Any, n: int, often: float) -> None:
             a[i] = 0.0
 
 
-def test_loads_and_stores_have_places_of_their_own() -> None:
+def test_loads_and_stores_have_arenas_of_their_own() -> None:
     assert rarely.analysis is not None
     (stream,) = rarely.analysis.at(Phantom((1000,)), 1000, 0.01).array("a").streams
     assert stream.reach.read == (ElementRuns(1.0, 1000.0, True, 0),)

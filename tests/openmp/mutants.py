@@ -23,7 +23,7 @@ from mutant_programs import (
     taking_over,
 )
 
-from offloadrt.models.host.barrier import Barrier
+from offloadrt.models.host.program import Barrier
 from offloadrt.models.openmp import memory_manager
 from offloadrt.runtime.allocators import llvm
 from offloadrt.runtime.launch import target

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
-from offloadrt.models.openmp.construct import TargetClauses
+from offloadrt.models.openmp.lowering import TargetClauses
 from offloadrt.runtime.plugins.plugin import GridDefaults
 from offloadrt.study.running.run import Run
 

@@ -8,7 +8,7 @@ import pytest
 
 from offloadrt.extensions.exploring.explore import Exploration, explore
 from offloadrt.extensions.exploring.schedules import SchedulePlan
-from offloadrt.study.executors import InProcess
+from offloadrt.study.sweep import InProcess
 
 RUNS = 10_000
 STRATEGIES = ("random", "pct:3", "delay:2", "dfs:1:20us", "costs:0.3")

@@ -5,7 +5,7 @@ import pytest
 
 from offloadrt import Run, kernel
 from offloadrt import openmp as omp
-from offloadrt.models.host.communicator import MessageError
+from offloadrt.models.host.process import MessageError
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.sim import Deadlock
 from offloadrt.study.errors import UserError

@@ -29,7 +29,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     unless,
 )
 from offloadrt.study import UserError
-from offloadrt.study.input_range import InputRange
+from offloadrt.study.inputs import InputRange
 from offloadrt.study.spec import RunSpec
 
 PACKAGE = Path(offloadrt.__file__).parent

@@ -13,11 +13,9 @@ import pytest
 from offloadrt.extensions.evidence.validation import validate
 from offloadrt.extensions.evidence.validation.judging import Paper, paper_named
 from offloadrt.extensions.evidence.validation.validate import digest_of
-from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import sweep
+from offloadrt.study.sweep import InProcess, Point, sweep
 
 FOLDER = Path(__file__).parents[2] / "bench" / "validation"
 REPORTS = sorted(path for path in FOLDER.glob("*.txt") if "table" not in path.stem and path.stem != "independent")

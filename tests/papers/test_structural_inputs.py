@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear, paper_named
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 from offloadrt.trace import CallStatistics
 
 

@@ -12,9 +12,9 @@ import pytest
 from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import PAPERS, Paper, hear, paper_named
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, Result, TimeShare
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 from offloadrt.trace import CallStatistics
 
 WITHOUT_RUNS = {"otm.mech.got", "mi300a.mech.izc_detect"}

@@ -7,8 +7,8 @@ from test_scenarios import pin
 
 from offloadrt.extensions.exploring.explore import everywhere
 from offloadrt.extensions.exploring.program import ScenarioProgram
-from offloadrt.study.executors import InProcess
 from offloadrt.study.scripts import registry
+from offloadrt.study.sweep import InProcess
 
 RUNS = 60
 """Awaits of each case, evenly chosen where it has more."""

@@ -11,10 +11,10 @@ import attrs
 import pytest
 
 from offloadrt.study import ParameterError, Run, UserError, execute, find_scenario, scenario
-from offloadrt.study.executors import InProcess
 from offloadrt.study.reporting.compare import Comparison, compare, differences
 from offloadrt.study.reporting.results import Result, TimeShare
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import InProcess
 
 TOYS = Path(__file__).with_name("toys.py")
 QUEUEING = find_scenario(f"{TOYS}:queueing")

@@ -23,14 +23,11 @@ from offloadrt.extensions.evidence.validation.judging import (
 from offloadrt.extensions.evidence.validation.ranges import AnswersByTakenInputs, DrawnShare, describe_draws, shares_of
 from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.draws import DRAWS, draws_of
-from offloadrt.study.executors import InProcess
-from offloadrt.study.input_range import InputRange, inputs_at, inputs_of
-from offloadrt.study.points import Point
+from offloadrt.study.inputs import DRAWS, InputRange, draws_of, inputs_at, inputs_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import sweep
+from offloadrt.study.sweep import InProcess, Point, sweep
 
 MACHINE = "integrated-gpu"
 SCENARIO = f"{Path(__file__).parent / 'unknowns.py'}:with_unknown"

@@ -14,8 +14,8 @@ from offloadrt.extensions.exploring.program import ScenarioProgram, replay, toke
 from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 from offloadrt.runtime.plugins.amdgpu import AmdgpuResources
 from offloadrt.runtime.plugins.cuda import StreamPool
-from offloadrt.study.executors import InProcess
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import InProcess
 
 PROGRAM = '''
 from typing import Any, Literal

@@ -16,7 +16,7 @@ from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan,
 from offloadrt.extensions.exploring.shrink import Shrunk, shrink
 from offloadrt.sim.strategies import Choice, Hold
 from offloadrt.study import UserError
-from offloadrt.study.executors import InProcess
+from offloadrt.study.sweep import InProcess
 
 RACE = '''
 from typing import Annotated, Any

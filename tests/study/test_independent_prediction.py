@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from offloadrt.extensions.evidence.independent.measured import UnitMismatch, converted, parse, unit_of
 from offloadrt.extensions.evidence.independent.prediction import KindAccuracy, PredictedEntry, PredictedValue, predict
 from offloadrt.study import UserError
-from offloadrt.study.executors import InProcess
+from offloadrt.study.sweep import InProcess
 
 TOYS = Path(__file__).parent / "toys.py"
 

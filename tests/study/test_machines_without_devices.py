@@ -9,7 +9,7 @@ import pytest
 from offloadrt import Run, cuda, kernel
 from offloadrt import openacc as acc
 from offloadrt import openmp as omp
-from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.program import ProgramOptions
 from offloadrt.runtime.errors import InvalidDevice
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.errors import UserError

@@ -16,8 +16,7 @@ from offloadrt.runtime.allocators import Direct
 from offloadrt.runtime.configurations import MapRequest, Placement, UnifiedSharedMemory
 from offloadrt.sim import Actor
 from offloadrt.study import ScriptFailed, UserError, execute
-from offloadrt.study.running.building import check
-from offloadrt.study.running.options import options_for
+from offloadrt.study.running.building import check, options_for
 
 pytest_plugins = ["pytester"]
 

@@ -8,10 +8,9 @@ import pytest
 
 from offloadrt.cli import main
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.compare import compare
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import InProcess, Point
 
 POLICIES = """
 from offloadrt.runtime.allocators import Direct

@@ -11,7 +11,7 @@ import pytest
 from offloadrt.cli import main
 from offloadrt.machine import ProfileError, available, load, load_runtime
 from offloadrt.machine.profile.files import differences
-from offloadrt.models.host.options import has_devices
+from offloadrt.models.host.program import has_devices
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario

@@ -13,8 +13,8 @@ from cyclopts import App
 
 from offloadrt.study import Run, UserError, execute, find_scenario
 from offloadrt.study import spec as spec_module
-from offloadrt.study.points import Keys, Point
 from offloadrt.study.spec import AXES, POLICIES, RunSpec, options
+from offloadrt.study.sweep import Keys, Point
 
 QUEUEING = f"{Path(__file__).with_name('toys.py')}:queueing"
 CHANGED = RunSpec(

@@ -17,10 +17,8 @@ import pytest
 
 from offloadrt.cli import main
 from offloadrt.study import ParameterError, UserError, find_scenario
-from offloadrt.study.executors import InProcess, executor
-from offloadrt.study.points import grid
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import finished_points, sweep
+from offloadrt.study.sweep import InProcess, executor, finished_points, grid, sweep
 
 TOYS = Path(__file__).with_name("toys.py")
 QUEUEING = find_scenario(f"{TOYS}:queueing")
@@ -97,7 +95,7 @@ def test_other_lines_of_the_file_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_changed_script_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from offloadrt.study import points as points_module
+    from offloadrt.study import sweep as points_module
 
     file = tmp_path / "points.jsonl"
     points = grid(QUEUEING, {"threads": (1,)}, RunSpec())
@@ -245,7 +243,7 @@ def test_a_pool_that_is_terminated_leaves_nothing_behind(tmp_path: Path) -> None
     script = tmp_path / "script.py"
     script.write_text(
         "import os, signal\n"
-        "from offloadrt.study.executors import executor\n"
+        "from offloadrt.study.sweep import executor\n"
         "if __name__ == '__main__':\n"
         "    with executor(jobs=2) as pool:\n"
         "        assert pool.submit(abs, -1).result() == 1\n"

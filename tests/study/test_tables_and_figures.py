@@ -14,14 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.study import Figure, Result, UserError, execute, find_scenario
-from offloadrt.study.executors import InProcess
-from offloadrt.study.points import grid
 from offloadrt.study.reporting.figures import _over_baseline, draw, figure_for
 from offloadrt.study.reporting.panels import draw_time, label, spaced
 from offloadrt.study.reporting.results import row, to_polars, write_tables
 from offloadrt.study.reporting.words import figure, seconds
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import sweep
+from offloadrt.study.sweep import InProcess, grid, sweep
 
 QUEUEING = find_scenario(f"{Path(__file__).with_name('toys.py')}:queueing")
 AXES = {"threads": (1, 2, 4), "policy": ("fair", "rude")}

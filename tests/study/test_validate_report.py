@@ -28,11 +28,9 @@ from offloadrt.extensions.evidence.validation.validate import (
     validate,
 )
 from offloadrt.papers.exahype.judges import PAPER
-from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Point
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome
+from offloadrt.study.sweep import InProcess, Point, SweepOutcome
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,9 @@ from offloadrt.extensions.explaining.sentence import Holder, Observed, limit_of,
 from offloadrt.extensions.explaining.what_if import Proposal, Trials, command_of, decisions, proposals
 from offloadrt.sim import Lock, Mailbox, Semaphore, Signal, Station
 from offloadrt.study import Run, UserError, execute, find_scenario, scenario
-from offloadrt.study.executors import InProcess
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.compare import compare_drawn
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import InProcess, Point
 
 PLANTED = Path(__file__).with_name("planted.py")
 EXAHYPE = {"threads": 4, "patches": 8, "batch": 4, "memory": "map"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offloadrt import Run, scenario
 from offloadrt.study.errors import ParameterError
-from offloadrt.study.input_range import InputRange
+from offloadrt.study.inputs import InputRange
 
 UNKNOWN = InputRange(1.0, 16.0, "s", "invented", name="unknowns.unknown")
 

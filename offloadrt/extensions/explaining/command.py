@@ -56,10 +56,10 @@ def why(
     import attrs
 
     from offloadrt.extensions.explaining.explain import explain
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.executors import processors
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
+    from offloadrt.study.sweep import executor as executor_of
+    from offloadrt.study.sweep import processors
 
     chosen = registry.find(scenario)
     given = chosen.bind(split_assignments(parameters))

@@ -30,13 +30,13 @@ from offloadrt.extensions.explaining.sentence import (
     observe,
 )
 from offloadrt.extensions.explaining.what_if import Trials, Tried, command_of, decisions, merit_of, proposals
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import MOST_IN_HTML
 from offloadrt.study.reporting.words import html_page, html_table, percent, seconds
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 _DRAWS = 16
 """Draws that choose the entries of Sobol indices where nobody asked for more."""

@@ -1,6 +1,6 @@
 """How robust a sentence is: whether it holds at points drawn in all ranges of the machine, and which entries matter.
 
-The draws are those of `study/draws.py`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
+The draws are those of `study/inputs.py`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
 draw when it names the same resource and the same call.
 
 `total_order` gives total-order Sobol indices, by SALib. The figure is the share of the critical path that waits for
@@ -24,14 +24,14 @@ import msgspec
 
 from offloadrt.extensions.explaining.sentence import Limit, grouped, limit_of, observe
 from offloadrt.machine import MachineSpec
-from offloadrt.study.draws import draws_of
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.points import Point
+from offloadrt.study.inputs import draws_of
 from offloadrt.study.reporting.results import library
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 _MOST = 3
 

@@ -22,7 +22,6 @@ import msgspec
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
@@ -31,7 +30,7 @@ from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Parameter, Value
 from offloadrt.study.scripts.registry import is_shipped
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import run_point
+from offloadrt.study.sweep import Point, run_point
 
 Kind = Literal["decision", "policy", "contention", "cost", "hardware"]
 

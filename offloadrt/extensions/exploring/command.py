@@ -69,9 +69,9 @@ def explore(
     from offloadrt.extensions.exploring.schedules import SchedulePlan
     from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
-    from offloadrt.study.executors import executor, processors
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
+    from offloadrt.study.sweep import executor, processors
 
     if runs < 1:
         raise UserError(f"--runs {runs}: at least one")
@@ -124,7 +124,7 @@ def explore(
 def _everywhere(program: ScenarioProgram, runs: int, jobs: int | None, json: bool) -> int:
     """Run a program with a fault at each of its awaits, and print what came out."""
     from offloadrt.extensions.exploring.explore import everywhere
-    from offloadrt.study.executors import executor, processors
+    from offloadrt.study.sweep import executor, processors
 
     workers = jobs if jobs is not None else processors()
     with executor("process", workers) as pool, bars() as (progress, _):

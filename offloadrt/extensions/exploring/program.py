@@ -30,7 +30,6 @@ from offloadrt.sim import SimulationError, source_line
 from offloadrt.sim.scheduler import SELF, Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
-from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import ENDING_ERRORS, Supervisor, run_of, run_to_the_end, with_policies
@@ -41,6 +40,7 @@ from offloadrt.study.scripts.listing import folder
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, user_site
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import digest_of_file, digest_of_sources
 from offloadrt.trace.events import to_ns
 
 _TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")

@@ -25,11 +25,10 @@ from offloadrt.extensions.exploring.program import (
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, SchedulePlan, Token, costs_with_a_range
 from offloadrt.extensions.exploring.shrink import shrink
 from offloadrt.sim.strategies import Strategy
-from offloadrt.study.executors import InProcess
-from offloadrt.study.points import digest_of_file, digest_of_sources
 from offloadrt.study.running.execution import Supervisor, run_supervised
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.tracebacks import unwrapped
+from offloadrt.study.sweep import InProcess, digest_of_file, digest_of_sources
 
 PASSED = RunOutcome("result passed", "it passed", False)
 """The outcome of a run whose test passed, or skipped itself."""

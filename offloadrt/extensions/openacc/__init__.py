@@ -65,7 +65,7 @@ from offloadrt.extensions.openacc.jacc.strategies import (
 from offloadrt.extensions.openacc.options import OpenACCOptions
 from offloadrt.extensions.openacc.program import OpenACC
 from offloadrt.extensions.openacc.runtime_library import COMPILERS, CompilerModel, KernelTimes, compiler_model
-from offloadrt.models.host.section import Section, section
+from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import (
     DevicePointer,
     HostArray,

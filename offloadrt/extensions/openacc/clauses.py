@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from offloadrt.models.host.section import Place, Section, array_of, literal_item, map_item
+from offloadrt.models.host.arrays import Section, Span, array_of, literal_item, map_item
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import (
     ALLOC,
@@ -33,7 +33,7 @@ class DataClause:
     """One data clause and its list."""
 
     kind: DataKind
-    items: tuple[Place, ...]
+    items: tuple[Span, ...]
 
 
 @attrs.frozen(eq=False)
@@ -41,45 +41,45 @@ class UpdateClause:
     """``host(…)`` (also called ``self``) or ``device(…)`` of ``update``."""
 
     kind: Literal["host", "device"]
-    items: tuple[Place, ...]
+    items: tuple[Span, ...]
 
 
-def copy(*items: Place) -> DataClause:
+def copy(*items: Span) -> DataClause:
     """Copy the data in at the begin of the region and out at its end, unless it is present."""
     return DataClause("copy", items)
 
 
-def copyin(*items: Place) -> DataClause:
+def copyin(*items: Span) -> DataClause:
     """Copy the data in at the begin, unless it is present."""
     return DataClause("copyin", items)
 
 
-def copyout(*items: Place) -> DataClause:
+def copyout(*items: Span) -> DataClause:
     """Copy the data out when the last reference goes."""
     return DataClause("copyout", items)
 
 
-def create(*items: Place) -> DataClause:
+def create(*items: Span) -> DataClause:
     """Take device memory, and copy nothing."""
     return DataClause("create", items)
 
 
-def present(*items: Place) -> DataClause:
+def present(*items: Span) -> DataClause:
     """Require the data to be on the device already; the directive raises `NotPresent` if it is not."""
     return DataClause("present", items)
 
 
-def delete(*items: Place) -> DataClause:
+def delete(*items: Span) -> DataClause:
     """Drop one dynamic reference, and copy nothing."""
     return DataClause("delete", items)
 
 
-def host(*items: Place) -> UpdateClause:
+def host(*items: Span) -> UpdateClause:
     """Copy from the device to the host: ``update host``."""
     return UpdateClause("host", items)
 
 
-def device(*items: Place) -> UpdateClause:
+def device(*items: Span) -> UpdateClause:
     """Copy from the host to the device: ``update device``."""
     return UpdateClause("device", items)
 
@@ -108,26 +108,26 @@ def lower_data(clauses: Sequence[DataClause], construct: DataConstruct, finalize
     """
     bits = DELETE if finalize else OMPX_HOLD if construct in ("data", "parallel", "kernels") else 0
     items: list[MapItem] = []
-    seen: set[Place] = set()
+    seen: set[Span] = set()
     for clause in clauses:
         if not isinstance(clause, DataClause):
             raise ValueError(f"{construct} takes data clauses, not {clause!r}")
         if clause.kind not in _ALLOWED[construct]:
             raise ValueError(f"{clause.kind}(…) is not allowed on {construct}: only {', '.join(_ALLOWED[construct])}")
-        for place in clause.items:
-            _check(place, construct)
-            if array_of(place) in seen:
-                raise ValueError(f"array {array_of(place).name!r} stands in two data clauses of one {construct}")
-            seen.add(array_of(place))
-            items.append(map_item(place, _BITS[clause.kind] | bits))
+        for span in clause.items:
+            _check(span, construct)
+            if array_of(span) in seen:
+                raise ValueError(f"array {array_of(span).name!r} stands in two data clauses of one {construct}")
+            seen.add(array_of(span))
+            items.append(map_item(span, _BITS[clause.kind] | bits))
     return items
 
 
-def _check(place: Place, construct: str) -> None:
-    if not isinstance(place, (HostArray, Section)):
-        raise ValueError(f"{construct}: {place!r} is neither an array nor a section of one")
-    if isinstance(place, Section) and place.stride != 1:
-        raise ValueError(f"{construct}: {place} has a stride, which a subarray of OpenACC cannot have")
+def _check(span: Span, construct: str) -> None:
+    if not isinstance(span, (HostArray, Section)):
+        raise ValueError(f"{construct}: {span!r} is neither an array nor a section of one")
+    if isinstance(span, Section) and span.stride != 1:
+        raise ValueError(f"{construct}: {span} has a stride, which a subarray of OpenACC cannot have")
 
 
 def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapItem]:
@@ -137,9 +137,9 @@ def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapI
         if not isinstance(clause, UpdateClause):
             raise ValueError(f"update takes host(…) and device(…), not {clause!r}")
         bits = (FROM if clause.kind == "host" else TO) | (0 if if_present else PRESENT)
-        for place in clause.items:
-            _check(place, "update")
-            items.append(map_item(place, bits))
+        for span in clause.items:
+            _check(span, "update")
+            items.append(map_item(span, bits))
     return items
 
 

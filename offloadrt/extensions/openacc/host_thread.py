@@ -27,14 +27,20 @@ from offloadrt.extensions.openacc.clauses import (
 from offloadrt.extensions.openacc.runtime_library import AsyncQueues, InFlight, KernelTimes, RuntimeLibrary
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
-from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.data_works import beginning, ending, updating
-from offloadrt.models.host.directive import Work, in_directive, leave_region
-from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.launch import check_arguments, check_sizes, launch_of
-from offloadrt.models.host.program import OffloadProgram
-from offloadrt.models.host.region import Region
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.directive import (
+    Region,
+    Work,
+    beginning,
+    check_arguments,
+    check_sizes,
+    ending,
+    in_directive,
+    launch_of,
+    leave_region,
+    updating,
+)
+from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
 from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer

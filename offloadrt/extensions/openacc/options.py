@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 
 from offloadrt.extensions.openacc.runtime_library import compiler_model
-from offloadrt.models.host.options import ProgramOptions
+from offloadrt.models.host.program import ProgramOptions
 
 
 @attrs.frozen(kw_only=True)

@@ -13,10 +13,8 @@ from offloadrt.extensions.openacc.runtime_library import (
     compiler_model,
 )
 from offloadrt.machine import Machine
-from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.model import Model
-from offloadrt.models.host.program import Drivers, OffloadProgram
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram
 from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.sim import LockStatistics

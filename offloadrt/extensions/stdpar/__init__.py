@@ -67,7 +67,7 @@ from offloadrt.extensions.stdpar.options import StdParOptions
 from offloadrt.extensions.stdpar.program import StdPar
 from offloadrt.extensions.stdpar.stdpar_runtime import Counts
 from offloadrt.extensions.stdpar.translation_unit import ExecutionPolicy, par, par_unseq, seq
-from offloadrt.models.host.section import Section, section
+from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import InvalidFree
 
 __all__ = [

@@ -14,7 +14,7 @@ from sortedcontainers import SortedList
 from offloadrt.extensions.stdpar.arrays import ForeignFree, UsmArray
 from offloadrt.extensions.stdpar.implementations import Allocation, AllocationMap, DataMemory, ForeignFreeing
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
-from offloadrt.models.host.host_places import Arena
+from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock

@@ -29,9 +29,8 @@ from offloadrt.extensions.stdpar.heap import Heap
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.extensions.stdpar.translation_unit import par_unseq
 from offloadrt.kernels import Kernel
-from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.program import OffloadProgram
-from offloadrt.models.host.section import Section, array_of
+from offloadrt.models.host.arrays import Section, array_of
+from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray, Kind
 

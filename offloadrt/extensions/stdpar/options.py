@@ -10,7 +10,7 @@ import attrs
 from offloadrt.extensions.stdpar.heuristic import HeuristicRules
 from offloadrt.extensions.stdpar.implementations import Implementation, implementation
 from offloadrt.machine import MachineSpec
-from offloadrt.models.host.options import ProgramOptions, has_devices
+from offloadrt.models.host.program import ProgramOptions, has_devices
 
 
 @attrs.frozen(kw_only=True)

@@ -14,10 +14,8 @@ from offloadrt.extensions.stdpar.implementations import HostPointer
 from offloadrt.extensions.stdpar.options import StdParOptions
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.machine import Machine
-from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.model import Model
-from offloadrt.models.host.program import Drivers, OffloadProgram
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 

@@ -19,7 +19,7 @@ from offloadrt.extensions.stdpar.options import StdParOptions
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Machine
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import launch_of
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
@@ -62,7 +62,7 @@ _WITH_PAGES = ("migrates", "host")
 """Where the device has translations of its own for shared USM."""
 
 
-class Usm:
+class SyclUsm:
     """Allocations are addresses. Calls take the driver's time. Without a device they raise ValueError."""
 
     def __init__(self, machine: Machine, device: OffloadDevice | None, system: bool = False) -> None:
@@ -224,7 +224,7 @@ class StdParRuntime:
         self.system_usm = options.system_usm and device is not None
         self.is_explicit = implementation.memory is DataMemory.DEVICE
         """Whether the program has device memory, copies and waits of its own, where it needs them."""
-        self.usm = Usm(machine, device, self.system_usm)
+        self.usm = SyclUsm(machine, device, self.system_usm)
         self.launches = Launches(implementation.kernel_factor.value)
         self.counts = Counts()
         self.decisions: dict[Decision, int] = {}

@@ -12,8 +12,7 @@ from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Stream
 from offloadrt.machine.memory.device_memory import BASE_ADDRESS, DEVICE_STRIDE
-from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.plugins.plugin import DevicePlugin
 from offloadrt.sim import Simulation

@@ -28,13 +28,13 @@ from offloadrt.kernels import Kernel, Launch, Tile
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, HostBuffer, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext, device_of
-from offloadrt.models.host.section import Section, array_of, extent
+from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
 from offloadrt.runtime.launch.touching import accesses_of
 
 Shape = int | tuple[int, int]
 HostMemory = Literal["pageable", "pinned"]
-CopyPlace = HostArray | Section | DeviceArray
+CopyEnd = HostArray | Section | DeviceArray
 """An end of a copy: memory of the host, or of a device."""
 
 
@@ -74,7 +74,7 @@ class HostThread(CallingThread):
     ) -> None:
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, and go on.
 
-        Its arguments are managed arrays, arrays of pinned memory, which it uses in place, device arrays and numbers.
+        Its arguments are managed arrays, arrays of pinned memory, which it uses in end, device arrays and numbers.
         A loop nest has the iterations that its source says, which the threads share as in a grid-stride loop. A grid
         and a block of two dimensions are (x, y): the threads of a row have iterations in a row. library: the kernel
         stands for code of a library, which keeps its operands in shared memory and loads ahead, so that its source
@@ -159,12 +159,12 @@ class HostThread(CallingThread):
     ) -> HostArray:
         """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc).
 
-        Copies from and to it need no staging, on all devices, and kernels use it in place, over the link. Its pages
+        Copies from and to it need no staging, on all devices, and kernels use it in end, over the link. Its pages
         exist from the beginning. Free it by `free_host`.
         """
         array = self._made(name, shape, dtype, fill)
         array.address = await self.malloc_host(array.nbytes)
-        return self.program.arrays.place(array, written=True)
+        return self.program.arrays.add(array, written=True)
 
     async def malloc_host(self, nbytes: int) -> int:
         """Allocate pinned memory of the host (cudaMallocHost), and return its address."""
@@ -196,7 +196,7 @@ class HostThread(CallingThread):
 
     # copies
 
-    async def memcpy(self, destination: CopyPlace, source: CopyPlace) -> None:
+    async def memcpy(self, destination: CopyEnd, source: CopyEnd) -> None:
         """Copy as many bytes as the source has (cudaMemcpy with cudaMemcpyDefault), in the default stream.
 
         It returns when the real call does: copies from pinned memory and to the host have completed then, pageable
@@ -206,7 +206,7 @@ class HostThread(CallingThread):
         context = await self._context()
         stream = await self._stream(context, None, "cudaMemcpy")
         driver = context.driver
-        from_host, to_host = (not isinstance(place, DeviceArray) for place in (source, destination))
+        from_host, to_host = (not isinstance(end, DeviceArray) for end in (source, destination))
         pinned = from_host and driver.pinning.covers(*_range(source, "cudaMemcpy"))
         if from_host and not to_host and not pinned:
             await driver.streams.synchronize(stream)
@@ -215,7 +215,7 @@ class HostThread(CallingThread):
             await driver.streams.synchronize(stream)
 
     async def memcpy_async(
-        self, destination: CopyPlace, source: CopyPlace, *, stream: Stream | DefaultStream | None = None
+        self, destination: CopyEnd, source: CopyEnd, *, stream: Stream | DefaultStream | None = None
     ) -> None:
         """Copy as many bytes as the source has in the order of a stream (cudaMemcpyAsync, cudaMemcpyPeerAsync).
 
@@ -567,17 +567,17 @@ class HostThread(CallingThread):
         call = "cuGraphAddMemcpyNode"
         ends: list[HostSpan | int] = []
         sizes = []
-        for what, place in (("the destination of a copy", destination), ("the source of a copy", source)):
-            if isinstance(place, DeviceArray):
-                self._state.allocations.check_use(driver, driver.call(call), what, place)
-                ends.append(place.address)
-                sizes.append(place.nbytes)
+        for what, end in (("the destination of a copy", destination), ("the source of a copy", source)):
+            if isinstance(end, DeviceArray):
+                self._state.allocations.check_use(driver, driver.call(call), what, end)
+                ends.append(end.address)
+                sizes.append(end.nbytes)
             else:
-                self.program.devices[graph.device].check_alive(array_of(place), call)
-                address, nbytes = extent(place, call)
-                ends.append(array_of(place).span(address, nbytes))
+                self.program.devices[graph.device].check_alive(array_of(end), call)
+                address, nbytes = extent(end, call)
+                ends.append(array_of(end).span(address, nbytes))
                 sizes.append(nbytes)
-            graph.uses.append((what, place))
+            graph.uses.append((what, end))
         if sizes[1] > sizes[0]:
             why = f"the source has {sizes[1]} bytes, its destination {sizes[0]}"
             raise driver.refusal(driver.call(call), INVALID, why)
@@ -613,12 +613,12 @@ class HostThread(CallingThread):
         for memory in it that has been freed: the graph keeps addresses, not memory.
         """
         driver, chosen = await self._at_stream(stream, "cuGraphLaunch")
-        for what, place in executable.graph.uses:
-            if isinstance(place, DeviceArray) or (isinstance(place, HostArray) and place.managed):
+        for what, end in executable.graph.uses:
+            if isinstance(end, DeviceArray) or (isinstance(end, HostArray) and end.managed):
                 call = driver.call("cuGraphLaunch")
-                self._state.allocations.check_use(driver, call, what, place, anywhere=True)
-            elif isinstance(place, HostArray | Section):
-                self.program.devices[executable.graph.device].check_alive(array_of(place), "cuGraphLaunch")
+                self._state.allocations.check_use(driver, call, what, end, anywhere=True)
+            elif isinstance(end, HostArray | Section):
+                self.program.devices[executable.graph.device].check_alive(array_of(end), "cuGraphLaunch")
         await driver.graphs.launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:
@@ -667,9 +667,9 @@ class HostThread(CallingThread):
         return HostArray(name, 0, lengths, element, values=values)
 
     def _copy(
-        self, context: PrimaryContext, destination: CopyPlace, source: CopyPlace, stream: Stream, call: str
+        self, context: PrimaryContext, destination: CopyEnd, source: CopyEnd, stream: Stream, call: str
     ) -> Awaitable[None]:
-        """Submit the copy that leads from one place to another, whatever they are."""
+        """Submit the copy that leads from one end to the other, whatever they are."""
         driver = context.driver
         (to, room), (begin, nbytes) = _range(destination, call), _range(source, call)
         if nbytes > room:
@@ -677,13 +677,13 @@ class HostThread(CallingThread):
             raise driver.refusal(driver.call(call), INVALID, why)
         between = isinstance(source, DeviceArray) and isinstance(destination, DeviceArray)
         capture = driver.graphs.capture_of(stream)
-        for what, place in {"its source": source, "its destination": destination}.items():
+        for what, end in {"its source": source, "its destination": destination}.items():
             if capture is not None:
-                capture.uses.append((f"the {what[4:]} of a copy", place))
-            if isinstance(place, DeviceArray):
-                self._state.allocations.check_use(driver, driver.call(call), what, place, anywhere=between)
+                capture.uses.append((f"the {what[4:]} of a copy", end))
+            if isinstance(end, DeviceArray):
+                self._state.allocations.check_use(driver, driver.call(call), what, end, anywhere=between)
             else:
-                self.program.devices[context.number].check_alive(array_of(place), call)
+                self.program.devices[context.number].check_alive(array_of(end), call)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             devices = device_of(to), device_of(begin)
             if devices == (context.number, context.number):
@@ -710,13 +710,13 @@ def check_host_function(call: str, function: Callable[[], object] | None, second
         raise ValueError(f"{call}: seconds is {seconds!r}, but must be finite and not negative")
 
 
-def _range(place: CopyPlace, call: str) -> tuple[int, int]:
+def _range(end: CopyEnd, call: str) -> tuple[int, int]:
     """Return the address and the bytes of an end of a copy."""
-    if isinstance(place, Section) and not place.is_contiguous:
-        raise ValueError(f"{call}: {place} is in pieces, and a copy moves one range of bytes")
-    return (place.address, place.nbytes) if isinstance(place, DeviceArray) else extent(place, call)
+    if isinstance(end, Section) and not end.is_contiguous:
+        raise ValueError(f"{call}: {end} is in pieces, and a copy moves one range of bytes")
+    return (end.address, end.nbytes) if isinstance(end, DeviceArray) else extent(end, call)
 
 
-def _span(place: CopyPlace, address: int, nbytes: int) -> HostSpan:
-    assert not isinstance(place, DeviceArray)
-    return array_of(place).span(address, nbytes)
+def _span(end: CopyEnd, address: int, nbytes: int) -> HostSpan:
+    assert not isinstance(end, DeviceArray)
+    return array_of(end).span(address, nbytes)

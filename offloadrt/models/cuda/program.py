@@ -12,11 +12,8 @@ from offloadrt.driver import CudaDriver, DriverError
 from offloadrt.machine import Machine
 from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
-from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.model import Model
-from offloadrt.models.host.options import ProgramOptions, has_devices
-from offloadrt.models.host.program import Drivers, OffloadProgram
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions, has_devices
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.lock_wait import take
 from offloadrt.trace import Trace

@@ -1,11 +1,26 @@
-"""One directive or routine from its begin to its end, in the thread that runs it."""
+"""One directive or routine from its begin to its end, in the thread that runs it.
+
+`in_directive` runs the work of a directive on a device. `beginning`, `ending` and `updating` are the works of
+directives that only map, unmap or update data. `launch_of` makes the launch of a kernel: how many teams of how many
+threads do how many iterations. `Region` is entered by ``async with``: a region of data, or of device addresses.
+"""
 
 from __future__ import annotations
 
+import inspect
+import sys
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from types import CodeType, TracebackType
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
 
 from offloadrt.driver import DriverError
+from offloadrt.kernels import Kernel, KernelError, Launch
+from offloadrt.kernels.integers import is_integer
+from offloadrt.kernels.kernel import DEFAULT_THREADS
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.async_queue import AsyncQueue
@@ -13,9 +28,87 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.runtime.failures import report_failure
+from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.plugins.plugin import GridDefaults
 from offloadrt.runtime.program_events import DirectiveBegan, DirectiveLeft
+from offloadrt.sim.errors import AsyncOnly
 from offloadrt.trace import events
+
+_A_THREAD_EACH: Final = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
+"""What models give a loop that know no limit of teams: a thread for each iteration."""
+
+
+def launch_of(
+    kernel: Kernel,
+    arguments: Sequence[Any],
+    teams: int | None = None,
+    threads: int | None = None,
+    iterations: int | None = None,
+    grid: GridDefaults = _A_THREAD_EACH,
+) -> Launch:
+    """Make a launch with these arguments, of which only shapes, types and numbers are looked at.
+
+    A loop nest does the iterations that its source says; any other kernel is one team with one iteration a thread
+    unless given. `grid`: what the runtime gives a loop whose teams or threads are open. KernelError when a loop needs
+    what is not known.
+    """
+    per_team = kernel.threads_per_team if threads is None else threads
+    known = None if kernel.analysis is None else arguments
+    if kernel.analysis is not None and iterations is None:
+        iterations = kernel.analysis.trip_count(*arguments)
+    if iterations is None:
+        return kernel.launch(teams or 1, per_team, None, known)
+    if teams is None:
+        teams, per_team = grid.over_threads(iterations, per_team)
+    return kernel.launch(teams, per_team or grid.threads, iterations, known)
+
+
+def check_sizes(construct: str, **sizes: object) -> None:
+    """Raise ValueError for a clause of a launch configuration that is no positive whole number (or 0 iterations)."""
+    for clause, value in sizes.items():
+        least = 0 if clause == "iterations" else 1
+        if value is not None and not (is_integer(value) and value >= least):
+            raise ValueError(f"{construct}: {clause} is {value!r}, but must be a whole number from {least}")
+
+
+def check_arguments(kernel: Kernel, arguments: Sequence[Any]) -> None:
+    """Raise the error of a compiler that refuses these arguments.
+
+    TypeError for what is no kernel, and for an array that is none of the program's; KernelError for more or fewer
+    arguments than its body takes.
+    """
+    given: object = kernel
+    if not isinstance(given, Kernel):
+        called = getattr(given, "__name__", type(given).__name__)
+        raise TypeError(f"{called} is no kernel: decorate its function with @kernel")
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, list) or (isinstance(argument, np.ndarray) and argument.ndim):
+            raise TypeError(
+                f"kernel {kernel.name!r}: argument {_named(kernel, position)} is a {_type_of(argument)}, which no "
+                "device has; make it an array of the program with t.array(...)"
+            )
+    least, most = kernel.takes
+    if not least <= len(arguments) <= most:
+        names = ", ".join(_parameters(kernel))
+        takes = "1 argument" if least == 1 else f"{least} arguments"
+        raise KernelError(f"kernel {kernel.name!r} takes {takes} ({names}), not {len(arguments)}")
+
+
+def _named(kernel: Kernel, position: int) -> str:
+    names = () if kernel.body is None else _parameters(kernel)
+    return repr(names[position]) if position < len(names) else str(position + 1)
+
+
+def _parameters(kernel: Kernel) -> tuple[str, ...]:
+    if kernel.analysis is not None:
+        return kernel.analysis.parameters
+    return tuple(inspect.signature(kernel.body).parameters) if callable(kernel.body) else ()
+
+
+def _type_of(argument: Any) -> str:
+    return f"NumPy array of shape {argument.shape}" if isinstance(argument, np.ndarray) else type(argument).__name__
+
 
 _FATAL: Final = "omptarget fatal error 1: failure of target construct while offloading is mandatory"
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
@@ -103,3 +196,69 @@ def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Se
     """Leave a structured region early: the mappings of its items end without being copied back."""
     queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
     abandon(program.device(device), queue, name)
+
+
+def beginning(items: Sequence[MapItem], call: str) -> Work:
+    """Return the work of a directive that begins the mapping of these items."""
+    return lambda where, queue: target_data_begin(where, items, queue, call)
+
+
+def ending(items: Sequence[MapItem], call: str) -> Work:
+    """Return the work of a directive that ends the mapping of these items."""
+    return lambda where, queue: target_data_end(where, items, queue, call)
+
+
+def updating(items: Sequence[MapItem], call: str, specification: bool = False) -> Work:
+    """Return the work of a directive that moves the data of these items; specification: as `target_data_update`."""
+    return lambda where, queue: target_data_update(where, items, queue, call, specification)
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Region(AsyncOnly, ABC, Generic[T_co]):
+    """A region of a program, entered by ``async with region as what_begin_gives``.
+
+    One that is thrown away where it was made maps nothing, so it warns; one that was kept may stay unused.
+    """
+
+    directive: ClassVar[str]
+    entered = False
+    _made_at: tuple[CodeType, int] | None = None
+
+    def made(self) -> None:
+        """Note where the region was made, after its clauses were in order.
+
+        Called by its ``__init__``, which a method of the thread has called.
+        """
+        program = sys._getframe(3)
+        self._made_at = program.f_code, program.f_lineno
+
+    async def __aenter__(self) -> T_co:
+        self.entered = True
+        return await self.begin()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.end()
+        elif not issubclass(kind, Exception):
+            self.leave()
+
+    def __del__(self) -> None:
+        if self.entered or sys.is_finalizing():
+            return
+        frame = sys._getframe(1)
+        if self._made_at == (frame.f_code, frame.f_lineno):
+            warnings.warn(f"region '{self.directive}' was never entered", RuntimeWarning, stacklevel=2)
+
+    @abstractmethod
+    async def begin(self) -> T_co: ...
+
+    @abstractmethod
+    async def end(self) -> None: ...
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Leave the region early, at a timeout or a cancellation."""

@@ -1,43 +1,126 @@
-"""An offloading program on an emulated machine: its devices, its host threads, its arrays and its globals."""
+"""An offloading program on an emulated machine, whatever model it is written in.
+
+`OffloadProgram` has the devices, the teams of host threads, the arrays and the globals; open it first. `ProgramThread`
+is one of its host threads: its arrays, its own work, the `Barrier` of its team. `ProgramOptions` is fixed before the
+machine is built; each model adds its own options in its `program.py`. `Model` is what a programming model is to those
+who run its programs, and `MODELS` finds the models by name.
+"""
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
 
 from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
-from offloadrt.machine import Machine
-from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.device_globals import DeviceGlobals
-from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.options import ProgramOptions, has_devices
-from offloadrt.models.host.program_arrays import ProgramArrays
+from offloadrt.machine import Machine, MachineSpec
+from offloadrt.models.host.arrays import Arena, DeviceGlobals, ProgramArrays, Span, array_of, extent
+from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded
-from offloadrt.sim import Lock, LockStatistics
-from offloadrt.trace import Trace
+from offloadrt.runtime.program_events import Awaited, HostUsed, ProgramObserver, Signalled, StrandBegan, StrandEnded
+from offloadrt.sim import Lock, LockStatistics, Signal, Simulation
+from offloadrt.trace import Trace, doing
+
+
+def has_devices(spec: MachineSpec) -> bool:
+    """Tell whether a machine has devices to offload to."""
+    shared = spec.entries.get("usm.shared")
+    return shared is None or shared.value != "no_device"
+
+
+@attrs.frozen(kw_only=True)
+class ProgramOptions:
+    """The options that programs of every model have. Fixed once the machine is built."""
+
+    model: ClassVar[str]
+    """The name of the programming model."""
+    phantom: bool = False
+    """Whether arrays have a size and no storage, unless an array says otherwise."""
+    num_devices: int = 1
+    """How many of the machine's devices the program uses."""
+    num_processes: int = 1
+    """How many processes run the program, each with a runtime of its own (`Run.mpiexec`)."""
+
+    def check(self) -> None:
+        """Raise ValueError for an option with a value that it cannot have, as far as that depends on no machine."""
+        if not is_integer(self.num_devices) or self.num_devices < 1:
+            raise ValueError(f"num_devices is {self.num_devices!r}, but must be a whole number from 1")
+        if not is_integer(self.num_processes) or self.num_processes < 1:
+            raise ValueError(f"num_processes is {self.num_processes!r}, but must be a whole number from 1")
+
+    def devices_on(self, spec: MachineSpec) -> int:
+        """Return how many devices the program finds on this machine."""
+        return self.num_devices
+
+    def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
+        """Return the options with what the program's environment chooses on this machine. Raises ValueError."""
+        return self
+
+
+class _Gate(Signal):
+    """One round of a barrier: set when all threads have come. A deadlock's story asks it who has not."""
+
+    __slots__ = ("_parties", "arrived")
+
+    def __init__(self, sim: Simulation, parties: int) -> None:
+        super().__init__(sim, "barrier")
+        self._parties = parties
+        self.arrived: list[int] = []
+        """The numbers of the threads that wait."""
+
+    def missing(self) -> list[str]:
+        return [f"host thread {number}" for number in range(self._parties) if number not in self.arrived]
+
+
+class Barrier:
+    """Holds up all threads until `parties` have arrived, again and again. A thread that gives up has not arrived."""
+
+    def __init__(self, sim: Simulation, parties: int) -> None:
+        self.sim = sim
+        self.parties = parties
+        self._open = _Gate(sim, parties)
+
+    @property
+    def gate(self) -> Signal:
+        """Return what opens when all have arrived this time."""
+        return self._open
+
+    async def wait(self, number: int) -> None:
+        """Wait for the others, as the thread of that number in its team."""
+        gate = self._open
+        gate.arrived.append(number)
+        if len(gate.arrived) == self.parties:
+            # The gate of the next round is in place before anybody goes on: a thread may be back at once.
+            self._open = _Gate(self.sim, self.parties)
+            gate.set()
+        else:
+            try:
+                await gate.wait()
+            except BaseException:
+                if not gate.is_set:
+                    gate.arrived.remove(number)
+                raise
+
 
 Drivers: TypeAlias = Sequence[Driver]
 """The driver library of each device."""
 
 
-class TeamMember(Protocol):
-    """What a program asks of its host threads; `host_thread.py`, which knows the program, has the class."""
-
-    async def leave_team(self) -> None:
-        """End the thread's part of the team's region."""
-
-
 DIRECT: Final = DeviceOptions(allocator="direct")
 """What the runtime does for models that have no choice."""
 R = TypeVar("R")
-T = TypeVar("T", bound=TeamMember)
+T = TypeVar("T", bound="ProgramThread")
 
 
 class OffloadProgram(ABC, Generic[T]):
@@ -77,7 +160,7 @@ class OffloadProgram(ABC, Generic[T]):
         self._unstarted = [] if machine.spec.text("runtime.start") == "warm" else [*self.devices]
         """Devices that have no program yet, in models whose runtime library does not put it there by itself."""
         self.globals = DeviceGlobals(self.devices, Lock(machine.sim, machine.named("image load")))
-        self._places: dict[int, tuple[Arena, Arena]] = {}
+        self._arenas: dict[int, tuple[Arena, Arena]] = {}
         self.next_directive: Callable[[], int] = itertools.count(1).__next__
         """Gives the number of the next directive."""
         self._threads = 0
@@ -132,19 +215,19 @@ class OffloadProgram(ABC, Generic[T]):
             number = self._threads
             self._threads += 1
         return self.make_thread(
-            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._places_of(number)
+            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._arenas_of(number)
         )
 
     @abstractmethod
     def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
         """Make a host thread in the words of the model."""
 
-    def _places_of(self, number: int) -> tuple[Arena, Arena]:
+    def _arenas_of(self, number: int) -> tuple[Arena, Arena]:
         """Return heap and stack of a thread; they outlive the team that it is in."""
         memory = self.machine.host_memory
-        if number not in self._places:
-            self._places[number] = (Arena.heap(memory), Arena.stack(memory))
-        return self._places[number]
+        if number not in self._arenas:
+            self._arenas[number] = (Arena.heap(memory), Arena.stack(memory))
+        return self._arenas[number]
 
     async def parallel(self, body: Callable[[T], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`, and return their results in order.
@@ -245,3 +328,147 @@ class OffloadProgram(ABC, Generic[T]):
                 except DriverError as error:
                     device.report(f"PluginInterface error: {FAILED_FREE}: {error}")
         self.machine.host_time.lived(self.sim.now - begin)
+
+
+class ProgramThread(ABC):
+    """Given to the body of a host thread as ``t``."""
+
+    def __init__(
+        self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
+    ) -> None:
+        self.program = program
+        self.sim = program.sim
+        self.number = number
+        self.num_threads = num_threads
+        self._barrier = barrier
+        self._heap = heap
+        self._stack = stack
+
+    def __repr__(self) -> str:
+        return f"<host thread {self.number}>"
+
+    @property
+    def name(self) -> str:
+        return self.sim.current.name
+
+    # data of the program
+
+    def array(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float64,
+        fill: Any = None,
+        phantom: bool | None = None,
+        kind: Kind = "static",
+        align: int = 16,
+    ) -> HostArray:
+        """Make an array in host memory: a C array of this thread, or a pointer to allocated memory (``kind="heap"``).
+
+        The difference is OpenMP's: an array that no clause names is mapped tofrom as a whole, of a pointer only what is
+        mapped already is found; and a section of a pointer is attached, which costs two more searches of the table.
+
+        fill: a number, or values to copy; zeros without, in pages that nobody has touched yet. phantom: a size without
+        values; by default what the program says.
+        """
+        return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
+
+    def pointer(self, array: HostArray) -> HostArray:
+        """Return the pointer variable of a heap array, itself as an array of one address.
+
+        Raises ValueError for a C array, which has none.
+
+        Mapped together with a section of the array, the device's pointer is attached to the device's section.
+        """
+        if not array.pointer_address:
+            raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")
+        return array.pointer_variable
+
+    def free(self, array: HostArray) -> Awaitable[object] | None:
+        """Give the memory of a heap array back to the heap of the thread that allocated it.
+
+        Raises InvalidFree for another array, or the second time.
+        """
+        self.program.arrays.free(array)
+        return None
+
+    def mbind(self, array: HostArray, socket: int) -> None:
+        """Let an array lie in the memory of a socket (Linux's mbind, or numactl --membind), from now on.
+
+        Without it memory lies at the socket of each device. Devices at another socket, and what stages memory for
+        them, reach it over the link between the sockets (``numa.socket_bw``); kernels that use it in place do not pass
+        that link here. It takes no time. Raises FreedHostMemory, ValueError for a socket that there is not, and
+        ProfileError on a machine whose sockets are not described (``pcie.sockets``).
+        """
+        self.program.devices[0].check_alive(array, "mbind")
+        self.program.machine.sockets.bind(array.address, array.nbytes, socket)
+
+    def first_touch(self, array: HostArray) -> Awaitable[object]:
+        """Write to all pages of an array that was made without `fill`.
+
+        On an APU, the pages that nobody has touched are populated now, which takes its time, instead of when a kernel
+        or a copy comes to them. Raises FreedHostMemory.
+        """
+        self.program.devices[0].check_alive(array, "first_touch")
+        if (observer := self.program.observer) is not None:
+            observer.handle(HostUsed(array, array.address, array.nbytes, True))
+        return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
+
+    def host_access(self, place: Span, writes: bool | None = None) -> Awaitable[object]:
+        """Read or write all of an array, or of a section, on the host; `writes` says which, for `offloadrt check`.
+
+        For managed memory with the advice `read_mostly` a read (`writes=False`) leaves the devices their copies.
+
+        Managed memory that the device owns comes back by page faults; other memory takes no time here. What the thread
+        computes with it is not included. Raises FreedHostMemory.
+        """
+        begin, nbytes = extent(place, "host_access")
+        array = array_of(place)
+        self.program.devices[0].check_alive(array, "host_access")
+        if (observer := self.program.observer) is not None and (array.phantom or writes is not None):
+            observer.handle(HostUsed(array, begin, nbytes, writes))
+        return self.program.devices[0].plugin.host_touch(begin, nbytes, writes is not False)
+
+    # what a thread does besides
+
+    async def compute(self, seconds: float) -> None:
+        """Occupy a core for so long."""
+        with self.doing("compute"):
+            await self.program.machine.cores.compute(seconds)
+
+    def doing(self, activity: str) -> AbstractContextManager[None]:
+        """Name, for a picture of the run, what the thread does in the body of ``with``."""
+        return doing(self.program.trace, self.sim.current, activity)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.sim.sleep(seconds)
+
+    async def barrier(self) -> None:
+        """Wait for all threads of the team."""
+        since, observer, gate = self.sim.now, self.program.observer, self._barrier.gate
+        if observer is not None:
+            observer.handle(Signalled(gate))
+        with self.doing("barrier"):
+            await self._barrier.wait(self.number)
+        if observer is not None:
+            observer.handle(Awaited(gate))
+        self.program.machine.host_time.add("threads", self.sim.now - since)
+
+    @abstractmethod
+    async def leave_team(self) -> None:
+        """End the thread's part of the team's region: wait for what it left running, where the model says so."""
+
+
+@attrs.frozen
+class Model:
+    """A programming model, as an entry point of the group ``offloadrt.models`` gives it."""
+
+    options: type[ProgramOptions]
+    """The options of its programs; their `model` is the name of the entry point."""
+    program: Callable[..., OffloadProgram[Any]]
+    """Makes a program, called with (machine, drivers, options, trace)."""
+    module: str
+    """The module that a script gets from ``from offloadrt import NAME``."""
+
+
+MODELS: Final = Registry[Model]("model", "offloadrt.models", ("options", "program", "module"))

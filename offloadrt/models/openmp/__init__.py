@@ -20,29 +20,30 @@
 `offloadrt.runtime`.
 """
 
-from offloadrt.models.host.section import Section, SectionExtent, array_section, section
+from offloadrt.models.host.arrays import Section, SectionExtent, array_section, section
 from offloadrt.models.openmp.clauses import (
     Depend,
     Map,
     Maps,
+    Member,
     Motion,
+    StructPointee,
     UseDevice,
     depend,
     from_,
     map,
+    member,
+    pointee,
     pointees,
     to,
     use_device_addr,
     use_device_ptr,
 )
-from offloadrt.models.openmp.construct import Construct, TargetClauses
 from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
 from offloadrt.models.openmp.lowered import LoweredItem, LoweredProgram
+from offloadrt.models.openmp.lowering import INITIAL_DEVICE, Construct, TargetClauses
 from offloadrt.models.openmp.memory_manager import GpuMemoryManager, ManagerStatistics, UnifiedMemoryManager
-from offloadrt.models.openmp.options import OpenMPOptions
-from offloadrt.models.openmp.program import OpenMP
-from offloadrt.models.openmp.structs import Member, StructPointee, member, pointee
+from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
 from offloadrt.runtime import (
     DeviceEnded,
     DevicePointer,

@@ -2,6 +2,16 @@
 
 A list item is a `HostArray` (all of it), an array section or, with a mapper, any object. Several items may be given as
 a list.
+
+Structs: arrays of a structured type, whose members and what their pointers lead to can be mapped apart.
+
+    S = np.dtype([("n", "i4"), ("p", "u8")], align=True)   # struct S { int n; double *p; }
+    s, a = t.array("s", 1, S), t.array("a", 100, kind="heap")
+    s["p"] = a.address
+    await t.target_enter_data(omp.map(to=[s, omp.pointee(s, "p", omp.section(a, 0, 10))]))    # s, s.p[0:10]
+
+A pointer is a member of type ``u8``. The device's copy of it is attached to the device's copy of the section. A kernel
+follows it with ``omp.pointees(s, 10, np.float64, member="p")``.
 """
 
 from __future__ import annotations
@@ -12,9 +22,9 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from offloadrt.models.host.section import Section
+from offloadrt.models.host.arrays import Section, Span, array_of
 from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
 from offloadrt.runtime.mapping.map_item import ALLOC, ALWAYS, CLOSE, DELETE, FROM, OMPX_HOLD, PRESENT, TO
 
@@ -82,7 +92,8 @@ Clause = Map | Maps | Motion | UseDevice | Depend
 ListItem = Any
 
 
-def _listed(items: Any) -> tuple[Any, ...]:
+def items_of(items: Any) -> tuple[Any, ...]:
+    """Return what is given one by one or in a list; nothing for None."""
     if items is None:
         return ()
     if isinstance(items, (list, tuple)):
@@ -92,7 +103,7 @@ def _listed(items: Any) -> tuple[Any, ...]:
 
 def _each(items: Iterable[Any]) -> tuple[Any, ...]:
     """Return list items one by one; several may be given as a list."""
-    return tuple(item for listed in items for item in _listed(listed))
+    return tuple(item for listed in items for item in items_of(listed))
 
 
 def map(
@@ -117,7 +128,7 @@ def map(
     bits = ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold
     clauses: list[Map] = []
     for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):
-        if items is not None and (listed := _listed(items)):
+        if items is not None and (listed := items_of(items)):
             clauses.append(Map(listed, kind, KIND_BITS[kind] | bits, mapper))
     if not clauses:
         raise ValueError("a map clause without list items")
@@ -167,11 +178,13 @@ def depend(
     Items are compared by address, as in LLVM's runtime: that of an array, of a section's first element, of a pointer or
     an integer. Anything else that is hashable is compared as an object.
     """
-    return Depend(_places(in_), (*_places(out), *_places(inout)), _places(mutexinoutset), _places(inoutset))
+    return Depend(
+        _addresses(in_), (*_addresses(out), *_addresses(inout)), _addresses(mutexinoutset), _addresses(inoutset)
+    )
 
 
-def _places(items: Any) -> tuple[Any, ...]:
-    return tuple(_address(item) for item in _listed(items))
+def _addresses(items: Any) -> tuple[Any, ...]:
+    return tuple(_address(item) for item in items_of(items))
 
 
 def _address(item: Any) -> Any:
@@ -199,3 +212,53 @@ def flatten(clauses: Iterable[Clause]) -> list[Map | Motion | UseDevice | Depend
         else:
             flat.append(clause)
     return flat
+
+
+@attrs.frozen(eq=False)
+class Member:
+    """A member of a struct, ``s.n`` or ``s[i].n``: bytes [begin, begin + nbytes) of the host."""
+
+    array: HostArray
+    name: str
+    begin: int
+    nbytes: int
+
+
+@attrs.frozen(eq=False)
+class StructPointee:
+    """What a member leads to: a section of another array, ``s.p[0:4]``."""
+
+    pointer: Member
+    place: Span
+
+    @property
+    def array(self) -> HostArray:
+        """Return the array that the section belongs to."""
+        return array_of(self.place)
+
+
+def member(struct: HostArray, name: str, index: int = 0) -> Member:
+    """Return a member of a struct, or of element `index` of an array of structs. ``in.q`` is a member's member.
+
+    Raises ValueError for one that does not exist.
+    """
+    begin, dtype = struct.address + index * struct.itemsize, struct.dtype
+    if not 0 <= index < struct.nbytes // max(1, struct.itemsize):
+        raise ValueError(f"{struct.name}[{index}]: there are {struct.nbytes // max(1, struct.itemsize)} structs")
+    for part in name.split("."):
+        if dtype.fields is None or part not in dtype.fields:
+            raise ValueError(f"{struct.name} has no member {name!r}; its type is {struct.dtype}")
+        field = dtype.fields[part]
+        dtype, begin = np.dtype(field[0]), begin + int(field[1])
+    return Member(struct, name, begin, dtype.itemsize)
+
+
+def pointee(struct: HostArray, name: str, place: Span, index: int = 0) -> StructPointee:
+    """Return what the pointer ``s.name`` leads to, to be mapped: an array, or a section of one.
+
+    Raises ValueError for a member that is no pointer.
+    """
+    pointer = member(struct, name, index)
+    if pointer.nbytes != POINTER_BYTES:
+        raise ValueError(f"{struct.name}.{name} has {pointer.nbytes} bytes, but a pointer has {POINTER_BYTES}")
+    return StructPointee(pointer, place)

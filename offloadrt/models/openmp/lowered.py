@@ -19,11 +19,9 @@ import numpy as np
 
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine.memory.address_map import AddressMap
-from offloadrt.models.host.data_works import beginning, ending, updating
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import beginning, ending, launch_of, updating
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.models.openmp.construct import Construct
-from offloadrt.models.openmp.initial_device import HostRegion
+from offloadrt.models.openmp.lowering import Construct, HostRegion
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
@@ -89,7 +87,7 @@ class LoweredProgram:
     def array(
         self, name: str, address: int, nbytes: int, kind: Kind = "heap", *, written: bool = False, pointer: int = 0
     ) -> HostArray:
-        """Place a phantom array at an address. ValueError where another one lies.
+        """Add a phantom array at an address. ValueError where another one lies.
 
         written: the program has populated its pages. kind, pointer: as of `HostArray`; a `global` or a `link` is put
         into the image of every device, with a reference pointer at the address `pointer`.
@@ -100,7 +98,7 @@ class LoweredProgram:
             raise ValueError(f"array {name!r} of {nbytes} bytes at {address:#x}: array {other.name!r} lies there")
         array = HostArray(name, address, (nbytes,), np.dtype(np.uint8), kind, pointer)
         self._arrays[address] = array
-        self._program.arrays.place(array, written)
+        self._program.arrays.add(array, written)
         if kind in ("global", "link"):
             self._program.globals.declared.append(array)
         return array

@@ -1,28 +1,66 @@
-"""From clauses to the items that the runtime gets: what clang does, reordering included.
+"""From clauses to constructs: directives as the compiler leaves them, lowered once and run many times.
 
-Follows `MappableExprsHandler` of clang 22 (CGOpenMPRuntime.cpp). The items of one variable stand together, where the
-variable first occurs; among them those with `present` come first, then `alloc`, then the rest. `target update` takes
-all `to` clauses before all `from`. A target region takes the variables that its body uses in the order of their use,
-then the rest; globals of declare target are never captured. A section of a pointer is followed by an ATTACH item for
-the pointer; a `declare target link` variable is reached through its reference pointer (PTR_AND_OBJ).
+    step = t.construct_target(update, psi, maps=omp.map(tofrom=psi), teams=108)
+    for _ in range(1000):
+        await t.run(step)
+
+``t.target(…)`` does both at once. Lowering takes no virtual time either way; a program that runs one directive many
+times saves the emulator's own by preparing it.
+
+Lowering does what clang does, reordering included. It follows `MappableExprsHandler` of clang 22 (CGOpenMPRuntime.cpp).
+The items of one variable stand together, where the variable first occurs; among them those with `present` come first,
+then `alloc`, then the rest. `target update` takes all `to` clauses before all `from`. A target region takes the
+variables that its body uses in the order of their use, then the rest; globals of declare target are never captured. A
+section of a pointer is followed by an ATTACH item for the pointer; a `declare target link` variable is reached through
+its reference pointer (PTR_AND_OBJ).
+
+``declare mapper`` says how to map an object that consists of several arrays.
+
+``program.declare_mapper(Patch, lambda p: [omp.map(tofrom=p.values), omp.map(to=p.neighbours)])``. An item of that type
+in a map or motion clause stands for the arrays that its mapper lists; the map type of each is what both allow, as
+OpenMP 5.2, 5.8.8 says.
+
+On the initial device, which is the host, target regions run in place and maps do nothing (`HostRegion`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+import difflib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, Literal, TypedDict
 
 import attrs
+import numpy as np
 
-from offloadrt.models.host.section import Section, begin_of, literal_item, map_item
-from offloadrt.models.openmp.clauses import Clause, Depend, Map, Motion, UseDevice, flatten
-from offloadrt.models.openmp.mapper import Mapper, expand
-from offloadrt.models.openmp.structs import Member, StructPointee
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.machine import Machine
+from offloadrt.models.host.arrays import DeviceGlobals, Section, begin_of, literal_item, map_item
+from offloadrt.models.host.directive import Work, beginning, check_arguments, check_sizes, ending, launch_of, updating
+from offloadrt.models.host.program import ProgramThread
+from offloadrt.models.openmp.clauses import (
+    Clause,
+    Depend,
+    Map,
+    Maps,
+    Member,
+    Motion,
+    StructPointee,
+    UseDevice,
+    flatten,
+    items_of,
+)
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, required_alignment
+from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.touching import OffloadedRegion
 from offloadrt.runtime.mapping.map_item import (
     ALLOC,
     ATTACH,
+    DELETE,
     FROM,
     IMPLICIT,
     LITERAL,
@@ -33,7 +71,61 @@ from offloadrt.runtime.mapping.map_item import (
     TARGET_PARAM,
     TO,
     MapItem,
+    MapItems,
 )
+from offloadrt.runtime.plugins.plugin import GridDefaults
+
+Mapper = Callable[[Any], Iterable[Any]]
+
+
+def expand(
+    item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
+) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
+    """Return the arrays or sections that an item stands for, each with its map-type bits and kind.
+
+    Raises TypeError for an object that has no mapper.
+    """
+    if mapper is None and isinstance(item, (HostArray, Section, Member, StructPointee)):
+        return ((item, bits, kind),)
+    return _expand(item, bits, kind, mapper, declared)
+
+
+def _expand(
+    item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
+) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
+    chosen = mapper or declared.get(type(item))
+    if chosen is None:
+        raise TypeError(_why_not(item))
+    for member in chosen(item):
+        if isinstance(member, (Map, Maps)):
+            for clause in flatten([member]):
+                assert isinstance(clause, Map)
+                member_bits, member_kind = _decayed(clause, bits, kind)
+                for part in clause.items:
+                    yield from expand(part, member_bits, member_kind, clause.mapper, declared)
+        else:
+            passed, weaker = (bits & (TO | FROM), kind) if kind != "delete" else (0, "release")
+            yield from expand(member, passed, weaker, None, declared)
+
+
+def _why_not(item: Any) -> str:
+    if isinstance(item, np.ndarray):
+        what = f"a NumPy array of shape {item.shape} and type {item.dtype} is none of the program's arrays"
+        return f"{what}; an array section a[lower:length] is written omp.section(a, lower, length)"
+    return f"{item!r} can be mapped only with a mapper: declare one for {type(item).__name__}"
+
+
+def _decayed(clause: Map, bits: int, kind: str) -> tuple[int, str]:
+    """Weaken the mapper's own type by that of the clause that uses it.
+
+    As clang 22 does, the modifiers are the mapper's own, and its members are released where the clause says delete.
+    """
+    modifiers = clause.bits & ~(TO | FROM | DELETE)
+    if kind in ("release", "delete"):
+        return modifiers, "release"
+    motion = clause.bits & bits & (TO | FROM)
+    return modifiers | motion, {TO: "to", FROM: "from", TO | FROM: "tofrom"}.get(motion, "alloc")
+
 
 ConstructName = Literal["target", "target data", "target enter data", "target exit data", "target update"]
 
@@ -66,10 +158,10 @@ class _Variable:
         """
         array, components = self.array, self.components
         if len(components) > 1:
-            components.sort(key=_rank)
+            components.sort(key=itemgetter(0))
         items: list[MapItem] = []
-        for _, place, bits in components:
-            items.append(map_item(place, bits | first))
+        for _, listed, bits in components:
+            items.append(map_item(listed, bits | first))
             first = 0
         if attach and array.kind == "heap" and components:
             begin = begin_of(components[-1][1])
@@ -87,7 +179,7 @@ class _Variable:
 
     def _lower_members(self, first: int, position: int) -> list[MapItem]:
         """Return one item for a single member; of several, one for the part of the struct that spans them as well."""
-        array, members = self.array, sorted(self.members, key=_rank)
+        array, members = self.array, sorted(self.members, key=itemgetter(0))
         if len(members) == 1:
             ((_, only, bits),) = members
             return [MapItem(array, array.address, only.begin, only.nbytes, bits | first)]
@@ -104,29 +196,25 @@ class _Variable:
         return [span, *parts]
 
 
-def _rank(component: tuple[int, Any, int]) -> int:
-    return component[0]
-
-
 def _variables(clauses: Iterable[Map | Motion], mappers: dict[type, Mapper]) -> dict[HostArray, _Variable]:
     """Arrange the list items by variable, variables in order of first occurrence."""
     variables: dict[HostArray, _Variable] = {}
     for clause in clauses:
         for listed in clause.items:
-            for place, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
+            for part, bits, kind in expand(listed, clause.bits, clause.kind, clause.mapper, mappers):
                 rank = 0 if bits & PRESENT else 1 if kind == "alloc" else 2
-                array = _variable_of(place)
+                array = _variable_of(part)
                 variable = variables.get(array)
                 if variable is None:
                     variable = variables[array] = _Variable(array)
-                variable.add(rank, place, bits)
+                variable.add(rank, part, bits)
     return variables
 
 
-def _variable_of(place: HostArray | Section | Member | StructPointee) -> HostArray:
-    if isinstance(place, HostArray):
-        return place
-    return place.pointer.array if isinstance(place, StructPointee) else place.array
+def _variable_of(part: HostArray | Section | Member | StructPointee) -> HostArray:
+    if isinstance(part, HostArray):
+        return part
+    return part.pointer.array if isinstance(part, StructPointee) else part.array
 
 
 def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:
@@ -298,3 +386,244 @@ def _no_clause(given: object, construct: ConstructName) -> Exception:
     what = f"array {given.name!r}" if isinstance(given, HostArray) else str(given)
     wanted = "omp.to(…) or omp.from_(…)" if construct == "target update" else "omp.map(…)"
     return TypeError(f"{construct}: {what} is no clause; write {wanted} around it")
+
+
+@attrs.define(eq=False)
+class Declarations:
+    """The declarations of one program. Lowering a construct needs nothing else of the program."""
+
+    globals: DeviceGlobals
+    """The variables of ``declare target``."""
+    strided_update: str
+    """Which bytes an update of a section with a stride moves: those of `llvm`, or of the `specification`."""
+    grid: GridDefaults
+    """What a target region gets that leaves its teams or its threads open."""
+    mappers: dict[type, Mapper] = attrs.field(factory=dict)
+    """The mappers of ``declare mapper``, by the type of the objects that they map."""
+
+
+INITIAL_DEVICE: Final = -1
+"""omp_initial_device: another number of the host, besides the number of devices."""
+
+
+@attrs.frozen(eq=False)
+class HostRegion:
+    """A target region on the host. own: arrays of which it has a copy of its own (firstprivate and private)."""
+
+    launch: Launch
+    arguments: tuple[Any, ...]
+    own: tuple[HostArray, ...]
+
+    async def run(self, t: ProgramThread, machine: Machine) -> None:
+        """Run the region on the host's cores: on all of them, on one inside a parallel region of several threads.
+
+        Raises TypeError for an argument that is memory of another device.
+        """
+        arrays = [
+            argument.pointers if isinstance(argument, Pointees) else argument
+            for argument in self.arguments
+            if isinstance(argument, HostArray | Pointees)
+        ]
+        values = [self._value(argument) for argument in self.arguments]
+        for array in arrays:
+            await t.host_access(array)
+        await machine.host_workers.execute(self.launch, t.num_threads == 1)
+        body = self.launch.kernel.body
+        if body is not None and not any(array.phantom for array in arrays):
+            body(*values)
+
+    def _value(self, argument: Any) -> Any:
+        if isinstance(argument, HostArray):
+            if argument.phantom:
+                return None
+            return argument.data.copy() if argument in self.own else argument.data
+        if isinstance(argument, DevicePointer):
+            if argument.host is None:
+                raise TypeError(f"a target region on the initial device cannot use memory of device {argument.device}")
+            seen = argument.host.viewed(argument.dtype).data
+            return seen if argument.shape is None else seen.reshape(argument.shape)
+        if isinstance(argument, Pointees):
+            if argument.pointers.phantom:
+                return None
+            raise TypeError("a target region on the initial device follows no stored device pointers")
+        return argument
+
+
+@attrs.frozen(eq=False)
+class Construct:
+    """One lowered directive; any thread of the program may run it, any number of times."""
+
+    name: str
+    work: Work
+    device: int | None = None
+    nowait: bool = False
+    depends: tuple[Depend, ...] = ()
+    on_host: HostRegion | None = None
+    """What it does on the initial device; None: nothing."""
+
+
+class TargetClauses(TypedDict, total=False):
+    """The clauses of ``target teams distribute parallel for``.
+
+    maps: `map` clauses; an array argument that none names is mapped implicitly (a C array tofrom, a pointer as a
+    zero-length section). teams, threads, iterations: launch configuration; a loop nest does the iterations that its
+    source says, in as many teams as they fill and the runtime's default allows; any other kernel is one team with one
+    iteration a thread unless given. is_device_ptr, has_device_addr: arguments that are device addresses already, as a
+    managed array is. firstprivate, private: arrays of which the region gets its own copy. defaultmap: what implicit
+    maps do (for ``defaultmap(to: aggregate)`` write ``{"aggregate": "to"}``). device: its number. nowait, depend: as a
+    deferred task. `if_`: False runs it on the initial device.
+    """
+
+    maps: Map | Maps | Sequence[Map | Maps]
+    teams: int | None
+    threads: int | None
+    iterations: int | None
+    nowait: bool
+    depend: Depend | Sequence[Depend]
+    is_device_ptr: Any
+    has_device_addr: Any
+    firstprivate: Any
+    private: Any
+    defaultmap: str | Mapping[str, str]
+    device: int | None
+    if_: bool
+
+
+_TARGET_CLAUSES = tuple(TargetClauses.__annotations__)
+
+
+def check_clauses(given: Iterable[str]) -> None:
+    """Raise TypeError for a keyword that is no clause of a target region."""
+    for name in given:
+        if name not in _TARGET_CLAUSES:
+            near = difflib.get_close_matches(name, _TARGET_CLAUSES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TARGET_CLAUSES)}"
+            raise TypeError(f"target: no clause {name!r}; {hint}")
+
+
+def target_construct(
+    declarations: Declarations,
+    kernel: Kernel,
+    arguments: Sequence[Any],
+    *,
+    maps: Map | Maps | Sequence[Map | Maps] = (),
+    teams: int | None = None,
+    threads: int | None = None,
+    iterations: int | None = None,
+    nowait: bool = False,
+    depend: Depend | Sequence[Depend] = (),
+    is_device_ptr: Any = (),
+    has_device_addr: Any = (),
+    firstprivate: Any = (),
+    private: Any = (),
+    defaultmap: str | Mapping[str, str] = "default",
+    device: int | None = None,
+    if_: bool = True,
+) -> Construct:
+    """Make a target region; the clauses are those of `TargetClauses`.
+
+    Raises TypeError and ValueError for what a compiler refuses.
+    """
+    check_sizes("target", teams=teams, threads=threads, iterations=iterations)
+    check_arguments(kernel, arguments)
+    copied, uninitialised = items_of(firstprivate), items_of(private)
+    own = (*copied, *uninitialised)
+    mapped, pointers, on_device = items_of(maps), items_of(is_device_ptr), items_of(has_device_addr)
+    _check_pointers(pointers)
+    if own or on_device:
+        _check_arrays(arguments, has_device_addr=on_device, firstprivate=copied, private=uninitialised)
+        _check_not_private(mapped, own)
+    managed = [pointer for pointer in pointers if isinstance(pointer, HostArray)]
+    extra = [pointer for pointer in pointers if pointer not in arguments]
+    items = MapItems(
+        lower_target(
+            mapped,
+            [*arguments, *extra],
+            declarations.mappers,
+            firstprivate=copied,
+            private=uninitialised,
+            on_device=(*on_device, *managed),
+            implicit=defaultmap_item(defaultmap),
+        )
+    )
+    follows = [argument for argument in arguments if isinstance(argument, (DevicePointer, Pointees))]
+    launch = launch_of(kernel, arguments, teams, threads, iterations, declarations.grid)
+    offloaded = OffloadedRegion(launch, items, arguments, follows)
+
+    def region(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
+        return target(where, offloaded, queue, "target", declarations.globals.binding)
+
+    where = device if if_ else INITIAL_DEVICE
+    return Construct("target", region, where, nowait, _dependences(depend), HostRegion(launch, tuple(arguments), own))
+
+
+def enter_data_construct(
+    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+) -> Construct:
+    """Make a ``target enter data``. Raises ValueError for a clause that it does not take."""
+    others, depends = _without_dependences(clauses)
+    items = lower_data(others, "target enter data", declarations.mappers)
+    return Construct("target enter data", beginning(items, "target enter data"), device, nowait, depends)
+
+
+def exit_data_construct(
+    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+) -> Construct:
+    """Make a ``target exit data``. Raises ValueError for a clause that it does not take."""
+    others, depends = _without_dependences(clauses)
+    items = lower_data(others, "target exit data", declarations.mappers)
+    return Construct("target exit data", ending(items, "target exit data"), device, nowait, depends)
+
+
+def update_construct(
+    declarations: Declarations, clauses: Sequence[Clause], device: int | None = None, nowait: bool = False
+) -> Construct:
+    """Make a ``target update``. Raises ValueError for a clause that it does not take."""
+    others, depends = _without_dependences(clauses)
+    items = lower_update(others, declarations.mappers)
+    specification = declarations.strided_update == "specification"
+    return Construct("target update", updating(items, "target update", specification), device, nowait, depends)
+
+
+def _without_dependences(clauses: Sequence[Clause]) -> tuple[list[Clause], tuple[Depend, ...]]:
+    others: list[Clause] = [clause for clause in clauses if not isinstance(clause, Depend)]
+    return others, tuple(clause for clause in clauses if isinstance(clause, Depend))
+
+
+def _dependences(value: Any) -> tuple[Depend, ...]:
+    depends = items_of(value)
+    for clause in depends:
+        if not isinstance(clause, Depend):
+            raise TypeError(f"target: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")
+    return depends
+
+
+def _check_pointers(pointers: Sequence[Any]) -> None:
+    """Raise TypeError for what is no pointer that is_device_ptr takes."""
+    for pointer in pointers:
+        if not isinstance(pointer, DevicePointer) and not (isinstance(pointer, HostArray) and pointer.managed):
+            raise TypeError(f"is_device_ptr takes device pointers and managed arrays, not {pointer!r}")
+
+
+def _check_arrays(arguments: Sequence[Any], **clauses: Sequence[Any]) -> None:
+    """Check the arrays of clauses: TypeError for what is no array, ValueError for one that the kernel does not get."""
+    named = {
+        argument.pointers if isinstance(argument, Pointees) else argument
+        for argument in arguments
+        if isinstance(argument, (HostArray, Pointees))
+    }
+    for clause, arrays in clauses.items():
+        for array in arrays:
+            if not isinstance(array, HostArray):
+                raise TypeError(f"target: {clause} takes arrays of the program, not {array!r}")
+            if array not in named:
+                raise ValueError(f"target: {clause}({array.name}): the kernel has no such argument")
+
+
+def _check_not_private(maps: Sequence[Any], own: Sequence[HostArray]) -> None:
+    """Raise ValueError for an array that is both mapped and private."""
+    for listed in flatten(maps):
+        for item in listed.items if isinstance(listed, Map) else ():
+            array = item.array if isinstance(item, Section) else item
+            if array in own:
+                raise ValueError(f"target: array {array.name!r} is in a map clause, so it cannot be private")

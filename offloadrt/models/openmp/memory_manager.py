@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from offloadrt.driver import OutOfDeviceMemory
-from offloadrt.models.host.section import Section
+from offloadrt.models.host.arrays import Section
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.models.openmp.routines import check_managed_memory, must_copy

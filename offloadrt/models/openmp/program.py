@@ -1,27 +1,68 @@
-"""An OpenMP program on an emulated machine: its devices, its host threads, its globals and its tasks."""
+"""An OpenMP program on an emulated machine: its options, its devices, its host threads, its globals and its tasks."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, cast
 
+import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
 from offloadrt.driver import Schedule
-from offloadrt.machine import Machine
-from offloadrt.models.host.barrier import Barrier
-from offloadrt.models.host.host_places import Arena
-from offloadrt.models.host.model import Model
-from offloadrt.models.host.program import Drivers, OffloadProgram
-from offloadrt.models.openmp.declarations import Declarations
+from offloadrt.machine import Machine, MachineSpec
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions
 from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.mapper import Mapper
-from offloadrt.models.openmp.options import OpenMPOptions
+from offloadrt.models.openmp.lowering import Declarations, Mapper
 from offloadrt.models.openmp.tasks import HiddenHelpers
+from offloadrt.runtime.configurations import configuration as configuration_named
+from offloadrt.runtime.device import DeviceOptions
+from offloadrt.runtime.environment import OFFLOAD, is_on, select_configuration
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.program_events import ProgramObserver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
+
+_TARGET_OFFLOAD: Final = ("default", "disabled", "mandatory")
+
+
+@attrs.frozen(kw_only=True)
+class OpenMPOptions(DeviceOptions, ProgramOptions):
+    """The options of an OpenMP program. Fixed once the machine is built.
+
+    The memory configuration may also be `environment`: the runtime chooses, as a real one does.
+    """
+
+    model: ClassVar[str] = "openmp"
+    requires_unified_shared_memory: bool = False
+    """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
+    target_offload: str = "default"
+    """OMP_TARGET_OFFLOAD: under `disabled` the program can use no device; where it can use none, the host does what is
+    meant for one, unless it is `mandatory`.
+    """
+
+    def check(self) -> None:
+        """Raise ValueError, also for a memory configuration or an allocator that does not exist."""
+        ProgramOptions.check(self)
+        if self.configuration != "environment":
+            configuration_named(self.configuration)
+        DeviceOptions.check(self)
+        if self.target_offload not in _TARGET_OFFLOAD:
+            raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
+
+    def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
+        """Return the options with what the environment chooses, also the memory configuration. Raises ValueError."""
+        offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
+        chosen = attrs.evolve(self, target_offload=offload)
+        if self.configuration == "environment":
+            apu = spec.flag("machine.apu")
+            xnack = spec.flag("gpu.xnack") if "gpu.xnack" in spec.entries else is_on(environment, "HSA_XNACK")
+            unified = spec.flag("gpu.unified_memory")
+            taken = select_configuration(self.requires_unified_shared_memory, apu, xnack, unified, environment)
+            chosen = attrs.evolve(chosen, configuration=taken)
+        chosen.check()
+        return chosen
 
 
 class OpenMP(OffloadProgram[HostThread]):
@@ -82,7 +123,7 @@ class OpenMP(OffloadProgram[HostThread]):
 
         The device image holds zeros, not `fill`.
         """
-        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
         self.globals.declared.append(array)
         return array
 
@@ -96,7 +137,7 @@ class OpenMP(OffloadProgram[HostThread]):
         align: int = 16,
     ) -> HostArray:
         """Make a global that a device has only while it is mapped: ``declare target link(name)``."""
-        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._places_of(0))
+        array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._arenas_of(0))
         self.globals.declared.append(array)
         return array
 

@@ -21,12 +21,11 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Advice, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
+from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.models.host.directive import Work, in_directive
-from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.program import OffloadProgram
-from offloadrt.models.host.section import Section, array_of, extent
+from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.models.openmp.initial_device import INITIAL_DEVICE
+from offloadrt.models.openmp.lowering import INITIAL_DEVICE
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
 from offloadrt.runtime.configurations.managed import why_nothing_migrates
 from offloadrt.runtime.device import OffloadDevice
@@ -41,7 +40,7 @@ from offloadrt.runtime.program_events import ArrayMade, DataCopied, HostUsed
 
 OFFLOAD_SUCCESS = 0
 OFFLOAD_FAIL = -1
-Place = HostArray | Section | DevicePointer
+Pointer = HostArray | Section | DevicePointer
 MAX_DIMENSIONS = 2**31 - 1
 """What omp_target_memcpy_rect answers to null pointers: how many dimensions it can take (INT_MAX)."""
 _PAGE, _ALIGNMENT = 4096, 16
@@ -58,8 +57,8 @@ class OmpAllocator:
 class RoutineCaller(ProgramThread):
     """A host thread as it calls OpenMP's routines, and those of CUDA for managed memory, which OpenMP does not have."""
 
-    def __init__(self, program: OffloadProgram[Any], helpers: HiddenHelpers, *place: Any) -> None:
-        super().__init__(program, *place)
+    def __init__(self, program: OffloadProgram[Any], helpers: HiddenHelpers, *membership: Any) -> None:
+        super().__init__(program, *membership)
         self.helpers = helpers
         self.tasks = TaskRegion()
         self.default_device = 0
@@ -167,7 +166,7 @@ class RoutineCaller(ProgramThread):
         """
         if place is None or isinstance(place, DevicePointer) or not 0 <= chosen(self, device) <= initial_device(self):
             return None
-        array, begin = host_place(place)
+        array, begin = host_span(place)
         named = () if isinstance(place, HostArray) else place.extents
         shape = (*(extent.length for extent in named), *array.shape[len(named) :])
         if is_host(self, device):
@@ -194,7 +193,7 @@ class RoutineCaller(ProgramThread):
         number = pointer.device if device is None else device
         if is_host(self, number):
             return OFFLOAD_FAIL
-        array, begin = host_place(place)
+        array, begin = host_span(place)
         result: list[int] = []
 
         async def associate(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -207,7 +206,7 @@ class RoutineCaller(ProgramThread):
         """Remove what omp_target_associate_ptr entered; 0 or -1."""
         if is_host(self, device):
             return OFFLOAD_FAIL
-        array, begin = host_place(place)
+        array, begin = host_span(place)
         result: list[int] = []
 
         async def disassociate(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -217,7 +216,7 @@ class RoutineCaller(ProgramThread):
         return result[0]
 
     async def omp_target_memcpy(
-        self, dst: Place | None, src: Place | None, length: int, dst_offset: int = 0, src_offset: int = 0
+        self, dst: Pointer | None, src: Pointer | None, length: int, dst_offset: int = 0, src_offset: int = 0
     ) -> int:
         """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer or a failed copy.
 
@@ -247,8 +246,8 @@ class RoutineCaller(ProgramThread):
 
     async def omp_target_memcpy_async(
         self,
-        dst: Place | None,
-        src: Place | None,
+        dst: Pointer | None,
+        src: Pointer | None,
         length: int,
         dst_offset: int = 0,
         src_offset: int = 0,
@@ -266,8 +265,8 @@ class RoutineCaller(ProgramThread):
 
     async def omp_target_memcpy_rect_async(
         self,
-        dst: Place | None,
-        src: Place | None,
+        dst: Pointer | None,
+        src: Pointer | None,
         element_size: int,
         volume: Sequence[int],
         dst_offsets: Sequence[int],
@@ -301,8 +300,8 @@ class RoutineCaller(ProgramThread):
 
     async def omp_target_memcpy_rect(
         self,
-        dst: Place | None,
-        src: Place | None,
+        dst: Pointer | None,
+        src: Pointer | None,
         element_size: int,
         volume: Sequence[int],
         dst_offsets: Sequence[int],
@@ -431,7 +430,7 @@ class RoutineCaller(ProgramThread):
 
         await in_routine(self, "llvm_omp_target_alloc_host", device, allocate, mandatory=False)
         values = None if self.program.phantom else make_values(name, lengths, element, fill)
-        return self.program.arrays.place(HostArray(name, addresses[0], lengths, element, "heap", 0, values), True)
+        return self.program.arrays.add(HostArray(name, addresses[0], lengths, element, "heap", 0, values), True)
 
     async def llvm_omp_target_free_host(self, array: HostArray, device: int | None = None) -> None:
         """Free what `llvm_omp_target_alloc_host` gave. Raises InvalidFree for other memory, or the second time."""
@@ -581,16 +580,16 @@ def integer(value: int, call: str, what: str) -> int:
     return value
 
 
-def on_device(place: Place) -> TypeGuard[DevicePointer]:
+def on_device(pointer: Pointer) -> TypeGuard[DevicePointer]:
     """Return whether it is memory of a device other than the initial one."""
-    return isinstance(place, DevicePointer) and place.host is None
+    return isinstance(pointer, DevicePointer) and pointer.host is None
 
 
-def host_place(place: Place) -> tuple[HostArray, int]:
-    if isinstance(place, DevicePointer):
-        assert place.host is not None, "a pointer of the initial device"
-        return place.host, place.address
-    return (place.array, place.begin) if isinstance(place, Section) else (place, place.address)
+def host_span(pointer: Pointer) -> tuple[HostArray, int]:
+    if isinstance(pointer, DevicePointer):
+        assert pointer.host is not None, "a pointer of the initial device"
+        return pointer.host, pointer.address
+    return (pointer.array, pointer.begin) if isinstance(pointer, Section) else (pointer, pointer.address)
 
 
 def check_managed_memory(machine: Machine, what: str) -> None:
@@ -600,9 +599,9 @@ def check_managed_memory(machine: Machine, what: str) -> None:
 
 
 async def _find(
-    t: RoutineCaller, name: str, place: HostArray | Section, nbytes: int, device: int | None
+    t: RoutineCaller, name: str, span: HostArray | Section, nbytes: int, device: int | None
 ) -> tuple[int | None, OffloadDevice]:
-    array, begin = host_place(place)
+    array, begin = host_span(span)
     addresses: list[int | None] = []
 
     async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
@@ -614,7 +613,7 @@ async def _find(
 
 
 async def must_copy(
-    t: RoutineCaller, dst: Place, src: Place, length: int, dst_offset: int = 0, src_offset: int = 0
+    t: RoutineCaller, dst: Pointer, src: Pointer, length: int, dst_offset: int = 0, src_offset: int = 0
 ) -> None:
     """Copy as omp_target_memcpy does, for a caller that does not go on without the copy.
 
@@ -622,7 +621,7 @@ async def must_copy(
     """
     code = await t.omp_target_memcpy(dst, src, length, dst_offset, src_offset)
     if code != OFFLOAD_SUCCESS:
-        device = next(place.device for place in (dst, src) if on_device(place))
+        device = next(pointer.device for pointer in (dst, src) if on_device(pointer))
         where = t.program.device(device)
         raise where.error(CopyFailed, f"omp_target_memcpy returned {code}", "omp_target_memcpy", "")
 
@@ -636,7 +635,7 @@ async def _defer(
     t.helpers.submit(t.tasks, name, run, depends)
 
 
-def _refused_box(dst: Place | None, src: Place | None) -> int:
+def _refused_box(dst: Pointer | None, src: Pointer | None) -> int:
     """Return what the routine answers that copies nothing: with two null pointers it is asked for its limit."""
     return MAX_DIMENSIONS if dst is None and src is None else OFFLOAD_FAIL
 
@@ -647,9 +646,9 @@ async def _touch(t: RoutineCaller, array: HostArray, span: HostSpan, writes: boo
         await t.program.devices[0].plugin.host_touch(span.address, span.nbytes, writes)
 
 
-def _piece(t: RoutineCaller, call: str, place: Place, offset: int, length: int) -> tuple[HostArray, HostSpan]:
-    """Return the bytes [offset, offset + length) of a place on the host. Raises OutsideArray."""
-    array, begin = host_place(place)
+def _piece(t: RoutineCaller, call: str, pointer: Pointer, offset: int, length: int) -> tuple[HostArray, HostSpan]:
+    """Return the bytes [offset, offset + length) of a pointer on the host. Raises OutsideArray."""
+    array, begin = host_span(pointer)
     if not array.holds(begin + offset, length):
         raise OutsideArray.now(
             t.sim,

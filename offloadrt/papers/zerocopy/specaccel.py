@@ -18,7 +18,7 @@ import attrs
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.study.input_range import InputRange
+from offloadrt.study.inputs import InputRange
 from offloadrt.study.running.phases import StepNumbers
 
 GIB = float(1 << 30)

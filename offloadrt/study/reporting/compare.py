@@ -21,9 +21,8 @@ from typing import Any
 import attrs
 import msgspec
 
-from offloadrt.study.draws import draws_of
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, did_you_mean, writing
-from offloadrt.study.points import grid, read_axis, read_value
+from offloadrt.study.inputs import draws_of
 from offloadrt.study.reporting import figures
 from offloadrt.study.reporting.results import Cell, Result, TimeShare, builtins, row
 from offloadrt.study.reporting.words import figure, html_page, html_table, named, where, word
@@ -31,7 +30,7 @@ from offloadrt.study.running import profiles
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import Failure, SweepOutcome, sweep
+from offloadrt.study.sweep import Failure, SweepOutcome, grid, read_axis, read_value, sweep
 from offloadrt.trace import CallStatistics
 
 ELAPSED = "elapsed_s"

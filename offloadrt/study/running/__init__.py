@@ -2,15 +2,12 @@
 
 ==================  =================================================================================================
 ``run.py``          `Run`: what a scenario or a test holds; open it first
-``building.py``     what a run builds at the first use of its machine; reads its faults
-``options.py``      the options of a program, by its model
+``building.py``     what a run builds at the first use of its machine; reads its options and its faults
 ``statistics.py``   `RunStatistics`: what a run counts
 ``execution.py``    `execute`: runs a scenario, once or several times, and collects the `Result`; `ClockedRun`
-``windows.py``      measured windows, as differences of the figures that ``ledger.py`` reads
+``phases.py``       measured windows, and repeated phases of which a few instances stand for all
+``ledger.py``       the figures of a run at one time, of which a window is the difference
 ``collect.py``      takes the figures of a finished run from the floors that counted them
 ``profiles.py``     machines as the user names them
-``phases.py``       repeated phases of a long program, of which a few instances stand for all
-``checked.py``      runs under the checker
-``sinks.py``        the files that a run writes while it goes
 ==================  =================================================================================================
 """

@@ -1,4 +1,7 @@
-"""What a run builds at the first use of its machine: the hardware, its drivers, and the program's runtime library."""
+"""What a run builds at the first use of its machine: the hardware, its drivers, and the program's runtime library.
+
+`options_for`, `program_of` and `changed` handle the options of a program, by the name of its programming model.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,41 @@ import attrs
 from offloadrt.driver import CALLS, Driver, open_drivers
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.machine.injection import EVERYWHERE, FORMS, BadFault, FaultPlan, Injector
-from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, processes_of
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.program import MODELS, OffloadProgram, ProgramOptions
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD, is_on
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import UserError, did_you_mean
 from offloadrt.study.running import profiles
-from offloadrt.study.running.options import program_of
 from offloadrt.trace import Calls, Trace
+
+
+def options_for(model: object) -> type[ProgramOptions]:
+    """Return the class of the options of this model's programs. Raises UserError for a model that does not exist."""
+    known = MODELS.names()
+    if model not in known:
+        hint = did_you_mean(model, known) if isinstance(model, str) else ""
+        raise UserError(f"model {model!r}: it can be {', '.join(known)}{hint}")
+    return MODELS.find(str(model)).options
+
+
+def program_of(
+    options: ProgramOptions, machine: Machine, drivers: Sequence[Driver], trace: Trace | None
+) -> OffloadProgram[Any]:
+    """Make the program of these options. Raises ValueError for some that do not go with the machine."""
+    return MODELS.find(options.model).program(machine, drivers, options, trace)
+
+
+def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptions:
+    """Return the options with some of them replaced. Raises UserError for one that the model does not have."""
+    known = [field.name for field in attrs.fields(type(options))]
+    for name in changes:
+        if name not in known:
+            raise UserError(
+                f"a program of {options.model} has no option {name!r}{did_you_mean(name, known)}; "
+                f"there are: {', '.join(known)}"
+            )
+    return attrs.evolve(options, **changes)
 
 
 @attrs.frozen

@@ -2,7 +2,8 @@
 
 `execute` makes the run that a `RunSpec` describes; `run_to_the_end` and `run_supervised` run its program, on which
 `explore` builds. `ClockedRun` is a run inside somebody else's `trio.run`, for the pytest plugin. `all_awaited` finds
-forgotten `await`s.
+forgotten `await`s. `open_sinks` opens the
+files that a run can write while it goes: its log and its Perfetto trace.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 import trio.abc
@@ -25,7 +27,7 @@ from offloadrt.machine.memory.page_table import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError, UnifiedMemoryUnavailable
 from offloadrt.sim import Simulation
 from offloadrt.study.errors import ScenarioRefused, UserError
-from offloadrt.study.input_range import inputs_at
+from offloadrt.study.inputs import inputs_at
 from offloadrt.study.reporting.results import Result, measured_of, median
 from offloadrt.study.running import collect
 from offloadrt.study.running.profiles import far_off, machine_of
@@ -36,6 +38,10 @@ from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure, script_line
 from offloadrt.study.spec import POLICIES, RunSpec
 from offloadrt.trace import CausalLog
+
+if TYPE_CHECKING:
+    from offloadrt.trace import CausalLog, Sink
+    from offloadrt.trace.events import Row
 
 R = TypeVar("R")
 Progress = Callable[[int, int], object]
@@ -352,3 +358,50 @@ class ClockedRun(Run, trio.abc.Clock):
         finally:
             if self.trace is not None:
                 self.trace.close()
+
+
+def open_sinks(
+    *, log: Path | None = None, perfetto: Path | None = None, causal_log: CausalLog | None = None
+) -> list[Sink]:
+    """Open the sinks for `Run(sinks=...)`; `causal_log` are those of the same run, for the Perfetto file.
+
+    Raises UserError for a file that cannot be written and for a package that is missing.
+    """
+    sinks: list[Sink] = []
+    try:
+        if log is not None:
+            from offloadrt.trace.logs import JsonLines
+
+            sinks.append(_FileSink(log, JsonLines(log)))
+        if perfetto is not None:
+            from offloadrt.trace.perfetto import PerfettoFile
+
+            sinks.append(_FileSink(perfetto, PerfettoFile(perfetto, causal_log)))
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
+    except ImportError as error:
+        raise UserError(str(error)) from None
+    return sinks
+
+
+@attrs.frozen
+class _FileSink:
+    """A sink that raises UserError with its path when the file cannot be written, as on a full disk."""
+
+    path: Path
+    sink: Sink
+
+    def write(self, rows: Sequence[Row], /) -> None:
+        with self._naming_the_file():
+            self.sink.write(rows)
+
+    def close(self) -> None:
+        with self._naming_the_file():
+            self.sink.close()
+
+    @contextmanager
+    def _naming_the_file(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written: {error.strerror or error}") from None

@@ -15,10 +15,8 @@ from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Device, Machine, MachineSpec
 from offloadrt.machine.host_lock import LockPolicy
 from offloadrt.machine.injection import Injector
-from offloadrt.models.host.model import MODELS
-from offloadrt.models.host.options import ProgramOptions
 from offloadrt.models.host.process import Process, mpiexec
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.program import MODELS, OffloadProgram, ProgramOptions
 from offloadrt.registry import Registry
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
@@ -27,11 +25,10 @@ from offloadrt.sim import Fifo, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError
 from offloadrt.study.running import profiles
-from offloadrt.study.running.building import Built, build, plan_of
+from offloadrt.study.running.building import Built, build, changed, options_for, plan_of
 from offloadrt.study.running.ledger import Ledger
-from offloadrt.study.running.options import changed, options_for
+from offloadrt.study.running.phases import MeasuredPart, Windows
 from offloadrt.study.running.statistics import RunStatistics
-from offloadrt.study.running.windows import MeasuredPart, Windows
 from offloadrt.study.spec import RunSpec
 from offloadrt.trace import Calls, CausalLog, Trace
 

@@ -12,9 +12,9 @@ from offloadrt.extensions.evidence.validation.judging import Judgement, hear
 from offloadrt.extensions.evidence.validation.validate import _verdict
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.papers.exahype.judges.curves import CASES, saturation
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 
 def _judged(claim: str, time: Any) -> Judgement:

@@ -14,9 +14,9 @@ from offloadrt.papers.jacc.judges import PAPER, figures
 from offloadrt.papers.jacc.judges.figures import DETAILED
 from offloadrt.papers.jacc.judges.mechanisms import DIVISION
 from offloadrt.study import execute
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 GRID = PAPER.grid("quick", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

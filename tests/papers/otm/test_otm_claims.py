@@ -18,9 +18,9 @@ from offloadrt.papers.otm.judges import PAPER, probes
 from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
 from offloadrt.runtime.configurations import ResultSection
 from offloadrt.study import execute, find_scenario
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -17,11 +17,11 @@ from offloadrt.papers.stdpar.judges import PAPER, probes
 from offloadrt.papers.stdpar.judges.figures import MACHINE, MAX1550, MI100, MILAN, VENDORS
 from offloadrt.papers.stdpar.judges.mechanisms import PAGE, SCRIPT, SWEPT
 from offloadrt.study import execute
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 GRID = PAPER.grid("full", RunSpec())
 Measure = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -16,9 +16,9 @@ from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.papers.zerocopy.judges import PAPER
 from offloadrt.papers.zerocopy.judges.figures import correlation
 from offloadrt.papers.zerocopy.judges.probes import allocated_for, waited_for
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result, TimeShare
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 from offloadrt.trace import CallStatistics
 
 GRID = PAPER.grid("quick", RunSpec())

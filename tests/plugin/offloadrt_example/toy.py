@@ -6,11 +6,8 @@ import attrs
 
 from offloadrt.driver import NOTHING
 from offloadrt.kernels import Kernel
-from offloadrt.models.host.host_thread import ProgramThread
-from offloadrt.models.host.launch import launch_of
-from offloadrt.models.host.model import Model
-from offloadrt.models.host.options import ProgramOptions
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.directive import launch_of
+from offloadrt.models.host.program import Model, OffloadProgram, ProgramOptions, ProgramThread
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
 

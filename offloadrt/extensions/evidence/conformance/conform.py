@@ -26,10 +26,8 @@ from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine, load
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.clauses import Clause
-from offloadrt.models.openmp.host_thread import HostThread
-from offloadrt.models.openmp.options import OpenMPOptions
-from offloadrt.models.openmp.program import OpenMP
-from offloadrt.models.openmp.target_data import TargetData
+from offloadrt.models.openmp.host_thread import HostThread, TargetData
+from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray

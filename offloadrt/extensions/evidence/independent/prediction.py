@@ -28,14 +28,13 @@ from offloadrt.extensions.evidence.independent.measured import (
 from offloadrt.extensions.evidence.validation.judging import may_matter
 from offloadrt.machine import MachineSpec
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.sweep import Point, SweepOutcome, sweep
 
 INPUT_KIND = "unit_cost"
 """The kind of entries that profiles may be calibrated with: their values are shown and not counted."""

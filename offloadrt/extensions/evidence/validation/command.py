@@ -58,8 +58,8 @@ def validate(
     from offloadrt.extensions.evidence.validation.judging import paper_named
     from offloadrt.extensions.evidence.validation.validate import validate as judge
     from offloadrt.study.errors import UserError
-    from offloadrt.study.executors import executor as executor_of
-    from offloadrt.study.executors import processors
+    from offloadrt.study.sweep import executor as executor_of
+    from offloadrt.study.sweep import processors
 
     workers = jobs if jobs is not None else processors()
     if independent:
@@ -92,7 +92,7 @@ def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> No
     from offloadrt.extensions.evidence.independent import shown
     from offloadrt.extensions.evidence.independent.measured import read
     from offloadrt.extensions.evidence.independent.prediction import predict
-    from offloadrt.study.executors import executor as executor_of
+    from offloadrt.study.sweep import executor as executor_of
 
     entries = _MEASURED.load("results")() if file is None else read(file)
     with executor_of("process", jobs) as pool, stages("validate --independent") as advanced:

@@ -25,14 +25,14 @@ import attrs
 from offloadrt.extensions.evidence.validation.claims import Claim, claims_of
 from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, did_you_mean
-from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Keys, Point
+from offloadrt.study.inputs import InputRange
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Keys, Point
 from offloadrt.trace import Event, events
 from offloadrt.trace.events import decode
 

@@ -31,10 +31,10 @@ from offloadrt.extensions.evidence.validation.judging import (
     sensitivity_points,
 )
 from offloadrt.machine import MachineSpec
-from offloadrt.study.input_range import InputRange
-from offloadrt.study.points import Keys, Point
+from offloadrt.study.inputs import InputRange
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Keys, Point
 
 _AT_ONCE = 8
 """Draws whose runs are made together; their results are then let go."""

@@ -33,13 +33,12 @@ from offloadrt.extensions.evidence.validation.judging import (
 )
 from offloadrt.extensions.evidence.validation.ranges import MachineVariant, RangeEffects, range_effects, variants_of
 from offloadrt.machine import MachineSpec
-from offloadrt.study.draws import DRAWS, draws_of
 from offloadrt.study.errors import UserError
-from offloadrt.study.points import Point
+from offloadrt.study.inputs import DRAWS, draws_of
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.spec import RunSpec
-from offloadrt.study.sweep import SweepOutcome, sweep
+from offloadrt.study.sweep import Point, SweepOutcome, sweep
 
 _DECIDING = (
     "id", "role", "kind", "judged_as", "value", "lo", "hi", "at_least", "at_most", "more_than", "less_than", "given",

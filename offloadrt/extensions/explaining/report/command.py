@@ -48,10 +48,9 @@ def report(
     from offloadrt.extensions.explaining.explain import explain
     from offloadrt.extensions.explaining.report.page import ReportedRun, write_report
     from offloadrt.study.errors import UserError
-    from offloadrt.study.executors import executor, processors
-    from offloadrt.study.points import grid
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
+    from offloadrt.study.sweep import executor, grid, processors
 
     if out.suffix != ".html":
         raise UserError(f"{out}: a report is a file that ends with .html")

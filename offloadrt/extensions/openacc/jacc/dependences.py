@@ -15,8 +15,7 @@ from typing import Any, Literal
 import attrs
 
 from offloadrt.extensions.openacc.runtime_library import AsyncQueues
-from offloadrt.models.host.data_works import beginning
-from offloadrt.models.host.directive import Work, in_directive
+from offloadrt.models.host.directive import Work, beginning, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue

@@ -15,8 +15,7 @@ from offloadrt.extensions.openacc.runtime_library import AsyncQueues
 from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.ranges import Ranges
-from offloadrt.models.host.directive import Work
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import Work, launch_of
 from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue

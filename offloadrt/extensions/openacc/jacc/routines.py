@@ -46,9 +46,7 @@ from offloadrt.extensions.openacc.runtime_library import InFlight, KernelRecords
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.memo import Memo
-from offloadrt.models.host.data_works import beginning, ending, updating
-from offloadrt.models.host.directive import Work
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import Work, beginning, ending, launch_of, updating
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray

@@ -19,7 +19,7 @@ from offloadrt.kernels import Kernel
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
-from offloadrt.models.openmp.construct import Construct
+from offloadrt.models.openmp.lowering import Construct
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems

@@ -10,7 +10,7 @@ from offloadrt.extensions.evidence.validation.judging import Paper
 from offloadrt.papers.exahype.judges import curves, mechanisms
 from offloadrt.papers.exahype.judges.curves import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.exahype.program import kernels
-from offloadrt.study.input_range import inputs_of
+from offloadrt.study.inputs import inputs_of
 
 PAPER = Paper("exahype", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, runtime="nvhpc", inputs=inputs_of(kernels))
 

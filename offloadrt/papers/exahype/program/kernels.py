@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from offloadrt.kernels import Kernel
 from offloadrt.papers.exahype.program.euler import EQUATIONS, Equations, Name, PatchGeometry, update_batch
 from offloadrt.study.errors import ParameterError
-from offloadrt.study.input_range import InputRange
+from offloadrt.study.inputs import InputRange
 from offloadrt.study.scripts.parameters import Range, check_fields
 
 Scaling = Literal["weak", "strong"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels import expect, kernel
 from offloadrt.models import cuda
-from offloadrt.models.host.section import section
+from offloadrt.models.host.arrays import section
 from offloadrt.papers.independent.programs.managed import BLOCK, KernelLoop
 
 Ints = NDArray[np.int64]

@@ -12,7 +12,7 @@ from offloadrt.extensions import openacc as acc
 from offloadrt.extensions.evidence.validation.judging import Facts, copies, kernels, overlap, recorded
 from offloadrt.extensions.openacc.multi_device import predicate
 from offloadrt.kernels import Kernel, kernel
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import launch_of
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import scenario
 from offloadrt.study.scripts.parameters import Range

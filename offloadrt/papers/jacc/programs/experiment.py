@@ -15,7 +15,7 @@ from offloadrt.extensions import openacc as acc
 from offloadrt.extensions.openacc import Effects
 from offloadrt.machine import load
 from offloadrt.machine.compute.residency import ComputeSpec
-from offloadrt.models.host.launch import launch_of
+from offloadrt.models.host.directive import launch_of
 from offloadrt.papers.jacc.programs.benchmark import Benchmark, Values, extent
 from offloadrt.papers.jacc.programs.layer import Directives, JaccRoutines, Layer
 

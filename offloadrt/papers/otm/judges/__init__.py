@@ -10,7 +10,7 @@ from offloadrt.extensions.evidence.validation.judging import Paper
 from offloadrt.papers.otm.judges import figures, mechanisms
 from offloadrt.papers.otm.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.otm.rodinia import inputs
-from offloadrt.study.input_range import inputs_of
+from offloadrt.study.inputs import inputs_of
 
 PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(inputs), uses=["stream.interrupt"])
 

@@ -28,11 +28,11 @@ from offloadrt.extensions.evidence.validation.judging import (
 )
 from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 SCENARIO = "rodinia"
 SYNTHETIC = "unified_memory"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from offloadrt.study.input_range import InputRange
+from offloadrt.study.inputs import InputRange
 
 CFD_ITERATIONS: Final = InputRange(
     1, 2000, "iterations",

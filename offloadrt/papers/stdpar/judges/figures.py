@@ -21,11 +21,11 @@ from offloadrt.extensions.evidence.validation.judging import (
     number,
     unless,
 )
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 SCENARIO: Final = "stdpar"
 MACHINE: Final = "isambard-a100"

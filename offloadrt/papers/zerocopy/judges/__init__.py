@@ -12,7 +12,7 @@ from offloadrt.papers.zerocopy import specaccel as specaccel_inputs
 from offloadrt.papers.zerocopy.judges import accelerator, figures, mechanisms
 from offloadrt.papers.zerocopy.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
 from offloadrt.papers.zerocopy.qmcpack import inputs as qmcpack_inputs
-from offloadrt.study.input_range import inputs_of
+from offloadrt.study.inputs import inputs_of
 
 PAPER = Paper(
     "zerocopy",

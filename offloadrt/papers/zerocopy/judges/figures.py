@@ -31,10 +31,10 @@ from offloadrt.extensions.evidence.validation.judging import (
     number,
     unless,
 )
-from offloadrt.study.points import Point
 from offloadrt.study.reporting.results import CallFigures, Result, Spread
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import Point
 
 SCENARIO = "qmcpack"
 MACHINE = "mi300a"

@@ -11,7 +11,7 @@ import numpy as np
 
 from offloadrt.kernels import Kernel
 from offloadrt.models import openmp as omp
-from offloadrt.models.openmp.target_data import TargetData
+from offloadrt.models.openmp.host_thread import TargetData
 from offloadrt.papers.zerocopy.qmcpack import structure
 from offloadrt.papers.zerocopy.qmcpack.counts import CrowdPlan, MonteCarloStep
 from offloadrt.papers.zerocopy.qmcpack.inputs import Inputs

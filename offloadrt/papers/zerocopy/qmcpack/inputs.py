@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from offloadrt.papers.zerocopy.qmcpack.structure import KernelKind, Size
-from offloadrt.study.input_range import InputRange
+from offloadrt.study.inputs import InputRange
 
 ACCESSES = InputRange(
     10, 60, "dependent accesses",

@@ -1,0 +1,493 @@
+"""The arrays of a program in the memory of the host: sections of them, where they lie, and globals of declare target.
+
+`Section` is ``a[lower:length:stride]``, and `map_item` makes what the runtime is told of one. `Arena` is a thread's
+part of the heap, as in glibc's malloc, or its stack. `ProgramArrays` makes the arrays of a program. `DeviceGlobals`
+knows where globals of declare target lie on each device, and how a kernel reaches them.
+
+Addresses matter to the runtime: a lookup in the present table also locks the neighbour by address. Small heap blocks
+come from the arena of the thread that allocates (`HEAP_MAX_SIZE`, 64 MiB), large ones from `mmap` (`M_MMAP_THRESHOLD`,
+128 KiB). A freed block is used again for the same size, last freed first. C arrays lie on the thread's own stack (8
+MiB, large ones apart).
+
+Of a global in ``enter`` the device image holds the global itself; its table entry is there from the start and infinite.
+Of one in ``link`` the image holds a reference pointer, which an attachment fills when the variable is mapped. Under
+unified shared memory `enter` has a reference pointer as well. Where the device uses host memory in place, the image is
+copied from the host when it is loaded (`loadImagesOntoDevice`): reference pointers then lead to the host's globals,
+until a map with `close` attaches a block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Literal, get_args
+
+import attrs
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offloadrt.kernels.integers import is_integer
+from offloadrt.machine import HostMemory, Machine
+from offloadrt.runtime.device import OffloadDevice
+from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.errors import InvalidFree
+from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray, Kind, element_of, make_values, shape_of
+from offloadrt.runtime.launch.kernel_arguments import reaches_host
+from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.mapping.data_environment import enter_entry
+from offloadrt.runtime.mapping.map_item import (
+    IMPLICIT,
+    LITERAL,
+    NON_CONTIG,
+    PTR_AND_OBJ,
+    TARGET_PARAM,
+    Dimension,
+    MapItem,
+)
+from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, Entry
+from offloadrt.runtime.observed_array import ObservedArray
+from offloadrt.runtime.program_events import ArrayFreed, ArrayMade, ProgramObserver
+from offloadrt.sim import Lock
+
+
+@attrs.frozen
+class SectionExtent:
+    """``[lower : length : stride]`` of one dimension; a subscript ``[lower]`` has the length 1."""
+
+    lower: int
+    length: int
+    stride: int = 1
+    is_subscript: bool = False
+
+    def __str__(self) -> str:
+        if self.is_subscript:
+            return f"[{self.lower}]"
+        return f"[{self.lower}:{self.length}" + (f":{self.stride}]" if self.stride != 1 else "]")
+
+
+@attrs.frozen(eq=False)
+class Section:
+    """``array[lower : length : stride]`` along the first dimension, with `inner` along those after it.
+
+    The dimensions that are not named are whole. subscript: the first dimension is one index. Raises ValueError if the
+    section lies outside.
+    """
+
+    array: HostArray
+    lower: int
+    length: int
+    stride: int = 1
+    inner: tuple[SectionExtent, ...] = ()
+    subscript: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        ordinals = ("first", "second", "third")
+        for position, extent in enumerate(self.extents):
+            if not (is_integer(extent.lower) and is_integer(extent.length) and is_integer(extent.stride)):
+                raise TypeError(f"{self} is no array section: its numbers are whole")
+            if extent.lower < 0 or extent.length < 0 or extent.stride < 1 or position >= len(self.array.shape):
+                raise ValueError(f"{self} is no array section")
+            last = extent.lower + (extent.length - 1) * extent.stride + 1 if extent.length else extent.lower
+            if last > self.array.shape[position]:
+                named = ordinals[position] if position < len(ordinals) else f"{position + 1}th"
+                raise ValueError(
+                    f"{self} reaches beyond the {self.array.shape[position]} elements of the {named} dimension"
+                )
+
+    def __str__(self) -> str:
+        return self.array.name + "".join(map(str, self.extents))
+
+    @property
+    def extents(self) -> tuple[SectionExtent, ...]:
+        """Return the dimensions that are named, outermost first."""
+        return (SectionExtent(self.lower, self.length, self.stride, self.subscript), *self.inner)
+
+    def bytes_of(self, dimension: int) -> int:
+        """Return the bytes from one index of a dimension to the next."""
+        size = self.array.itemsize
+        for length in self.array.shape[dimension + 1 :]:
+            size *= length
+        return size
+
+    @property
+    def row_bytes(self) -> int:
+        return self.bytes_of(0)
+
+    @property
+    def begin(self) -> int:
+        begin = self.array.address + self.lower * self.row_bytes
+        for dimension, extent in enumerate(self.inner, 1):
+            begin += extent.lower * self.bytes_of(dimension)
+        return begin
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of a section that is contiguous."""
+        nbytes = self.length * self.row_bytes
+        for dimension, extent in enumerate(self.inner, 1):
+            nbytes = nbytes // self.array.shape[dimension] * extent.length
+        return nbytes
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Tell whether its elements lie one after the other."""
+        if not self.inner:
+            return self.stride == 1
+        several = False
+        for extent, length in zip(self.extents, self.array.shape, strict=False):
+            if several and (extent.lower, extent.length, extent.stride) != (0, length, 1):
+                return False
+            several = several or extent.length != 1
+        return all(extent.stride == 1 or extent.length == 1 for extent in self.extents)
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Return the descriptor of a section with gaps, as clang 22 makes it: it leaves out leading subscripts."""
+        extents = self.extents
+        found = [
+            Dimension(extent.lower, extent.length, extent.stride * self.bytes_of(position))
+            for position, extent in enumerate(extents)
+            if not all(outer.is_subscript for outer in extents[: position + 1])
+        ]
+        return (*found, Dimension(0, 1, self.bytes_of(len(extents) - 1)))
+
+
+def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
+    """Make an array section; without a length it goes up to the end of the array."""
+    if length is None:
+        length = max(0, -(-(array.shape[0] - lower) // stride))
+    return Section(array, lower, length, stride)
+
+
+def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Section:
+    """Make an array section in several dimensions, each an index, ``(lower, length)`` or ``(lower, length, stride)``.
+
+    ``b[1:2][0:4]`` is ``array_section(b, (1, 2), (0, 4))``. Raises ValueError for a section that lies outside.
+    """
+    if not dimensions:
+        return section(array)
+    extents = []
+    for given in dimensions:
+        if isinstance(given, tuple) and len(given) not in (2, 3):
+            raise ValueError(
+                f"a dimension of an array section is (lower, length) or (lower, length, stride), not {given}"
+            )
+        extents.append(
+            SectionExtent(given[0], given[1], given[2] if len(given) > 2 else 1)
+            if isinstance(given, tuple)
+            else SectionExtent(given, 1, 1, True)
+        )
+    first, *inner = extents
+    return Section(array, first.lower, first.length, first.stride, tuple(inner), first.is_subscript)
+
+
+Span = HostArray | Section
+"""What a list item of a data clause names."""
+
+
+def extent(span: object, call: str) -> tuple[int, int]:
+    """Return the first address and the bytes of an array, or of what lies between the ends of a section.
+
+    Raises TypeError for what is neither.
+    """
+    if isinstance(span, HostArray):
+        return span.address, span.nbytes
+    if isinstance(span, Section):
+        extents = span.extents
+        nbytes = span.bytes_of(len(extents) - 1)
+        for dimension, named in enumerate(extents):
+            if not named.length:
+                return span.begin, 0
+            nbytes += (named.length - 1) * named.stride * span.bytes_of(dimension)
+        return span.begin, nbytes
+    what = "a NumPy array, which is none of the program's" if isinstance(span, np.ndarray) else repr(span)
+    raise TypeError(f"{call} takes an array of the program or a section of one, not {what}")
+
+
+def array_of(span: Span) -> HostArray:
+    """Return the array that a span belongs to."""
+    return span.array if isinstance(span, Section) else span
+
+
+def begin_of(span: Span) -> int:
+    """Return the host address of its first byte."""
+    return span.begin if isinstance(span, Section) else span.address
+
+
+def literal_item(value: Any) -> MapItem:
+    """Make the item of a kernel's argument that is passed as it is: a number, or a device pointer."""
+    if isinstance(value, DevicePointer):
+        return MapItem(None, value.address, value.address, POINTER_BYTES, LITERAL | TARGET_PARAM, value=value)
+    return MapItem(None, 0, 0, POINTER_BYTES, LITERAL | IMPLICIT | TARGET_PARAM, value=value)
+
+
+def map_item(span: Span, bits: int) -> MapItem:
+    """Make the runtime's item for a span, with these bits of `map_type`.
+
+    A global with a reference pointer is reached through it: of `link`, and under unified shared memory of `enter`.
+    """
+    if isinstance(span, Section):
+        array, begin, nbytes = span.array, span.begin, span.nbytes
+    else:
+        array, begin, nbytes = span, span.address, span.nbytes
+    if array.kind != "heap" and array.pointer_address:
+        return MapItem(array, array.pointer_address, begin, nbytes, bits | PTR_AND_OBJ)
+    if not isinstance(span, Section) or span.is_contiguous:
+        return MapItem(array, array.address, begin, nbytes, bits)
+    dimensions = span.dimensions
+    return MapItem(array, array.address, begin, len(dimensions), bits | NON_CONTIG, dimensions)
+
+
+HEAP_MAX_SIZE: Final = 64 << 20
+MMAP_THRESHOLD: Final = 128 << 10
+CHUNK_HEADER: Final = 16
+STACK_SIZE: Final = 8 << 20
+STACK_ARRAY_LIMIT: Final = 1 << 20
+PAGE: Final = 4096
+
+
+@attrs.define(eq=False)
+class Arena:
+    """A stretch of addresses that one thread allocates from; a new one is taken when it is full.
+
+    extent: its size; large: blocks from this size on lie apart; gap: bytes between blocks.
+    """
+
+    memory: HostMemory
+    region: Literal["heap", "stack"]
+    extent: int
+    large: int
+    gap: int
+    _top: int = 0
+    _end: int = 0
+    _free: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
+    _sizes: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+
+    @classmethod
+    def heap(cls, memory: HostMemory) -> Arena:
+        return cls(memory, "heap", HEAP_MAX_SIZE, MMAP_THRESHOLD, CHUNK_HEADER)
+
+    @classmethod
+    def stack(cls, memory: HostMemory) -> Arena:
+        return cls(memory, "stack", STACK_SIZE, STACK_ARRAY_LIMIT, 0)
+
+    def allocate(self, nbytes: int, align: int = 16) -> int:
+        """Return an address for so many bytes.
+
+        Raises ValueError for a negative size and for an alignment that is no power of two.
+        """
+        if nbytes < 0 or align < 1 or align & (align - 1):
+            raise ValueError(f"{nbytes} bytes aligned to {align}")
+        key = (nbytes, align)
+        waiting = self._free.get(key)
+        if waiting:
+            address = waiting.pop()
+        elif nbytes >= self.large:
+            address = self.memory.allocate(nbytes, max(align, PAGE), self.region)
+        else:
+            address = self._next_address(align)
+            if address + nbytes > self._end:
+                self._top = self.memory.allocate(self.extent, PAGE, self.region)
+                self._end = self._top + self.extent
+                address = self._next_address(align)
+            self._top = address + nbytes
+        self._sizes[address] = key
+        return address
+
+    def _next_address(self, align: int) -> int:
+        return -(-(self._top + self.gap) // align) * align
+
+    def release(self, address: int) -> None:
+        """Free a block of this arena. KeyError if there is none at this address."""
+        # malloc joins free neighbours and cuts them for other sizes. Here a block serves its own size and alignment
+        # only: a program that frees one size and allocates another spreads over more addresses than it would with
+        # glibc.
+        self._free.setdefault(self._sizes.pop(address), []).append(address)
+
+
+class ProgramArrays:
+    """Makes the arrays of a program and takes them back; devices that reach host memory are told of them.
+
+    phantom: are arrays made without values unless they say otherwise?
+    """
+
+    def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:
+        self.heap_blocks: dict[int, Arena] = {}
+        """What the program has of the C library's heap: the arena that each block came from, by address."""
+        self.observer: ProgramObserver | None = None
+        self._sim = machine.sim
+        self._memory = machine.host_memory
+        self._devices = devices
+        self._phantom = phantom
+        self._managed = [uvm for device in devices if (uvm := device.driver.managed.uvm) is not None]
+        self._pages_matter = any(device.plugin.kernels_fault for device in devices)
+        self._in_place = any(device.uses_system_memory for device in devices)
+        self._globals_on_host = any(device.globals_on_host for device in devices)
+        self._devices_reach_host = any(reaches_host(device) for device in devices)
+
+    def make(
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike,
+        fill: Any,
+        phantom: bool | None,
+        kind: Kind,
+        align: int,
+        heap: Arena,
+        stack: Arena,
+    ) -> HostArray:
+        """Make an array at a modelled address; with `fill` its pages are populated.
+
+        A heap array gets a pointer variable on the stack.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
+        if kind not in get_args(Kind):
+            raise ValueError(f"array {name!r}: no kind {kind!r}; there are {', '.join(get_args(Kind))}")
+        lengths, element = shape_of(name, shape), element_of(name, dtype)
+        ghost = self._phantom if phantom is None else phantom
+        values = None if ghost else make_values(name, lengths, element, fill)
+        nbytes = math.prod(lengths) * element.itemsize
+        memory = self._memory
+        pointer = 0
+        if kind == "heap":
+            address = heap.allocate(nbytes, align)
+            self.heap_blocks[address] = heap
+            pointer = stack.allocate(POINTER_BYTES, 8)
+        elif kind == "static":
+            address = stack.allocate(nbytes, align)
+        else:
+            address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
+            if kind == "link" or self._globals_on_host:
+                pointer = memory.allocate(POINTER_BYTES, 8, "global")
+        if self.observer is None:
+            array = HostArray(name, address, lengths, element, kind, pointer, values)
+        else:
+            array = ObservedArray(name, address, lengths, element, kind, pointer, values, observer=self.observer)
+        return self.add(array, fill is not None)
+
+    def add(self, array: HostArray, written: bool) -> HostArray:
+        """Add an array that has its address to the program's. written: the program has populated its pages."""
+        begin, nbytes = array.address, array.nbytes
+        if self.observer is not None:
+            self.observer.handle(ArrayMade(array))
+        if written and nbytes and self._pages_matter:
+            self._memory.pages.insert(begin, begin + nbytes)
+        for managed in self._managed:
+            add = managed.add_system if self._in_place else managed.add
+            add(begin, nbytes, written, array.name)
+        if self._devices_reach_host:
+            self._memory.contents.add(array)
+        return array
+
+    def take_heap_block(self, array: HostArray) -> Arena:
+        """Take an array's block from the program, and return its arena, whichever thread frees it.
+
+        Raises InvalidFree where no allocation begins.
+        """
+        arena = None if array.freed else self.heap_blocks.pop(array.address, None)
+        if arena is None:
+            why = "it was freed before" if array.freed else f"no allocation begins at {array.address:#x}"
+            raise InvalidFree.now(self._sim, f"free of {array.name!r}: {why}", call="free", array=array.name)
+        return arena
+
+    def free(self, array: HostArray) -> None:
+        """Give the memory of a heap array back to the arena that it came from. Raises InvalidFree."""
+        self.take_heap_block(array).release(array.address)
+        self.forget(array)
+
+    def forget(self, array: HostArray, freed: bool = True) -> None:
+        """Let the memory of an array be the program's no more. freed: it frees it now; else it has ended unseen."""
+        array.freed = freed
+        if freed and self.observer is not None:
+            self.observer.handle(ArrayFreed(array))
+        for managed in self._managed:  # nobody owns its pages any more
+            managed.remove(array.address, array.nbytes)
+        self._memory.contents.remove(array.address)
+        for device in self._devices:
+            if device.hooks.freed is not None:
+                device.hooks.freed(array)
+            device.table.generation += 1  # positions in it that are remembered hold no longer
+
+
+@attrs.define(eq=False)
+class DeviceGlobals:
+    """The globals of a program, and the devices' images that hold them.
+
+    `load` puts those declared so far into every device's image, once, and the image itself on devices that have none.
+    """
+
+    devices: list[OffloadDevice]
+    lock: Lock
+    declared: list[HostArray] = attrs.field(factory=list)
+    _loaded: int = 0
+    _bare: list[OffloadDevice] = attrs.field(init=False)
+    """Devices without the image."""
+
+    def __attrs_post_init__(self) -> None:
+        self._bare = [device for device in self.devices if device.plugin.image_pending]
+
+    @property
+    def pending(self) -> bool:
+        """Tell whether there is anything to load."""
+        return bool(self._bare) or self._loaded < len(self.declared)
+
+    async def load(self) -> None:
+        """Done by the first thread that reaches a device; others wait for it."""
+        await take(self.lock, self.devices[0].machine.host_time)
+        try:
+            while self._bare:
+                await self._bare[0].plugin.load_image(self.devices[0].sim.current.cause)
+                # Only now: should this thread be left early, the next one loads the image.
+                self._bare.pop(0)
+            while self._loaded < len(self.declared):
+                array = self.declared[self._loaded]
+                for device in self.devices:
+                    await self._load_one(device, array)
+                self._loaded += 1
+        finally:
+            self.lock.release()
+
+    async def _load_one(self, device: OffloadDevice, array: HostArray) -> None:
+        pointer = array.pointer_address
+        begin, size = (pointer, POINTER_BYTES) if pointer else (array.address, array.nbytes)
+        phantom = array.phantom and not pointer
+        if device.table.at(begin) is not None:  # a thread that was loading it left early
+            return
+        address = await device.driver.memory.alloc(max(1, size), phantom=phantom)
+        if not phantom:
+            device.memory.view(address, size)[:] = self._initial(device, array)
+        entry = Entry(
+            name=f"{array.name}_decl_tgt_ref_ptr" if pointer else array.name,
+            host_base=begin,
+            host_begin=begin,
+            host_end=begin + size,
+            device_begin=address,
+            dynamic=INFINITE,
+            hold=0,
+            lock=device.entry_locks.take(array.name),
+            phantom=phantom,
+            owned=False,
+        )
+        enter_entry(device, device.sim.current.cause, entry)
+
+    def _initial(self, device: OffloadDevice, array: HostArray) -> Bytes | int:
+        """Return what the image holds at first: zeros, or the host's bytes."""
+        if not device.host_pointers:
+            return 0
+        if array.pointer_address:
+            return np.array([array.address], "<u8").view(np.uint8)
+        return 0 if array.bytes is None else array.bytes
+
+    def binding(self, device: OffloadDevice, array: HostArray) -> Binding | None:
+        """Return where a kernel finds a global; None if its pointer leads nowhere."""
+        if array.kind not in ("global", "link"):
+            return None
+        entry = device.table.at(array.pointer_address or array.address)
+        if entry is None or not array.pointer_address:
+            return None if entry is None else entry.binding
+        shadow = entry.shadow_pointers.get(array.pointer_address)
+        if shadow is not None:
+            return shadow.pointee  # also after its block was freed: the pointer is not reset
+        return ON_HOST if device.host_pointers else None

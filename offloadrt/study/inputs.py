@@ -1,0 +1,120 @@
+"""Inputs of a program that its authors leave open: ranges with their sources, taken at an end or in between.
+
+A program asks a range for its value (`InputRange.at`) and says where it takes it: at an end, or at the mean. Whoever
+runs it may choose other quantiles for ranges that have a name (`inputs_at`).
+
+`draws_of` draws points in all ranges at once, of machine and programs. The draws are a scrambled Sobol sequence
+(`scipy.stats.qmc`): few points that fill a space of many dimensions evenly. Each range counts on a logarithmic scale
+between its ends, as its mean does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import ModuleType
+
+import attrs
+
+from offloadrt.machine import MachineSpec
+from offloadrt.study.reporting.results import library
+from offloadrt.study.spec import RunSpec
+
+_QUANTILES: Mapping[str, float] = {"low": 0.0, "mean": 0.5, "high": 1.0}
+"""Their quantiles between the ends, which are equal factors apart: estimates are uncertain by a factor."""
+
+
+@attrs.frozen
+class _Taken:
+    """Inputs of one run: where some of them are to be taken, and the values that the program took."""
+
+    quantiles: Mapping[str, str | float]
+    values: dict[str, float]
+
+
+_CURRENT: ContextVar[_Taken | None] = ContextVar("inputs of this run", default=None)
+
+
+@attrs.frozen
+class InputRange:
+    """An input known only as a range; it runs at its geometric mean."""
+
+    low: float
+    high: float
+    unit: str
+    source: str
+    name: str = attrs.field(default="", kw_only=True)
+    """PROGRAM.INPUT, by which a run may take it elsewhere; without a name it stays where the program takes it."""
+    affordable: float | None = attrs.field(default=None, kw_only=True)
+    """The largest value that validation tries, where runs at larger ones take too long; None: all."""
+
+    def at(self, where: str | float = "mean") -> float:
+        """Return the value at the `low` end, the `high` end, the geometric `mean`, or at a quantile between 0 and 1.
+
+        Raises ValueError elsewhere.
+        """
+        taken = _CURRENT.get() if self.name else None
+        if taken is None:
+            return self._value(where)
+        taken.values[self.name] = value = self._value(taken.quantiles.get(self.name, where))
+        return value
+
+    @property
+    def highest(self) -> float:
+        """Return the highest quantile that validation tries: 1, or that of the largest value that is affordable."""
+        if self.affordable is None:
+            return 1.0
+        return math.log(self.affordable / self.low) / math.log(self.high / self.low)
+
+    def _value(self, where: str | float) -> float:
+        quantile = _QUANTILES.get(where, -1.0) if isinstance(where, str) else where
+        if not 0.0 <= quantile <= 1.0:
+            raise ValueError(f"{where}: a range is taken at low, mean or high, or between 0 and 1")
+        known = {0.0: self.low, 0.5: math.sqrt(self.low * self.high), 1.0: self.high}
+        return known[quantile] if quantile in known else self.low ** (1.0 - quantile) * self.high**quantile
+
+
+@contextmanager
+def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
+    """While the body runs, take the inputs named in `quantiles` there; the dict gains the value of each taken."""
+    taken = _Taken(quantiles, {})
+    token = _CURRENT.set(taken)
+    try:
+        yield taken.values
+    finally:
+        _CURRENT.reset(token)
+
+
+def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
+    """List the ranges with names that modules define, by name."""
+    ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
+    return {range_.name: range_ for range_ in ranges if range_.name}
+
+
+DRAWS = 64
+"""A power of two, for which the sequence is balanced."""
+_SEED = 2026
+
+
+def draws_of(
+    spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
+) -> list[RunSpec]:
+    """Draw `count` points, each a quantile of every range; what the user set stays as it is.
+
+    Raises UserError where SciPy is not installed.
+    """
+    keys = [key for key in spec.ranges() if key not in options.overrides]
+    dimensions = len(keys) + len(inputs)
+    if not dimensions or not count:
+        return []
+    sobol = library("scipy.stats").qmc.Sobol(dimensions, rng=_SEED)
+    quantiles = sobol.random_base2((count - 1).bit_length())[:count].tolist()
+    return [
+        attrs.evolve(
+            options.with_ends(dict(zip(keys, quantile, strict=False))),
+            inputs={name: at * inputs[name].highest for name, at in zip(inputs, quantile[len(keys) :], strict=True)},
+        )
+        for quantile in quantiles
+    ]
