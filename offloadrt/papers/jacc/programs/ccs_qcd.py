@@ -20,13 +20,13 @@ from offloadrt.papers.jacc.programs.benchmark import (
     Benchmark,
     BenchmarkProgram,
     KernelCall,
+    Layer,
     Number,
     OnHost,
     ProgramStep,
     Values,
     call,
 )
-from offloadrt.papers.jacc.programs.layer import Layer
 
 Complex = NDArray[np.complex128]
 

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions import stdpar as std
-from offloadrt.papers.stdpar.programs import lulesh_kernels as kernels
+from offloadrt.papers.stdpar.programs import lulesh_domain as kernels
 from offloadrt.papers.stdpar.programs import lulesh_material as material
 from offloadrt.papers.stdpar.programs.frame import (
     ApplicationOutcome,

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from offloadrt.extensions import stdpar as std
-from offloadrt.papers.stdpar.programs.lulesh_domain import FREE, SYMMETRIC, Domain
-from offloadrt.papers.stdpar.programs.lulesh_kernels import DOMAIN, LIST, RW, SELDOM, R, W, made
+from offloadrt.papers.stdpar.programs.lulesh_domain import DOMAIN, FREE, LIST, RW, SELDOM, SYMMETRIC, Domain, R, W, made
 
 E_CUT = P_CUT = Q_CUT = 1e-7
 V_CUT = 1e-10
