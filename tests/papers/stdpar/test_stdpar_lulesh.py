@@ -10,7 +10,7 @@ from stdpar_apps_rig import measured, play
 
 from offloadrt import stdpar as std
 from offloadrt.extensions.stdpar.elision import ElisionPass
-from offloadrt.papers.stdpar.programs import Lulesh, lulesh_domain, lulesh_material
+from offloadrt.papers.stdpar.programs import Lulesh, lulesh, lulesh_domain
 from offloadrt.papers.stdpar.programs.lulesh import repetitions
 from offloadrt.papers.stdpar.programs.lulesh_domain import LENGTH, REGIONS, Mesh
 from offloadrt.study import ParameterError, execute, find_scenario
@@ -71,7 +71,7 @@ def test_what_elision_leaves_is_told_from_the_structure() -> None:
 
 
 def test_the_pass_over_the_source_finds_what_the_run_does() -> None:
-    found = ElisionPass.of(lulesh_material.evaluate)
+    found = ElisionPass.of(lulesh.evaluate)
     assert len(found.calls) == 19 + 2
     assert len(found.calls) - found.elided == 3, "the array of each repetition twice, and the free of all"
 

@@ -1,4 +1,10 @@
-"""The experiment: host threads that offload all patches of a `Setup` once, and what is counted on the way."""
+"""The experiment: host threads that offload all patches of a `Setup` once, and what is counted on the way.
+
+Algorithms 1 and 2 of the paper say how a host thread takes one batch of patches to a device and back. `OffloadMap`
+names every patch in map clauses: the runtime's present table allocates, copies and frees per patch. `OffloadManaged`
+asks the host-side GPU memory manager for blocks and hands device pointers to the kernel: no table. Both return with the
+updated patch, without halo and packed, at the front of each patch's host array.
+"""
 
 from __future__ import annotations
 

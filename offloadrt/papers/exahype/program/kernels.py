@@ -1,7 +1,19 @@
 """The update kernels: one team per patch of the batch, its threads over the volumes (the paper's section 4).
 
 `scattered` follows a list of device pointers to patches (Algorithm 1), `gathered` walks one block that holds the batch
-(Algorithm 2). Both run `euler.update_batch`, so that the numbers do not depend on how memory was managed.
+(Algorithm 2). Both run `update_batch`, so that the numbers do not depend on how memory was managed.
+
+The update is that of Rusanov for the compressible Euler equations of a gamma-law gas. The kernel does what a team does
+with its patch, in two phases with a barrier between them:
+
+1. every volume evaluates, for each direction, the numerical flux at its upper face and writes it to the temporaries
+   (the volumes of the lower halo layer do so too, for the first face of the patch);
+2. every volume reads the two face fluxes of each direction and advances its own unknowns. The result is written without
+   halo, packed, to the place that the caller names, which may be the front of the patch's own block.
+
+A volume holds (density, momentum per direction, energy density). Each value is the outcome of one fixed sequence of
+IEEE operations, whatever the batch, so that results are compared bit by bit. The arithmetic is written over sequences
+of number-likes: the kernel passes arrays (one entry per face), the test that counts operations passes tallies.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""The domain of LULESH: a cube of hexahedra around one corner of a Sedov blast, its fields, its regions.
+"""The domain of LULESH: a cube of hexahedra around one corner of a Sedov blast, its fields, its regions, its kernels.
 
 The domain is an object of the heap that the host and most kernels use: they find the fields behind pointers in it.
+The kernels here are those on nodes and elements: forces, motion, kinematics, gradients. Costs are declared as what one
+iteration moves between memory and compute units; values at nodes and neighbours that several elements use come from
+memory once. Operations are counted from the formulas. Bodies are NumPy; their parameter `domain` is the object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The NiO performance test on an OpenMP program: parameters, initialisation, steps, and what was assumed."""
+"""The NiO performance test on an OpenMP program: parameters, initialisation, steps, and what was assumed.
+
+A crowd is one host thread with its walkers: arrays, prepared directives, and the order in which they are run.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,13 @@ arrays a directive transfers itself (`map(always, to: ...)`, `map(always, from: 
 update` directives of their own, which are on `target data`, and over what a kernel loops. One thing is simplified: a
 directive with `nowait` whose `taskwait` follows at once runs undeferred. This loses no overlap, but leaves out what the
 runtime spends on the deferred task.
+
+Then comes how many kernels, copies and allocations a run makes, and into which parts of the program they fall. The
+paper publishes the calls of S2 with 1 and with 8 host threads (its Table I; claims of role `input`); between them
+the counts are interpolated linearly, which splits each into a part that every crowd makes for itself and a part that
+all walkers make together, whatever the number of crowds. The published number of copies does not grow with the size.
+A crowd runs `MOVE` for each electron, and `JOB` for each batch of the non-local pseudopotential. Kernels and copies of
+a crowd are both published, so that moves and jobs follow from the two; the number of jobs can be given instead.
 """
 
 from __future__ import annotations
