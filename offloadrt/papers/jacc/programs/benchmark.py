@@ -1,7 +1,8 @@
 """A benchmark as data: its arrays, and the order in which kernels use them.
 
 A program consists of calls of kernels, repetitions, and what the host does in between. The same structure runs on both
-layers (OpenACC's directives as they were written, or JACC's routines), with numbers or as a phantom, and executions are counted from it.
+layers (OpenACC's directives as they were written, or JACC's routines), with numbers or as a phantom, and executions are
+counted from it.
 """
 
 from __future__ import annotations
