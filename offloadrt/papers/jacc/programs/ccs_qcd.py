@@ -1,6 +1,6 @@
 """CCS-QCD: a linear system of lattice quantum chromodynamics, solved by BiCGStab, after the public OpenACC code.
 
-`clover.py`, `solver.py` and `vectors.py` hold its kernels, `program.py` the order in which they run.
+Its kernels come first, then the order in which they run.
 """
 
 from __future__ import annotations
