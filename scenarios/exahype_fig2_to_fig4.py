@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from offloadrt import Range, Run, Scenario, scenario
 from offloadrt.papers.exahype.program import Experiment, Setup
-from offloadrt.papers.exahype.program.euler import CASES_3D
+from offloadrt.papers.exahype.program.kernels import CASES_3D
 from offloadrt.papers.figures import figures_of
 
 LISTED_AS = "figures of papers, for `sweep`"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offloadrt import Run, scenario
-from offloadrt.papers.independent.programs import pages
+from offloadrt.papers.independent.programs import managed
 from offloadrt.papers.independent.programs.managed import FaultRules
 from offloadrt.study.scripts.parameters import Value
 
@@ -20,6 +20,6 @@ async def one_warp(run: Run, rules: FaultRules = WITHOUT_PREFETCH, phantom: bool
         phantom: sizes without numbers
     """
     loop = rules.loop(run, phantom)
-    await run.parallel(lambda t: pages.one_warp(t, loop))
+    await run.parallel(lambda t: managed.one_warp(t, loop))
     batches = run.statistics.fault_batches
     return {**loop.figures(), **{f"batch{number}_faults": batch.faults for number, batch in enumerate(batches, 1)}}

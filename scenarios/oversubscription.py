@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs import pages
-from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
-from offloadrt.papers.independent.programs.pages import Advised, Order
+from offloadrt.papers.independent.programs import managed
+from offloadrt.papers.independent.programs.managed import AS_PROFILED, Advised, FaultRules, Order
 from offloadrt.study.scripts.parameters import Value
 
 LISTED_AS = "single mechanisms"
@@ -38,6 +37,6 @@ async def oversubscription(
     if rules.prefetch:  # a fault brings 64 KiB at least, so the driver decides on these: 16 times fewer to emulate
         run.set("page.uvm_page", 64 << 10)
     await run.parallel(
-        lambda t: pages.oversubscribed(t, loop, round(factor * gib * 2**30), order, advised, warm_up, launches)
+        lambda t: managed.oversubscribed(t, loop, round(factor * gib * 2**30), order, advised, warm_up, launches)
     )
     return {"launch_s": run.elapsed / launches, **loop.figures()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs import breadth_first
+from offloadrt.papers.independent.programs import managed
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
@@ -24,5 +24,5 @@ async def rmat_bfs(
         scale: the graph has 2**scale vertices, and 16 edges a vertex before duplicates go
     """
     loop = rules.loop(run)
-    (found,) = await run.parallel(lambda t: breadth_first.bfs(t, loop, scale, run.seed))
+    (found,) = await run.parallel(lambda t: managed.bfs(t, loop, scale, run.seed))
     return {**found, **loop.figures()}

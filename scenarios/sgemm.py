@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs import dense
+from offloadrt.papers.independent.programs import managed
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
@@ -22,5 +22,5 @@ async def sgemm(
         n: edge of the matrices
     """
     loop = rules.loop(run)
-    await run.parallel(lambda t: dense.sgemm(t, loop, n))
+    await run.parallel(lambda t: managed.sgemm(t, loop, n))
     return {"flop_per_s": 2.0 * n**3 / run.elapsed, **loop.figures()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs import pages
+from offloadrt.papers.independent.programs import managed
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
@@ -28,5 +28,5 @@ async def sparse_pages(
         passes: launches, each with its synchronisation
     """
     loop = rules.loop(run)
-    await run.parallel(lambda t: pages.sparse(t, loop, max(1, round(gib * 512)), per_block, passes))
+    await run.parallel(lambda t: managed.sparse(t, loop, max(1, round(gib * 512)), per_block, passes))
     return loop.figures()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs import sweeps
+from offloadrt.papers.independent.programs import managed
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
@@ -26,5 +26,5 @@ async def stencil(
         occupied_mib: MiB of device memory that the program allocates before, and does not use
     """
     loop = rules.loop(run)
-    await run.parallel(lambda t: sweeps.stencil(t, loop, n, iterations, occupied_mib))
+    await run.parallel(lambda t: managed.stencil(t, loop, n, iterations, occupied_mib))
     return loop.figures()

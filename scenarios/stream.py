@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs import sweeps
+from offloadrt.papers.independent.programs import managed
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
@@ -24,5 +24,5 @@ async def stream(
         elements: of each array
     """
     loop = rules.loop(run)
-    await run.parallel(lambda t: sweeps.stream(t, loop, elements))
+    await run.parallel(lambda t: managed.stream(t, loop, elements))
     return {"touched_bytes_per_s": 3 * 4 * elements / run.elapsed, **loop.figures()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from offloadrt import Range, Run, scenario
-from offloadrt.papers.independent.programs import sweeps
+from offloadrt.papers.independent.programs import managed
 from offloadrt.papers.independent.programs.managed import AS_PROFILED, FaultRules
 from offloadrt.study.scripts.parameters import Value
 
@@ -27,5 +27,5 @@ async def touch_pages(
             built otherwise (tallendev/uvm-eval, linear/page.cu)
     """
     loop = rules.loop(run)
-    await run.parallel(lambda t: sweeps.touch_pages(t, loop, nbytes, block))
+    await run.parallel(lambda t: managed.touch_pages(t, loop, nbytes, block))
     return loop.figures()

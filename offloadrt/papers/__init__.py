@@ -3,7 +3,7 @@
 A program states its sizes, its kernels' work and its sequence of directives; it states no time of the device. What its
 authors leave open is an `InputRange` with a source, and results report where in it a run was.
 
-Each paper is a package: its programs, `claims.toml` (what it reports) and `judges/` (how each report is checked).
+Each paper is a package: its programs, `claims.toml` (what it reports) and `judges` (how each report is checked).
 `exahype/program`, `zerocopy/qmcpack`, `zerocopy/specaccel`, `otm/rodinia`, `jacc/programs` and `stdpar/programs` are
 applications; `zerocopy/first_touch` and `otm/unified_memory` are synthetic programs. Another package brings a paper of
 its own by an entry point of the group `offloadrt.papers`, which gives a `Paper`. `independent/` has

@@ -98,7 +98,7 @@ def test_only_judges_read_claims() -> None:
     readers = {
         path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if "Bench.of(" in path.read_text()
     }
-    assert readers and all(reader.startswith("papers/") and "/judges/" in reader for reader in readers)
+    assert readers and all(reader.startswith("papers/") and "/judges" in reader for reader in readers)
 
 
 def test_study_names_no_paper() -> None:

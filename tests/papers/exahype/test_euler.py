@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from offloadrt.papers.exahype.program import euler
-from offloadrt.papers.exahype.program.euler import PatchDomain, PatchGeometry, grid_of
+from offloadrt.papers.exahype.program import kernels
 from offloadrt.papers.exahype.program.experiment import rusanov_reference
+from offloadrt.papers.exahype.program.kernels import PatchDomain, PatchGeometry, grid_of
 
 SMALL = [PatchGeometry(2, 4, 4, 2), PatchGeometry(3, 3, 5, 3)]
 
@@ -27,7 +27,7 @@ def updated(domain: PatchDomain, batch: int, dt_over_dx: float, in_place: bool) 
             out = [block[: geometry.output_values] for block in patches]
         else:
             out = [np.full(geometry.output_values, np.nan) for _ in patches]
-        euler.update_batch(geometry, patches, out, temporaries, dt_over_dx)
+        kernels.update_batch(geometry, patches, out, temporaries, dt_over_dx)
         results += out
     return results
 
@@ -77,10 +77,10 @@ def test_patches_join_without_a_seam() -> None:
 
 def test_fluxes_and_speed_of_a_state_worked_out_by_hand() -> None:
     """density 2, velocity (3, -1), pressure 4: energy density 4 / 0.4 + (9 + 1) = 20."""
-    flux, speed = euler.flux_and_speed([2.0, 6.0, -2.0, 20.0], 0)
+    flux, speed = kernels.flux_and_speed([2.0, 6.0, -2.0, 20.0], 0)
     assert flux == pytest.approx([6.0, 18.0 + 4.0, -6.0, (20.0 + 4.0) * 3.0])
     assert speed == pytest.approx(3.0 + math.sqrt(1.4 * 4.0 / 2.0))
-    flux, speed = euler.flux_and_speed([2.0, 6.0, -2.0, 20.0], 1)
+    flux, speed = kernels.flux_and_speed([2.0, 6.0, -2.0, 20.0], 1)
     assert flux == pytest.approx([-2.0, -6.0, 2.0 + 4.0, -24.0])
     assert speed == pytest.approx(1.0 + math.sqrt(1.4 * 4.0 / 2.0))
 

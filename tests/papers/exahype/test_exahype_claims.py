@@ -10,8 +10,7 @@ from invented_results import FACTS, collapsing, invented, parallel, result_of, s
 
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear
 from offloadrt.extensions.evidence.validation.validate import _verdict
-from offloadrt.papers.exahype.judges import PAPER
-from offloadrt.papers.exahype.judges.curves import CASES, saturation
+from offloadrt.papers.exahype.judges import CASES, PAPER, saturation
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
 from offloadrt.study.sweep import Point

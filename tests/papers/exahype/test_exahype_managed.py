@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offloadrt import ParameterError
-from offloadrt.papers.exahype.judges import probes
+from offloadrt.papers.exahype import probes
 from offloadrt.papers.exahype.program import Setup
 from offloadrt.papers.exahype.program.kernels import block_values
 from offloadrt.study import Run, execute, find_scenario

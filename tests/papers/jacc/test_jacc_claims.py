@@ -10,9 +10,8 @@ import pytest
 from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear
-from offloadrt.papers.jacc.judges import PAPER, figures
-from offloadrt.papers.jacc.judges.figures import DETAILED
-from offloadrt.papers.jacc.judges.mechanisms import DIVISION
+from offloadrt.papers.jacc import judges
+from offloadrt.papers.jacc.judges import DETAILED, DIVISION, PAPER
 from offloadrt.study import execute
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.spec import RunSpec
@@ -28,7 +27,7 @@ def _invented(measure: Measure) -> Callable[[Sequence[Point]], list[Result]]:
     def answer(point: Point) -> Result:
         parameters = dict(point.parameters)
         if "benchmark" in parameters:
-            iterations = figures.iterations_of(str(parameters["benchmark"]), str(parameters["size"]))
+            iterations = judges.iterations_of(str(parameters["benchmark"]), str(parameters["size"]))
             parameters["ran"] = max(1, round(iterations * float(str(parameters["fraction"]))))
             made = {"iterations": parameters["ran"], **measure(parameters)}
         else:
@@ -49,7 +48,7 @@ def timed(**by_execution: float) -> Measure:
     def run(of: Mapping[str, Any]) -> dict[str, Any]:
         key = f"{of['compiler']}_{of['execution']}"
         each = by_execution.get(key, by_execution.get(of["execution"], 1.0))
-        whole = figures.iterations_of(of["benchmark"])
+        whole = judges.iterations_of(of["benchmark"])
         return {"total_s": 1.0 + each * of["ran"] * 1000 / whole}
 
     return run

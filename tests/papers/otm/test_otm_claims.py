@@ -14,8 +14,9 @@ from invented_results import result_of
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear
 from offloadrt.extensions.evidence.validation.validate import validate
 from offloadrt.extensions.otm.object_table import PlacementFigures
-from offloadrt.papers.otm.judges import PAPER, probes
-from offloadrt.papers.otm.judges.probes import DENSITY, LAF, ROUNDS
+from offloadrt.papers.otm import probes
+from offloadrt.papers.otm.judges import PAPER
+from offloadrt.papers.otm.probes import DENSITY, LAF, ROUNDS
 from offloadrt.runtime.configurations import ResultSection
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.reporting.results import DeviceFigures, Result

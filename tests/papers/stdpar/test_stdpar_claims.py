@@ -13,9 +13,8 @@ from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear
 from offloadrt.extensions.evidence.validation.validate import validate
-from offloadrt.papers.stdpar.judges import PAPER, probes
-from offloadrt.papers.stdpar.judges.figures import MACHINE, MAX1550, MI100, MILAN, VENDORS
-from offloadrt.papers.stdpar.judges.mechanisms import PAGE, SCRIPT, SWEPT
+from offloadrt.papers.stdpar import probes
+from offloadrt.papers.stdpar.judges import MACHINE, MAX1550, MI100, MILAN, PAGE, PAPER, SCRIPT, SWEPT, VENDORS
 from offloadrt.study import execute
 from offloadrt.study.reporting.results import DeviceFigures, Result
 from offloadrt.study.scripts import registry

@@ -10,7 +10,7 @@ from stdpar_apps_rig import measured, play
 
 from offloadrt import stdpar as std
 from offloadrt.extensions.stdpar.elision import ElisionPass
-from offloadrt.papers.stdpar.programs import Lulesh, lulesh_kernels, lulesh_material
+from offloadrt.papers.stdpar.programs import Lulesh, lulesh, lulesh_domain
 from offloadrt.papers.stdpar.programs.lulesh import repetitions
 from offloadrt.papers.stdpar.programs.lulesh_domain import LENGTH, REGIONS, Mesh
 from offloadrt.study import ParameterError, execute, find_scenario
@@ -71,7 +71,7 @@ def test_what_elision_leaves_is_told_from_the_structure() -> None:
 
 
 def test_the_pass_over_the_source_finds_what_the_run_does() -> None:
-    found = ElisionPass.of(lulesh_material.evaluate)
+    found = ElisionPass.of(lulesh.evaluate)
     assert len(found.calls) == 19 + 2
     assert len(found.calls) - found.elided == 3, "the array of each repetition twice, and the free of all"
 
@@ -107,37 +107,37 @@ def test_regions_hold_every_element_once() -> None:
 
 def parallelepipeds(count: int = 6) -> Any:
     edges = np.eye(3) + 0.3 * np.random.default_rng(5).random((count, 3, 3))
-    unit = (lulesh_kernels.SIGNS + 1.0) / 2.0
+    unit = (lulesh_domain.SIGNS + 1.0) / 2.0
     return np.einsum("ca,eai->eci", unit, edges), np.linalg.det(edges)
 
 
 def test_volumes_are_determinants() -> None:
     at, volume = parallelepipeds()
-    assert np.allclose(lulesh_kernels.volumes(at), volume)
-    assert np.allclose(lulesh_kernels.shape_derivatives(at)[1], volume)
+    assert np.allclose(lulesh_domain.volumes(at), volume)
+    assert np.allclose(lulesh_domain.shape_derivatives(at)[1], volume)
 
 
 def test_derivatives_of_volumes_are_difference_quotients() -> None:
     at, _ = parallelepipeds(2)
-    found, small = lulesh_kernels.volume_derivatives(at), 1e-6
+    found, small = lulesh_domain.volume_derivatives(at), 1e-6
     for corner in range(8):
         for axis in range(3):
             moved = at.copy()
             moved[:, corner, axis] += small
-            quotient = (lulesh_kernels.volumes(moved) - lulesh_kernels.volumes(at)) / small
+            quotient = (lulesh_domain.volumes(moved) - lulesh_domain.volumes(at)) / small
             assert np.allclose(found[:, corner, axis], quotient, atol=1e-5)
 
 
 def test_normals_of_a_closed_surface_add_up_to_nothing() -> None:
     at, _ = parallelepipeds()
-    assert np.allclose(lulesh_kernels.node_normals(at).sum(axis=1), 0.0)
+    assert np.allclose(lulesh_domain.node_normals(at).sum(axis=1), 0.0)
 
 
 def test_motion_that_changes_the_volume_meets_no_hourglass_force() -> None:
     at, volume = parallelepipeds()
     gradient = np.random.default_rng(2).random((3, 3))
-    force = lulesh_kernels.hourglass_forces(
-        at, lulesh_kernels.volume_derivatives(at), at @ gradient.T, volume, np.ones(len(volume))
+    force = lulesh_domain.hourglass_forces(
+        at, lulesh_domain.volume_derivatives(at), at @ gradient.T, volume, np.ones(len(volume))
     )
     assert np.allclose(force, 0.0, atol=1e-12)
 

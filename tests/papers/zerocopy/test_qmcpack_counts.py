@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from offloadrt.papers.zerocopy.qmcpack import QmcpackSetup, structure
-from offloadrt.papers.zerocopy.qmcpack.counts import START_UP_ALLOCATIONS, START_UP_COPIES, Plan, part
 from offloadrt.papers.zerocopy.qmcpack.inputs import Inputs
-from offloadrt.papers.zerocopy.qmcpack.structure import SIZES, KernelKind
+from offloadrt.papers.zerocopy.qmcpack.structure import (
+    SIZES,
+    START_UP_ALLOCATIONS,
+    START_UP_COPIES,
+    KernelKind,
+    Plan,
+    part,
+)
 from offloadrt.study.errors import ParameterError
 
 

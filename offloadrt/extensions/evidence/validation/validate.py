@@ -79,7 +79,7 @@ def _of_claim(claim: Claim) -> Any:
 
 
 def _judging(paper: Paper) -> list[Path]:
-    """List the files of the judges, with those that lie beside them: probes, and where the judges look.
+    """List the files of the judges, which say where these look, and the probes that lie beside them.
 
     Of what several papers share, in this package, it is the file of the judge, and what all judges judge by.
     """
@@ -87,7 +87,8 @@ def _judging(paper: Paper) -> list[Path]:
     of_judges = {Path(inspect.getfile(one.func if isinstance(one, partial) else one)) for one in functions}
     here = Path(__file__).parent
     shared = {file for file in of_judges if file.parent == here} | {here / "judging.py"}
-    return sorted(shared | {beside for file in of_judges - shared for beside in file.parent.glob("*.py")})
+    probes = {file.with_name("probes.py") for file in of_judges - shared}
+    return sorted(of_judges | shared | {file for file in probes if file.exists()})
 
 
 def _of_code(source: str) -> list[str]:

@@ -1,22 +1,41 @@
-"""What programs over managed memory have in common: rules of the driver, the timed part, and figures of fault batches.
+"""Programs over managed memory, with what they have in common: rules of the driver, the timed part, fault batches.
 
 Three conventions of time are told apart. *Kernel*: from the first launch to the end of the synchronisation. *Process*:
 the whole program in virtual time, allocation and the host's own work included; creating process and context is not
 emulated, so that only differences mean something. *Window*: the batches of the fault handler, from the beginning of
 fetching to the replay, added up.
+
+Some programs sweep arrays: a triad, a five-point stencil, a page-by-page touch. Others choose pages: some of each
+block, one for each lane of a warp, or all of more than fits.
+
+Two call a library, for a matrix product and a Fourier transform, whose own code is not public. The product is counted
+as its definition in source, with every element moved once; a library that re-reads tiles from memory moves more. The
+transform is counted as passes over the data.
+
+The last is a breadth-first search of an R-MAT graph, whose frontier goes to and fro between host and device. What each
+level does is found by searching a graph with NumPy. Of a graph of more than 2**SAMPLED_SCALE vertices, one of that
+scale is searched in its place: R-MAT decides the leading bits of a vertex' number by the same draws at any scale, so
+that a vertex of the sample stands for those of the large graph that begin with its bits. The large graph has more
+duplicates of edges left and about as many levels.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Literal
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
-from offloadrt.driver import FaultBatch
+from offloadrt.driver import Advice, FaultBatch
+from offloadrt.kernels import expect, kernel
+from offloadrt.models import cuda
 from offloadrt.models.cuda import CUDAOptions
+from offloadrt.models.host.arrays import section
 from offloadrt.study import Run
 from offloadrt.study.scripts.parameters import Range, Value
 
@@ -148,3 +167,366 @@ def _distribution(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]
         f"{name}_max": float(np.max(values)),
     }
     return found | {f"{name}_p{part}": float(np.percentile(values, part)) for part in PERCENTILES}
+
+
+Floats = NDArray[np.float32]
+
+MOST_BLOCKS: Final = 65535
+"""Blocks of the triad's grid at most; its threads then stride over the arrays."""
+TILE: Final = 16
+"""Edge of the stencil's thread blocks."""
+PAGE_WORDS: Final = 4096 // 4
+
+
+@kernel(threads_per_team=BLOCK, precision="single")
+def triad(a: Floats, b: Floats, c: Floats, factor: float) -> None:
+    """Compute STREAM's triad."""
+    for i in range(len(c)):
+        c[i] = a[i] + factor * b[i]
+
+
+@kernel(collapse=2, threads_per_team=TILE * TILE, precision="single")
+def five_point(source: Floats, target: Floats, n: int) -> None:
+    """Average the four neighbours of each inner point."""
+    for i in range(1, n - 1):
+        for j in range(1, n - 1):
+            target[i, j] = 0.25 * (source[i - 1, j] + source[i + 1, j] + source[i, j - 1] + source[i, j + 1])
+
+
+@kernel(threads_per_team=BLOCK, precision="single")
+def touch(data: Floats, pages: int, words: int) -> None:
+    """Write one word of each page, a thread a page."""
+    for page in range(pages):
+        data[page * words] = 1.0
+
+
+async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[Any]:
+    """Run the triad once over three arrays that this thread has written; return them."""
+    arrays = [await t.malloc_managed(name, elements, written=True) for name in "abc"]
+    async with loop.timed():
+        await t.launch(triad, *arrays, 3.0, grid=min(MOST_BLOCKS, -(-elements // BLOCK)), block=BLOCK)
+        await t.device_synchronize()
+    return arrays
+
+
+async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
+    """Iterate the stencil to and fro between two grids that this thread has written; return both.
+
+    occupied_mib: device memory that is allocated before, and so is not there for the grids.
+    """
+    if occupied_mib:
+        await t.malloc(occupied_mib * MIB)
+    source, target = [await t.malloc_managed(name, (n, n), written=True) for name in ("a", "b")]
+    blocks = -(-n // TILE)
+    async with loop.timed():
+        for _ in range(iterations):
+            await t.launch(five_point, source, target, n, grid=(blocks, blocks), block=(TILE, TILE))
+            source, target = target, source
+        await t.device_synchronize()
+    return [source, target]
+
+
+async def touch_pages(t: cuda.HostThread, loop: KernelLoop, nbytes: int, block: int) -> None:
+    """Touch every page of an array in order, which this thread has written; a block has so many threads."""
+    pages = -(-nbytes // 4096)
+    data = await t.malloc_managed("data", pages * PAGE_WORDS, written=True)
+    async with loop.timed():
+        await t.launch(touch, data, pages, PAGE_WORDS, grid=-(-pages // block), block=block)
+        await t.device_synchronize()
+
+
+PRODUCT_TILE: Final = 128
+"""Edge of the part of the product that a thread block computes."""
+POINTS_A_PASS: Final = 4096
+"""Points that a thread block transforms in shared memory: 32 KiB of single-precision complex numbers."""
+
+
+@kernel(collapse=2, threads_per_team=BLOCK, precision="single")
+def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
+    """Multiply two square matrices."""
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(n):
+                total += a[i, k] * b[k, j]
+            c[i, j] = total
+
+
+@kernel(threads_per_team=BLOCK, precision="single")
+def butterflies(data: Floats, stages: int, cosine: float, sine: float) -> None:
+    """Do some stages of a transform on what a block holds: one complex product and sum a stage and point."""
+    for i in range(data.shape[0]):
+        real = data[i, 0]
+        imaginary = data[i, 1]
+        for _ in range(stages):
+            turned = real + real * cosine - imaginary * sine
+            imaginary = imaginary + real * sine + imaginary * cosine
+            real = turned
+        data[i, 0] = real
+        data[i, 1] = imaginary
+
+
+async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
+    """Multiply two matrices that this thread has written, as it has the result's; return all three."""
+    arrays = [await t.malloc_managed(name, (n, n), fill=1.0 if name != "c" else 0.0) for name in "abc"]
+    async with loop.timed():
+        await t.launch(product, *arrays, n, grid=(-(-n // PRODUCT_TILE)) ** 2, block=BLOCK, library=True)
+        await t.device_synchronize()
+    return arrays
+
+
+async def cufft(t: cuda.HostThread, loop: KernelLoop, n: int) -> None:
+    """Transform an array in place; each pass does as many stages as shared memory has room for."""
+    data = await t.malloc_managed("data", (n, 2), written=True)
+    stages = max(1, math.ceil(math.log2(n)))
+    passes = max(1, math.ceil(stages / math.log2(POINTS_A_PASS)))
+    async with loop.timed():
+        for _ in range(passes):
+            await t.launch(
+                butterflies, data, -(-stages // passes), 0.5, 0.5, grid=-(-n // BLOCK), block=BLOCK, library=True
+            )
+        await t.device_synchronize()
+
+
+Ints = NDArray[np.int64]
+
+Order = Literal["seq", "random"]
+Advised = Literal["none", "prefer_host", "accessed_by", "prefetch"]
+
+PAGE: Final = 4096
+WORDS: Final = PAGE // 4
+PAGES_A_BLOCK: Final = 2 * MIB // PAGE
+LANES: Final = 32
+CHUNKS: Final = 256 * 256
+"""The most threads of the oversubscribed programs, each with a contiguous chunk of pages."""
+
+
+@kernel(threads_per_team=BLOCK, precision="single")
+def increment(data: Floats, pages: Ints, words: int) -> None:
+    """Read and write one word of each page that is listed, a thread a page."""
+    for k in range(len(pages)):
+        data[expect(pages[k] * words, near=1)] = data[expect(pages[k] * words, near=1)] + 1.0
+
+
+@kernel(threads_per_team=LANES, precision="single")
+def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
+    """Add with each lane on a page of its own."""
+    for lane in range(lanes):
+        c[lane * words] = a[lane * words] + b[lane * words]
+
+
+@kernel(threads_per_team=BLOCK, precision="single")
+def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
+    """Copy one word of each page, a chunk of pages a thread."""
+    for thread in range(threads):
+        for page in range(pages):
+            target[(thread * pages + page) * words] = source[(thread * pages + page) * words]
+
+
+@kernel(threads_per_team=BLOCK, precision="single")
+def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages: int, words: int) -> None:
+    """Copy one word of each page, in an order that is listed."""
+    for thread in range(threads):
+        for k in range(pages):
+            page = order[thread * pages + k]
+            target[page * words] = source[page * words]
+
+
+async def sparse(t: cuda.HostThread, loop: KernelLoop, blocks: int, per_block: int, passes: int) -> list[Any]:
+    """Increment a word of some random pages of each block of an array that this thread has written.
+
+    The list of pages goes through the blocks in order here; that the measured one takes the blocks in random order
+    makes no difference to the driver, which knows no neighbours beyond a block.
+    """
+    data = await t.malloc_managed("data", blocks * PAGES_A_BLOCK * WORDS, fill=0.0)
+    pages = await t.malloc_managed("pages", blocks * per_block, np.int64) if not t.program.phantom else None
+    listed: Any = await t.malloc(blocks * per_block, np.int64) if pages is None else pages
+    if pages is not None:
+        pages[:] = _pages_of(blocks, per_block, t.sim.rng)
+    async with loop.timed():
+        for _ in range(passes):
+            await t.launch(increment, data, listed, WORDS, grid=-(-blocks * per_block // BLOCK), block=BLOCK)
+            await t.device_synchronize()
+    return [data, listed]
+
+
+def _pages_of(blocks: int, per_block: int, rng: np.random.Generator) -> Ints:
+    """Draw different pages of each block."""
+    drawn = np.argsort(rng.random((blocks, PAGES_A_BLOCK)), axis=1)[:, :per_block]
+    return np.ravel(drawn + np.arange(blocks)[:, None] * PAGES_A_BLOCK)
+
+
+async def one_warp(t: cuda.HostThread, loop: KernelLoop) -> list[Any]:
+    """Add two arrays by one warp, each lane on its own page."""
+    arrays = [await t.malloc_managed(name, LANES * WORDS, fill=1.0) for name in "abc"]
+    async with loop.timed():
+        await t.launch(add_pages, *arrays, LANES, WORDS, grid=1, block=LANES)
+        await t.device_synchronize()
+    return arrays
+
+
+async def oversubscribed(
+    t: cuda.HostThread, loop: KernelLoop, nbytes: int, order: Order, advised: Advised, warm_up: int, launches: int
+) -> None:
+    """Copy one word of each page from a half that this thread has written to one that nobody has touched."""
+    total = max(CHUNKS, nbytes // 2 // PAGE)
+    pages = -(-total // CHUNKS)
+    threads = total // pages  # the others have nothing to do, so that the size is what was asked for
+    source = await t.malloc_managed("source", threads * pages * WORDS, written=True)
+    target = await t.malloc_managed("target", threads * pages * WORDS)
+    for array in (source, target):
+        if advised == "prefetch":
+            await t.mem_prefetch(array)
+        elif advised != "none":
+            advice: Advice = advised
+            await t.mem_advise(array, advice)
+    listed = await t.malloc(threads * pages, np.int64) if order == "random" else None
+    grid = -(-threads // BLOCK)
+
+    async def copy(times: int) -> None:
+        for _ in range(times):
+            if listed is None:
+                await t.launch(copy_chunks, source, target, threads, pages, WORDS, grid=grid, block=BLOCK)
+            else:
+                await t.launch(copy_random, source, target, listed, threads, pages, WORDS, grid=grid, block=BLOCK)
+            await t.device_synchronize()
+
+    await copy(warm_up)
+    async with loop.timed():
+        await copy(launches)
+
+
+Flags = NDArray[np.int32]
+
+QUADRANTS: Final = (0.57, 0.19, 0.19, 0.05)
+EDGES_A_VERTEX: Final = 16
+SAMPLED_SCALE: Final = 17
+PAGE_ROWS: Final = 4096 // 8
+
+
+@kernel(threads_per_team=BLOCK)
+def expand(
+    frontier: Ints,
+    rows: Ints,
+    targets: Ints,
+    visited: Flags,
+    following: Ints,
+    counter: Ints,
+    size: int,
+    degree: float,
+    fresh: float,
+) -> None:
+    """Visit the neighbours of the frontier, a thread a vertex; those that are new are appended to the next one."""
+    for k in range(size):
+        vertex = frontier[k]
+        for e in expect(range(rows[vertex], rows[vertex + 1]), trips=degree):
+            neighbour = targets[e]
+            if expect(visited[neighbour] == 0, probability=fresh):
+                visited[neighbour] = 1
+                following[expect(counter[0], near=1)] = neighbour
+                counter[0] = counter[0] + 1
+
+
+@attrs.frozen(eq=False)
+class RmatGraph:
+    """A directed graph in compressed rows, without duplicates of edges."""
+
+    rows: Ints
+    targets: Ints
+
+    @classmethod
+    def random(cls, scale: int, seed: int) -> RmatGraph:
+        """Draw a graph of 2**scale vertices (Chakrabarti, Zhan, Faloutsos, R-MAT, SDM 2004)."""
+        rng, count = np.random.default_rng(seed), 1 << scale
+        a, b, c, _ = QUADRANTS
+        edges = np.zeros(count * EDGES_A_VERTEX, np.int64)
+        for bit in range(scale):
+            drawn = rng.random(edges.size)
+            edges |= (drawn >= a + b).astype(np.int64) << (scale + bit)
+            edges |= (((drawn >= a) & (drawn < a + b)) | (drawn >= a + b + c)).astype(np.int64) << bit
+        edges = np.unique(edges)
+        source, target = edges >> scale, edges & (count - 1)
+        rows = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(source, minlength=count), out=rows[1:])
+        return cls(rows, target)
+
+
+@attrs.frozen(eq=False)
+class RmatLevel:
+    """One level of a search of a graph."""
+
+    frontier: Ints
+    """The vertices whose neighbours are visited."""
+    edges: int
+    """Their edges."""
+    reached: Ints
+    """The vertices that are new, in the order of their numbers."""
+
+
+def search(graph: RmatGraph, start: int) -> list[RmatLevel]:
+    """Search a graph from a vertex, level by level; in the last one nothing new is reached."""
+    visited = np.zeros(graph.rows.size - 1, np.bool_)
+    visited[start] = True
+    frontier, levels = np.array([start], np.int64), list[RmatLevel]()
+    while frontier.size:
+        first, degrees = graph.rows[frontier], graph.rows[frontier + 1] - graph.rows[frontier]
+        total = int(degrees.sum())
+        ends = graph.targets[np.repeat(first - np.cumsum(degrees) + degrees, degrees) + np.arange(total)]
+        reached = np.unique(ends[~visited[ends]])
+        visited[reached] = True
+        levels.append(RmatLevel(frontier, total, reached))
+        frontier = reached
+    return levels
+
+
+@functools.lru_cache(maxsize=2)
+def sampled(scale: int, seed: int) -> tuple[RmatGraph, tuple[RmatLevel, ...]]:
+    """Return a graph of this scale and its levels, searched from the vertex with most edges."""
+    graph = RmatGraph.random(scale, seed)
+    return graph, tuple(search(graph, int(np.argmax(np.diff(graph.rows)))))
+
+
+async def bfs(t: cuda.HostThread, loop: KernelLoop, scale: int, seed: int) -> dict[str, int]:
+    """Search a graph of 2**scale vertices that this thread has written; return how many levels and vertices it took."""
+    graph, levels = sampled(min(scale, SAMPLED_SCALE), seed)
+    times, count = 1 << max(0, scale - SAMPLED_SCALE), 1 << scale
+    edges = graph.targets.size * times
+    arrays = {
+        "rows": await t.malloc_managed("rows", count + 1, np.int64, written=True),
+        "targets": await t.malloc_managed("targets", edges, np.int64, written=True),
+        "visited": await t.malloc_managed("visited", count, np.int32, written=True),
+    }
+    frontiers = [await t.malloc_managed(name, count, np.int64, written=True) for name in ("frontier", "following")]
+    counter = await t.malloc_managed("counter", 1, np.int64, written=True)
+    reached = 1
+    async with loop.timed():
+        for depth, level in enumerate(levels):
+            size, new = (level.frontier.size * times if depth else 1), level.reached.size * times
+            fresh = min(1.0, level.reached.size / max(level.edges, 1))
+            degree = level.edges / level.frontier.size
+            frontier, following = frontiers
+            await t.host_access(counter)
+            appended = attrs.evolve(following, shape=(max(new, 1),))
+            await t.launch(
+                expand, frontier, *arrays.values(), appended, counter, size, degree, fresh,
+                grid=-(-size // BLOCK), block=BLOCK,
+            )  # fmt: skip
+            await t.device_synchronize()
+            await t.host_access(counter)
+            if new:
+                await t.host_access(section(following, 0, new))
+                await _walk(t, arrays["rows"], level.reached, times)
+            reached += new
+            frontiers.reverse()
+    return {"levels": len(levels), "reached": reached}
+
+
+async def _walk(t: cuda.HostThread, rows: Any, reached: Ints, times: int) -> None:
+    """Read the row pointers of the vertices that were reached, each page once."""
+    pages = np.unique(reached * times // PAGE_ROWS)
+    ends = np.flatnonzero(np.diff(pages, append=pages[-1] + 2) > 1)
+    first = 0
+    for last in ends.tolist():
+        low = int(pages[first]) * PAGE_ROWS
+        await t.host_access(section(rows, low, min((int(pages[last]) + 1) * PAGE_ROWS, len(rows)) - low))
+        first = last + 1

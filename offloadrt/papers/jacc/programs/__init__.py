@@ -1,8 +1,7 @@
 """The ten programs of the JACC paper, in the structure of the public codes of the same names.
 
-`benchmark.py` defines how a program is written down, `layer.py` has the two layers that it can run on, and
-`code_quality.py` the quality of the compilers' code. `experiment.py` runs a program. Each program has a file or a
-package of its own.
+`benchmark.py` defines how a program is written down, and has the two layers that it can run on. `experiment.py` runs a
+program. Each program has a file of its own.
 """
 
 from __future__ import annotations

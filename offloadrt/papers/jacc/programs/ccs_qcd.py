@@ -1,6 +1,6 @@
 """CCS-QCD: a linear system of lattice quantum chromodynamics, solved by BiCGStab, after the public OpenACC code.
 
-`clover.py`, `solver.py` and `vectors.py` hold its kernels, `program.py` the order in which they run.
+Its kernels come first, then the order in which they run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from offloadrt.papers.jacc.programs.benchmark import (
     Benchmark,
     BenchmarkProgram,
     KernelCall,
+    Layer,
     Number,
     OnHost,
     ProgramStep,
     Values,
     call,
 )
-from offloadrt.papers.jacc.programs.layer import Layer
 
 Complex = NDArray[np.complex128]
 

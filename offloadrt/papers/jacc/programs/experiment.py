@@ -16,8 +16,7 @@ from offloadrt.extensions.openacc import Effects
 from offloadrt.machine import load
 from offloadrt.machine.compute.residency import ComputeSpec
 from offloadrt.models.host.directive import launch_of
-from offloadrt.papers.jacc.programs.benchmark import Benchmark, Values, extent
-from offloadrt.papers.jacc.programs.layer import Directives, JaccRoutines, Layer
+from offloadrt.papers.jacc.programs.benchmark import Benchmark, Directives, JaccRoutines, Layer, Values, extent
 
 MACHINE: Final = "dgx1-v100"
 """The machine on which the paper measured."""

@@ -11,6 +11,7 @@ first scratch array, where those of the public code take turns. Nine stages over
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import Any, Final
 
@@ -62,118 +63,56 @@ def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
         u_imag[i + count] = math.sin(angle * i)
 
 
-def transform_i(
-    real: Doubles,
-    imag: Doubles,
-    one_real: Doubles,
-    one_imag: Doubles,
-    two_real: Doubles,
-    two_imag: Doubles,
-    u_real: Doubles,
-    u_imag: Doubles,
-    stages: int,
-    n: int,
-    sign: float,
-) -> None:
-    """Transform along the last dimension, through the two scratch arrays; a thread has one line."""
-    for k, j in product(range(n), range(n)):
-        for i in range(n):
-            one_real[k, i, j] = real[k, j, i]
-            one_imag[k, i, j] = imag[k, j, i]
-        for stage in range(stages):
-            for i in range(n // 2):
-                w = u_real[i + stage]
-                v = sign * u_imag[i + stage]
-                a = one_real[k, i, j]
-                b = one_imag[k, i, j]
-                c = one_real[k, i + n // 2, j]
-                d = one_imag[k, i + n // 2, j]
-                two_real[k, i, j] = a + c
-                two_imag[k, i, j] = b + d
-                two_real[k, i + n // 2, j] = w * (a - c) - v * (b - d)
-                two_imag[k, i + n // 2, j] = w * (b - d) + v * (a - c)
-            for i in range(n):
-                one_real[k, i, j] = two_real[k, i, j]
-                one_imag[k, i, j] = two_imag[k, i, j]
-        for i in range(n):
-            real[k, j, i] = one_real[k, i, j]
-            imag[k, j, i] = one_imag[k, i, j]
+LINES: Final = {
+    1: ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    2: ((1, 0, 0), (0, 0, 1), (0, 1, 0)),
+    3: ((0, 0, 1), (1, 0, 0), (0, 1, 0)),
+}
+"""For each transform of the public code (1 along the last dimension, 3 along the first), how an element's three indices
+follow from a, b and c: a thread has the line (a, b), and c runs along it."""
 
 
-def transform_j(
-    real: Doubles,
-    imag: Doubles,
-    one_real: Doubles,
-    one_imag: Doubles,
-    two_real: Doubles,
-    two_imag: Doubles,
-    u_real: Doubles,
-    u_imag: Doubles,
-    stages: int,
-    n: int,
-    sign: float,
-) -> None:
-    """Transform along the second dimension."""
-    for k, i in product(range(n), range(n)):
-        for j in range(n):
-            one_real[k, j, i] = real[k, j, i]
-            one_imag[k, j, i] = imag[k, j, i]
-        for stage in range(stages):
-            for j in range(n // 2):
-                w = u_real[j + stage]
-                v = sign * u_imag[j + stage]
-                a = one_real[k, j, i]
-                b = one_imag[k, j, i]
-                c = one_real[k, j + n // 2, i]
-                d = one_imag[k, j + n // 2, i]
-                two_real[k, j, i] = a + c
-                two_imag[k, j, i] = b + d
-                two_real[k, j + n // 2, i] = w * (a - c) - v * (b - d)
-                two_imag[k, j + n // 2, i] = w * (b - d) + v * (a - c)
-            for j in range(n):
-                one_real[k, j, i] = two_real[k, j, i]
-                one_imag[k, j, i] = two_imag[k, j, i]
-        for j in range(n):
-            real[k, j, i] = one_real[k, j, i]
-            imag[k, j, i] = one_imag[k, j, i]
+def transform_along(number: int) -> Callable[..., None]:
+    """Return the transform along one dimension, through the two scratch arrays."""
+    (ka, kb, kc), (ja, jb, jc), (ia, ib, ic) = LINES[number]
 
+    def transform(
+        real: Doubles,
+        imag: Doubles,
+        one_real: Doubles,
+        one_imag: Doubles,
+        two_real: Doubles,
+        two_imag: Doubles,
+        u_real: Doubles,
+        u_imag: Doubles,
+        stages: int,
+        n: int,
+        sign: float,
+    ) -> None:
+        for a, b in product(range(n), range(n)):
+            for c in range(n):
+                one_real[a, c, b] = real[ka * a + kb * b + kc * c, ja * a + jb * b + jc * c, ia * a + ib * b + ic * c]
+                one_imag[a, c, b] = imag[ka * a + kb * b + kc * c, ja * a + jb * b + jc * c, ia * a + ib * b + ic * c]
+            for stage in range(stages):
+                for c in range(n // 2):
+                    w = u_real[c + stage]
+                    v = sign * u_imag[c + stage]
+                    p = one_real[a, c, b]
+                    q = one_imag[a, c, b]
+                    r = one_real[a, c + n // 2, b]
+                    s = one_imag[a, c + n // 2, b]
+                    two_real[a, c, b] = p + r
+                    two_imag[a, c, b] = q + s
+                    two_real[a, c + n // 2, b] = w * (p - r) - v * (q - s)
+                    two_imag[a, c + n // 2, b] = w * (q - s) + v * (p - r)
+                for c in range(n):
+                    one_real[a, c, b] = two_real[a, c, b]
+                    one_imag[a, c, b] = two_imag[a, c, b]
+            for c in range(n):
+                real[ka * a + kb * b + kc * c, ja * a + jb * b + jc * c, ia * a + ib * b + ic * c] = one_real[a, c, b]
+                imag[ka * a + kb * b + kc * c, ja * a + jb * b + jc * c, ia * a + ib * b + ic * c] = one_imag[a, c, b]
 
-def transform_k(
-    real: Doubles,
-    imag: Doubles,
-    one_real: Doubles,
-    one_imag: Doubles,
-    two_real: Doubles,
-    two_imag: Doubles,
-    u_real: Doubles,
-    u_imag: Doubles,
-    stages: int,
-    n: int,
-    sign: float,
-) -> None:
-    """Transform along the first dimension."""
-    for j, i in product(range(n), range(n)):
-        for k in range(n):
-            one_real[j, k, i] = real[k, j, i]
-            one_imag[j, k, i] = imag[k, j, i]
-        for stage in range(stages):
-            for k in range(n // 2):
-                w = u_real[k + stage]
-                v = sign * u_imag[k + stage]
-                a = one_real[j, k, i]
-                b = one_imag[j, k, i]
-                c = one_real[j, k + n // 2, i]
-                d = one_imag[j, k + n // 2, i]
-                two_real[j, k, i] = a + c
-                two_imag[j, k, i] = b + d
-                two_real[j, k + n // 2, i] = w * (a - c) - v * (b - d)
-                two_imag[j, k + n // 2, i] = w * (b - d) + v * (a - c)
-            for k in range(n):
-                one_real[j, k, i] = two_real[j, k, i]
-                one_imag[j, k, i] = two_imag[j, k, i]
-        for k in range(n):
-            real[k, j, i] = one_real[j, k, i]
-            imag[k, j, i] = one_imag[j, k, i]
+    return transform
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
@@ -198,6 +137,7 @@ def checksum(sums: Doubles, real: Doubles, imag: Doubles, n: int, points: int) -
     sums[1] = t
 
 
+TRANSFORMS: Final = {number: transform_along(number) for number in LINES}
 KERNELS: Final[dict[str, Kernel]] = {
     name: named(name, function, collapse)
     for name, function, collapse in (
@@ -205,12 +145,12 @@ KERNELS: Final[dict[str, Kernel]] = {
         ("index_map", index_map, 3),
         ("first_root", first_root, 1),
         ("roots", roots, 1),
-        ("cffts1_pos", transform_i, 2),
-        ("cffts2_pos", transform_j, 2),
-        ("cffts3_pos", transform_k, 2),
-        ("cffts1_neg", transform_i, 2),
-        ("cffts2_neg", transform_j, 2),
-        ("cffts3_neg", transform_k, 2),
+        ("cffts1_pos", TRANSFORMS[1], 2),
+        ("cffts2_pos", TRANSFORMS[2], 2),
+        ("cffts3_pos", TRANSFORMS[3], 2),
+        ("cffts1_neg", TRANSFORMS[1], 2),
+        ("cffts2_neg", TRANSFORMS[2], 2),
+        ("cffts3_neg", TRANSFORMS[3], 2),
         ("evolve", evolve, 3),
         ("checksum", checksum, 1),
     )

@@ -3,12 +3,10 @@
 Source: Bertolli et al., "Performance Analysis of Runtime Handling of Zero-Copy for OpenMP Programs on MI300A APUs",
 which publishes how many calls a run makes; QMCPACK's public source (78340fd6) for what the calls belong to.
 
-`sizes`       S1 to S128: electrons, orbitals, matrices, walkers
-`structure`   the target directives of a move and of the non-local pseudopotential, and their arrays
-`counts`      the published calls, and the plan of a run that makes them
+`structure`   S1 to S128; the target directives of a move and of the non-local pseudopotential; the published calls, and
+              the plan of a run that makes them
 `inputs`      what the paper leaves open, as ranges
-`crowd`       one host thread: initialisation, steps
-`experiment`  the whole run, its parameters, and what was assumed
+`experiment`  a host thread's crowd, the whole run, its parameters, and what was assumed
 """
 
 from __future__ import annotations
