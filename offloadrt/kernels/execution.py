@@ -1,8 +1,7 @@
 """Running a loop nest on real arrays: in the interpreter, or compiled by Numba, with the same results bit for bit.
 
-``nest_body.py``       `NestBody`: the rewritten source, built for either way. Open it first.
-``arithmetic.py``      The functions that it calls: loads, divisions, powers, complex numbers, the C library.
-``mapped_section.py``  `MappedSection`: an array of which the device has a part.
+`NestBody` is the rewritten source, built for either way. The functions that it calls are here too: loads, divisions,
+powers, complex numbers, the C library. `MappedSection` is an array of which the device has a part.
 """
 
 from __future__ import annotations
