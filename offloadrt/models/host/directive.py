@@ -12,10 +12,9 @@ from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
+from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.program_events import DirectiveBegan, DirectiveLeft
-from offloadrt.trace import events
 
 _FATAL: Final = "omptarget fatal error 1: failure of target construct while offloading is mandatory"
 Work = Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]]
@@ -52,11 +51,9 @@ async def in_directive(
     actor = program.sim.running or program.sim.current
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
-    if (trace := program.trace) is not None:
-        trace.directive(where.number, number, name)
+    if (tell := where.tell) is not None:
+        tell(DirectiveBegan(number, where.number, name))
     queue = make_queue(number, items=unmaps, mapped=len(unmaps))
-    if (observer := program.observer) is not None:
-        observer.handle(DirectiveBegan(number, where.number, name))
     failed: BaseException | None = None
     try:
         await where.work(program.costs.directive)
@@ -91,11 +88,9 @@ async def in_directive(
         raise
     finally:
         actor.cause = outer
-        if observer is not None:
-            observer.handle(DirectiveLeft(number, failed))
+        if tell is not None:
+            tell(DirectiveLeft(number, where.number, name, failed))
             failed = None  # an error that held its own frame would stay until the collector runs
-        if trace is not None:
-            trace(events.DirectiveEnd, where.number, -1, number, number, name)
     return where
 
 

@@ -14,8 +14,8 @@ from offloadrt.models.host.barrier import Barrier
 from offloadrt.models.host.host_places import Arena
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.models.host.section import Place, array_of, extent
+from offloadrt.runtime.events import Awaited, HostUsed, Signalled
 from offloadrt.runtime.host_array import HostArray, Kind
-from offloadrt.runtime.program_events import Awaited, HostUsed, Signalled
 from offloadrt.trace import doing
 
 

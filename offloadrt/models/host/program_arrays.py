@@ -12,10 +12,10 @@ from offloadrt.machine import Machine
 from offloadrt.models.host.host_places import Arena
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import InvalidFree
+from offloadrt.runtime.events import ArrayFreed, ArrayMade, ProgramObserver
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind, element_of, make_values, shape_of
 from offloadrt.runtime.launch.kernel_arguments import reaches_host
 from offloadrt.runtime.observed_array import ObservedArray
-from offloadrt.runtime.program_events import ArrayFreed, ArrayMade, ProgramObserver
 
 
 class ProgramArrays:

@@ -18,8 +18,8 @@ from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.mapper import Mapper
 from offloadrt.models.openmp.options import OpenMPOptions
 from offloadrt.models.openmp.tasks import HiddenHelpers
+from offloadrt.runtime.events import ProgramObserver
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.program_events import ProgramObserver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 
