@@ -63,7 +63,7 @@ class Unhook(ast.NodeTransformer):
             case _:
                 return False
         name = asked.attr if isinstance(asked, ast.Attribute) else asked.id if isinstance(asked, ast.Name) else ""
-        return name in ("trace", "observer")
+        return name in ("trace", "observer", "tell")
 
 
 class Loader(SourceFileLoader):

@@ -22,16 +22,16 @@ from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAll
 from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
+from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, DeviceEvent, Reported, Tell
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.map_item import MapFlags, MapItem
 from offloadrt.runtime.mapping.present_table import Entry, EntryLocks, PresentTable, TargetPointer
-from offloadrt.runtime.ompt import Tool
 from offloadrt.runtime.plugins import make_plugin
-from offloadrt.runtime.program_events import BlockAllocated, BlockFreed, DataCopied, ProgramObserver
+from offloadrt.runtime.traced import TracedEvents
 from offloadrt.sim import PASSED, LockStatistics, Signal
-from offloadrt.trace import Trace, events
+from offloadrt.trace import Trace
 
 E = TypeVar("E", bound=OffloadError)
 FAILED_FREE: Final = "Failure to delete memory"
@@ -221,8 +221,13 @@ class OffloadDevice:
         self.configuration = configuration
         self.costs = spec.read(RuntimeCosts)
         self.trace = trace
-        self.tool: Tool | None = None
-        self.observer: ProgramObserver | None = None
+        self.tell: Tell | None = None
+        """Tells all who listen of what happens on the device; None while nobody does."""
+        self.wants_uses = False
+        """Whether somebody listens to what kernels use."""
+        self._listeners: list[Tell] = []
+        if trace is not None:
+            self.listen(TracedEvents(trace))
         self.driver = driver
         configuration.supports(machine)
         memory = configuration.host_access
@@ -279,6 +284,16 @@ class OffloadDevice:
         self._work = machine.work
         self.hooks = configuration.hooks(self)
 
+    def listen(self, listener: Tell, uses: bool = False) -> None:
+        """Let a listener be told of what happens from now on. uses: of what kernels use, too, which has to be found."""
+        self._listeners.append(listener)
+        self.wants_uses = self.wants_uses or uses
+        self.tell = listener if len(self._listeners) == 1 else self._tell_all
+
+    def _tell_all(self, event: DeviceEvent) -> None:
+        for listener in self._listeners:
+            listener(event)
+
     def start(self) -> None:
         """Start the plugin's actors."""
         self.plugin.start()
@@ -295,7 +310,7 @@ class OffloadDevice:
             raise TypeError(f"memory configuration {name!r}: place returned {placement!r}, which is no Placement")
         return placement
 
-    # operations, each told to the tool at its host call
+    # operations, each told of at its host call
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
         """Allocate a block of device memory.
@@ -309,20 +324,16 @@ class OffloadDevice:
                 raise
             raise ArrayOutOfDeviceMemory(failed, array.name) from None
         self._blocks[address] = nbytes
-        if self.tool is not None:
-            self.tool.target_data_op(self.number, "alloc", array, host_address, address, nbytes)
-        if self.observer is not None:
-            self.observer.handle(BlockAllocated(self.sim.current.cause, self.number, address, nbytes, array))
+        if self.tell is not None:
+            self.tell(BlockAllocated(self.sim.current.cause, self.number, address, nbytes, array, host_address))
         return address
 
     async def free(self, address: int, array: HostArray | None, host_address: int) -> None:
         nbytes = self._blocks.pop(address, 0)
         requested = address in self.requested
         self.requested.discard(address)
-        if self.tool is not None:
-            self.tool.target_data_op(self.number, "delete", array, host_address, address, nbytes)
-        if self.observer is not None:
-            self.observer.handle(BlockFreed(self.sim.current.cause, self.number, address, nbytes))
+        if self.tell is not None:
+            self.tell(BlockFreed(self.sim.current.cause, self.number, address, nbytes, array, host_address))
         try:
             await self.allocator.free(address)
         except BaseException:
@@ -336,11 +347,9 @@ class OffloadDevice:
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
     ) -> Awaitable[None]:
         """Copy to the device, in the directive's queue; returns when the host may go on."""
-        if self.tool is not None:
-            self.tool.target_data_op(self.number, op, array, source.address, device_address, source.nbytes)
-        if self.observer is not None:
-            nbytes, number = source.nbytes, self.number
-            self.observer.handle(DataCopied(queue.cause, number, op, source.address, device_address, nbytes, array))
+        if self.tell is not None:
+            begin, nbytes = source.address, source.nbytes
+            self.tell(DataCopied(queue.cause, self.number, op, begin, device_address, nbytes, array))
         if self.driver.managed.uvm is not None and array is not None and self.manages(array):
             return self._submit_managed(queue, device_address, source)
         return self.plugin.submit_data(queue, device_address, source)
@@ -349,11 +358,9 @@ class OffloadDevice:
         self, queue: DirectiveQueue, destination: HostSpan, device_address: int, array: HostArray | None
     ) -> Awaitable[None]:
         """Copy from the device, in the directive's queue."""
-        if self.tool is not None:
-            self.tool.target_data_op(self.number, "d2h", array, destination.address, device_address, destination.nbytes)
-        if self.observer is not None:
-            nbytes, begin = destination.nbytes, destination.address
-            self.observer.handle(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
+        if self.tell is not None:
+            begin, nbytes = destination.address, destination.nbytes
+            self.tell(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
         if self.driver.managed.uvm is not None and array is not None and self.manages(array):
             return self._retrieve_managed(queue, destination, device_address)
         return self.plugin.retrieve_data(queue, destination, device_address)
@@ -457,8 +464,8 @@ class OffloadDevice:
     def report(self, message: str) -> None:
         """Write a line on the standard error, as the runtime does; it does not end the run by itself."""
         self.messages.append(message)
-        if (trace := self.trace) is not None:
-            trace(events.RuntimeError_, self.number, -1, self.sim.current.cause, "omptarget", message)
+        if self.tell is not None:
+            self.tell(Reported(self.sim.current.cause, self.number, message))
 
     def error(self, kind: type[E], message: str, call: str, array: str) -> E:
         """Make an exception that says who, what, when."""

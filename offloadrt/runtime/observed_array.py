@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 from numpy.typing import NDArray
 
+from offloadrt.runtime.events import HostUsed, ProgramObserver
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.program_events import HostUsed, ProgramObserver
 from offloadrt.runtime.watched_array import watched
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+from offloadrt.runtime import events
+from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 
@@ -25,3 +27,31 @@ class Tool(Protocol):
 
     def target_submit(self, device: int, kernel: str) -> None:
         """Note that a kernel is about to be launched (`target_submit_emi`)."""
+
+
+def start_tool(device: OffloadDevice, tool: Tool) -> None:
+    """Let a tool be called back for what happens on a device from now on."""
+    op = tool.target_data_op
+
+    def block(name: str) -> Callable[[events.BlockAllocated | events.BlockFreed], None]:
+        return lambda e: op(e.device, name, e.array, e.host_address, e.address, e.nbytes)
+
+    def copied(e: events.DataCopied) -> None:
+        op(e.device, e.op, e.array, e.host_address, e.device_address, e.nbytes)
+
+    callbacks: dict[type, Callable[[Any], None]] = {
+        events.ItemsTaken: lambda e: tool.target_map(e.device, e.call, e.items),
+        events.BlockAllocated: block("alloc"),
+        events.BlockFreed: block("delete"),
+        events.DataCopied: copied,
+        events.PointerAssociated: lambda e: op(e.device, "associate", e.array, e.begin, e.device_address, e.nbytes),
+        events.PointerDisassociated: lambda e: op(e.device, "disassociate", None, e.begin, 0, 0),
+        events.KernelSubmitted: lambda e: tool.target_submit(e.device, e.kernel),
+    }
+
+    def call_back(event: events.DeviceEvent) -> None:
+        callback = callbacks.get(type(event))
+        if callback is not None:
+            callback(event)
+
+    device.listen(call_back)

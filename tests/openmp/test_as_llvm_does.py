@@ -12,6 +12,7 @@ from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.kernels.execution import MappedSection
 from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, IMPLICIT, PRESENT, PRIVATE, TARGET_PARAM, TO
+from offloadrt.runtime.ompt import start_tool
 
 
 class Lowered:
@@ -51,7 +52,7 @@ class TestDefaultmap:
         self, rig: MakeRig, behaviour: Any, heap: tuple[int, int], static: tuple[int, int]
     ) -> None:
         made = rig()
-        tool = made.device.tool = Lowered()
+        start_tool(made.device, tool := Lowered())
 
         async def body(t: omp.HostThread) -> None:
             for kind, expected in (("heap", heap), ("static", static)):
@@ -86,7 +87,7 @@ class TestDefaultmap:
 
 def test_a_mapper_s_modifiers_are_its_own(rig: MakeRig) -> None:
     made = rig()
-    tool = made.device.tool = Lowered()
+    start_tool(made.device, tool := Lowered())
 
     async def body(t: omp.HostThread) -> None:
         a, b = t.array("a", 4, kind="static"), t.array("b", 4, kind="static")
@@ -159,7 +160,7 @@ def test_updates_of_sections_in_several_dimensions(
     rig: MakeRig, shape: Any, section: Any, llvm: Any, specified: Any, strided_update: str
 ) -> None:
     made = rig({"runtime.strided_update": strided_update})
-    tool = made.device.tool = Copies()
+    start_tool(made.device, tool := Copies())
 
     async def body(t: omp.HostThread) -> None:
         b = t.array("b", shape)

@@ -16,6 +16,7 @@ import pytest
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
+from offloadrt.runtime.ompt import start_tool
 
 PROGRAMS = [
     json.loads(line)
@@ -58,7 +59,7 @@ def test_a_recorded_program_does_the_same_operations(recorded: Any, gear: str) -
     run = Run(gear=gear)
     run.allocator = "malloc"
     program = omp.LoweredProgram(run.openmp)
-    tool = run.openmp.devices[0].tool = Operations()
+    start_tool(run.openmp.devices[0], tool := Operations())
     done: list[list[list[Any]]] = []
 
     async def body(t: omp.HostThread) -> None:

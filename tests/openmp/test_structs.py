@@ -11,6 +11,7 @@ from test_lowered import PROGRAMS, Operations
 
 from offloadrt import openmp as omp
 from offloadrt.kernels import Kernel
+from offloadrt.runtime.ompt import start_tool
 
 IN = np.dtype([("q", "u8"), ("m", "i4")], align=True)
 S = np.dtype([("c", "i1"), ("n", "i4"), ("p", "u8"), ("in", IN), ("m", "i4")], align=True)
@@ -43,7 +44,7 @@ def total(s: Any, p: Any) -> None:
 
 def test_the_recorded_program_in_python(rig: MakeRig) -> None:
     made = rig(allocator="malloc")
-    tool = made.device.tool = Told()
+    start_tool(made.device, tool := Told())
 
     async def body(t: omp.HostThread) -> None:
         t.array("before", 1)

@@ -19,7 +19,7 @@
 ``sources.py``          the line of the program that is running
 ======================  ===============================================================================================
 
-Each of these is a state machine over events (`runtime/program_events.py`): it waits for nothing, takes no virtual time
+Each of these is a state machine over events (`runtime/events.py`): it waits for nothing, takes no virtual time
 and changes nothing of the run. A report rests on synchronization that the program asked for, never on what happened to
 come first. It must be certain: where only some bytes of a range are known to be touched, two ranges are said to meet
 when one of them is touched wholly and covers the other.

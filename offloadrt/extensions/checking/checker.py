@@ -19,9 +19,9 @@ from offloadrt.extensions.checking.races import Races
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
-from offloadrt.runtime import program_events as ev
+from offloadrt.runtime import events as ev
+from offloadrt.runtime.events import HOST, DataCopied, MemoryUse, ProgramEvent
 from offloadrt.runtime.mapping.present_table import Entry
-from offloadrt.runtime.program_events import HOST, DataCopied, MemoryUse, ProgramEvent
 from offloadrt.sim import Simulation
 from offloadrt.trace.events import plain_kernel
 
@@ -185,7 +185,7 @@ class Checker:
             ev.BlockFreed: self._block_freed,
             ev.DataCopied: self._data_copied,
             ev.EntryEntered: self._entry_entered,
-            ev.EntryFound: lambda event: lifetimes.found(event, self._directive(event.cause)),
+            ev.ItemFound: lambda event: lifetimes.found(event, self._directive(event.cause)),
             ev.EntryLeft: self._entry_left,
             ev.FreedCopied: lambda event: lifetimes.not_copied(event, self._directive(event.cause)),
             ev.ItemEnded: self._item_ended,
@@ -201,7 +201,9 @@ class Checker:
 
     def handle(self, event: ProgramEvent) -> None:
         """Take an event of the program."""
-        self._handlers[type(event)](event)
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
 
     def finish(self, ended: bool = True) -> list[Mistake]:
         """Judge what is left at the end of the program, once, and return all mistakes, the gravest first.
@@ -374,6 +376,8 @@ class Checker:
         self._lifetimes.left(event.entry, self._directive(event.cause))
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
+        if event.entry is None and event.in_place:
+            return
         directive = self._directive(event.cause)
         story = self._story(directive, f"unmaps it in {directive.name}")
         self._mappings.item_ended(directive, story, event.item, event.entry)

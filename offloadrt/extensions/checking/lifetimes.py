@@ -16,18 +16,18 @@ from offloadrt.extensions.checking.accesses import Directive, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Mistakes, Story
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.machine.memory.address_map import AddressMap
-from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
-from offloadrt.runtime.mapping.present_table import INFINITE, Entry
-from offloadrt.runtime.program_events import (
+from offloadrt.runtime.events import (
     ConstantKnown,
-    EntryFound,
     FreedCopied,
+    ItemFound,
     KernelAccess,
     KernelRaced,
     KernelStrayed,
     MappedFreed,
     MapStrayed,
 )
+from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
+from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.trace.events import plain_kernel
 
 
@@ -80,13 +80,13 @@ class Lifetimes:
         told = self._story(directive, f"copies {event.entry.name or 'data'} {way} the device in {directive.name}")
         self.copied(event.entry, event.op, directive.strand, told)
 
-    def found(self, event: EntryFound, directive: Directive) -> None:
+    def found(self, event: ItemFound, directive: Directive) -> None:
         """Judge an item that is mapped already. One that the program does not name may be no more than an address."""
-        item = event.item
-        if item.size and not item.type & IMPLICIT:
+        item, entry = event.item, event.entry
+        if entry is not None and item.size and not item.type & IMPLICIT:
             told = self._story(directive, f"maps {item.name or 'data'} in {directive.name}")
             why = "It finds the old mapping, with what the old array had"
-            self._judge(event.entry, directive.strand, told, why)
+            self._judge(entry, directive.strand, told, why)
 
     def left(self, entry: Entry, directive: Directive) -> None:
         """Judge the end of a mapping."""

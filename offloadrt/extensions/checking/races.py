@@ -11,7 +11,7 @@ import attrs
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
 from offloadrt.extensions.checking.mistakes import Mistakes
 from offloadrt.extensions.checking.strands import Strands
-from offloadrt.runtime.program_events import HOST
+from offloadrt.runtime.events import HOST
 
 _Key = tuple[int, tuple[str, str], str]
 _MANY = 24

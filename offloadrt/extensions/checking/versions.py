@@ -14,8 +14,8 @@ import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
 from offloadrt.extensions.checking.mistakes import Mistakes
+from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import Entry
-from offloadrt.runtime.program_events import HOST
 
 NEVER: Final = -1
 """The version of bytes that nothing has written."""

@@ -17,8 +17,8 @@ import attrs
 
 from offloadrt.extensions.checking.accesses import Cell, Intervals, Memories, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Story, Waste, WasteKind
+from offloadrt.runtime.events import HOST, MemoryUse
 from offloadrt.runtime.mapping.present_table import Entry
-from offloadrt.runtime.program_events import HOST, MemoryUse
 from offloadrt.trace.events import COMMON, PS_PER_S, Row
 
 _CALLS: Final = {"Allocate": "alloc", "Free": "free"}

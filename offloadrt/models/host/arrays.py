@@ -31,6 +31,7 @@ from offloadrt.machine import HostMemory, Machine
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import InvalidFree
+from offloadrt.runtime.events import ArrayFreed, ArrayMade, ProgramObserver
 from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray, Kind, element_of, make_values, shape_of
 from offloadrt.runtime.launch.kernel_arguments import reaches_host
 from offloadrt.runtime.lock_wait import take
@@ -46,7 +47,6 @@ from offloadrt.runtime.mapping.map_item import (
 )
 from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, Entry
 from offloadrt.runtime.observed_array import ObservedArray
-from offloadrt.runtime.program_events import ArrayFreed, ArrayMade, ProgramObserver
 from offloadrt.sim import Lock
 
 

@@ -27,13 +27,12 @@ from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
+from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.plugins.plugin import GridDefaults
-from offloadrt.runtime.program_events import DirectiveBegan, DirectiveLeft
 from offloadrt.sim.errors import AsyncOnly
-from offloadrt.trace import events
 
 _A_THREAD_EACH: Final = GridDefaults(sys.maxsize, DEFAULT_THREADS, DEFAULT_THREADS)
 """What models give a loop that know no limit of teams: a thread for each iteration."""
@@ -145,11 +144,9 @@ async def in_directive(
     actor = program.sim.running or program.sim.current
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
-    if (trace := program.trace) is not None:
-        trace.directive(where.number, number, name)
+    if (tell := where.tell) is not None:
+        tell(DirectiveBegan(number, where.number, name))
     queue = make_queue(number, items=unmaps, mapped=len(unmaps))
-    if (observer := program.observer) is not None:
-        observer.handle(DirectiveBegan(number, where.number, name))
     failed: BaseException | None = None
     try:
         await where.work(program.costs.directive)
@@ -184,11 +181,9 @@ async def in_directive(
         raise
     finally:
         actor.cause = outer
-        if observer is not None:
-            observer.handle(DirectiveLeft(number, failed))
+        if tell is not None:
+            tell(DirectiveLeft(number, where.number, name, failed))
             failed = None  # an error that held its own frame would stay until the collector runs
-        if trace is not None:
-            trace(events.DirectiveEnd, where.number, -1, number, number, name)
     return where
 
 

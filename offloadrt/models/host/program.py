@@ -26,9 +26,9 @@ from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
+from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled, StrandBegan, StrandEnded
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.lock_wait import take
-from offloadrt.runtime.program_events import Awaited, HostUsed, ProgramObserver, Signalled, StrandBegan, StrandEnded
 from offloadrt.sim import Lock, LockStatistics, Signal, Simulation
 from offloadrt.trace import Trace, doing
 
@@ -172,7 +172,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Let an observer be told of everything that the program does from now on."""
         self.observer = self.arrays.observer = observer
         for device in self.devices:
-            device.observer = observer
+            device.listen(observer.handle, uses=True)
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""

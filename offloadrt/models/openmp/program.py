@@ -19,8 +19,8 @@ from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.environment import OFFLOAD, is_on, select_configuration
+from offloadrt.runtime.events import ProgramObserver
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.program_events import ProgramObserver
 from offloadrt.sim import Lock, LockStatistics
 from offloadrt.trace import Trace
 

@@ -32,11 +32,11 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import CopyFailed, InvalidFree, OutsideArray, UnifiedMemoryUnavailable
+from offloadrt.runtime.events import ArrayMade, DataCopied, HostUsed
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
 from offloadrt.runtime.mapping.data_environment import get_present_pointer
 from offloadrt.runtime.mapping.program_pointers import associate_pointer, disassociate_pointer
 from offloadrt.runtime.observed_array import ObservedArray
-from offloadrt.runtime.program_events import ArrayMade, DataCopied, HostUsed
 
 OFFLOAD_SUCCESS = 0
 OFFLOAD_FAIL = -1
@@ -698,10 +698,8 @@ async def _device_to_device(t: RoutineCaller, call: str, dst: DevicePointer, src
         return code if code != OFFLOAD_SUCCESS else await _host_to_device(t, call, dst, None, buffer)
 
     def copy(where: OffloadDevice, queue: DirectiveQueue) -> Awaitable[object]:
-        if (observer := t.program.observer) is not None:
-            observer.handle(
-                DataCopied(queue.cause, dst.device, "d2d", src.address, dst.address, length, None, src.device)
-            )
+        if where.tell is not None:
+            where.tell(DataCopied(queue.cause, dst.device, "d2d", src.address, dst.address, length, None, src.device))
         return plugin.exchange_data(queue, dst.address, src.address, length, device=dst.device)
 
     return await _copied(t, call, src.device, copy)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 import attrs
 
 from offloadrt.models.openmp.clauses import Depend
-from offloadrt.runtime.program_events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded, TaskMade
+from offloadrt.runtime.events import Awaited, ProgramObserver, Signalled, StrandBegan, StrandEnded, TaskMade
 from offloadrt.sim import Mailbox, Signal, Simulation
 from offloadrt.trace import HostTime
 

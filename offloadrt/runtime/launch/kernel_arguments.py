@@ -27,13 +27,13 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import UNTYPED, DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import IllegalAddress
+from offloadrt.runtime.events import SectionFound
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.mapping.data_environment import (
     get_present_pointer,
     lock_visited,
     pass_visited,
     pointer_span,
-    trace_lookup,
 )
 from offloadrt.runtime.mapping.map_item import FIRST_MEMBER, LAMBDA, LITERAL, TO, MapItem
 from offloadrt.runtime.mapping.present_table import NOWHERE, ON_HOST, Binding, ShadowPointer
@@ -376,7 +376,7 @@ async def bind_arguments(
     """Bind the arguments that are not bound yet, one by one; returns the private ones among them, transferred."""
     private = PrivateArguments(device, queue)
     queue.private = private.free
-    table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
+    table, lookup_s, tell = device.table_lock, device.costs.lookup, device.tell
     present, known = device.table, device.table.known
     absent = unmapped(device)
     for position, item in enumerate(items):
@@ -399,8 +399,8 @@ async def bind_arguments(
             lookup = known.get(section) or present.lookup(begin, size)
             if not pass_visited(device, lookup):
                 await lock_visited(device, lookup, False)
-            if trace is not None:
-                trace_lookup(device, queue.cause, array, begin, size, lookup.contained)
+            if tell is not None:
+                tell(SectionFound(queue.cause, device.number, array, begin, size, lookup.contained))
         finally:
             table.release()
         if (entry := lookup.pointer.entry) is not None:

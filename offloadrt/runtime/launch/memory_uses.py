@@ -21,12 +21,12 @@ from offloadrt.kernels.execution import MappedSection
 from offloadrt.kernels.memory_streams import AccessStream
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
+from offloadrt.runtime.events import HOST, KernelRan, KernelSubmitted, MemoryUse, Tell
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, reaches_host
 from offloadrt.runtime.launch.touching import OffloadedRegion
 from offloadrt.runtime.mapping.map_item import NOT_MAPPED, TARGET_PARAM, MapItem
 from offloadrt.runtime.mapping.present_table import Binding
-from offloadrt.runtime.program_events import HOST, KernelRan, KernelSubmitted, MemoryUse, ProgramObserver
 from offloadrt.runtime.watched_array import watched
 
 
@@ -213,10 +213,10 @@ def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryU
 
 @attrs.define(eq=False)
 class KernelWatch:
-    """Tells an observer of one launch: of its uses at once, or when the body that showed them has run."""
+    """Tells of one launch what the kernel uses: of its uses at once, or when the body that showed them has run."""
 
     _device: OffloadDevice
-    _observer: ProgramObserver
+    _tell: Tell
     _region: OffloadedRegion
     _bindings: dict[HostArray, Binding]
     _private: Sequence[tuple[MapItem, Binding]]
@@ -281,9 +281,9 @@ class KernelWatch:
         known = None
         if not self._shows or run is None:
             known = static_uses(self._device, self._region, self._bindings, self._private)
-        self._observer.handle(KernelSubmitted(self._cause, self._device.number, self._region.launch.kernel.name, known))
+        self._tell(KernelSubmitted(self._cause, self._device.number, self._region.launch.kernel.name, known))
         return run if known is not None or run is None else functools.partial(self._run, run)
 
     def _run(self, run: Callable[[], None]) -> None:
         run()
-        self._observer.handle(KernelRan(self._cause, tuple(self._uses)))
+        self._tell(KernelRan(self._cause, tuple(self._uses)))

@@ -15,6 +15,7 @@ from offloadrt.driver import DriverError, Touching
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective, PreparedKernel
 from offloadrt.runtime.errors import MappingError
+from offloadrt.runtime.events import KernelSubmitted
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import PrivateArguments, bind_arguments, body_of, unmapped
@@ -98,13 +99,15 @@ def _submission(
 ) -> tuple[Body | None, Touching]:
     """Return the kernel's body, and what the device has to know of the host's memory; who looks on is told."""
     launch, watch = region.launch, None
-    if device.observer is not None:
-        watch = KernelWatch(device, device.observer, region, bindings, private.placed, queue.cause)
+    if device.tell is not None and device.wants_uses:
+        watch = KernelWatch(device, device.tell, region, bindings, private.placed, queue.cause)
     run = body_of(device, launch, region.arguments, bindings, queue, call, None if watch is None else watch.view)
     touching = region.touching(device, [bindings[array].is_host for array in region.arrays], queue, call)
-    if device.tool is not None:
-        device.tool.target_submit(device.number, launch.kernel.name)
-    return run if watch is None else watch.submitted(run), touching
+    if watch is not None:
+        run = watch.submitted(run)
+    elif device.tell is not None:
+        device.tell(KernelSubmitted(queue.cause, device.number, launch.kernel.name, ()))
+    return run, touching
 
 
 async def _launch(

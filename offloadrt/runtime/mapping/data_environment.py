@@ -24,6 +24,18 @@ from offloadrt.driver import DriverError
 from offloadrt.runtime.device import OffloadDevice, Placement
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
+from offloadrt.runtime.events import (
+    EntryCounted,
+    EntryEntered,
+    EntryLeft,
+    FreedCopied,
+    ItemEnded,
+    ItemFound,
+    ItemsTaken,
+    PointerAttached,
+    SectionFound,
+    UpdateMissed,
+)
 from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, HostSpan
 from offloadrt.runtime.mapping.map_item import (
@@ -42,8 +54,6 @@ from offloadrt.runtime.mapping.map_item import (
     flags_of,
 )
 from offloadrt.runtime.mapping.present_table import ABSENT, Entry, Lookup, ShadowPointer, TargetPointer
-from offloadrt.runtime.program_events import EntryEntered, EntryFound, EntryLeft, FreedCopied, ItemEnded, UpdateMissed
-from offloadrt.trace import events
 
 
 async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned: Entry | None = None) -> None:
@@ -76,53 +86,19 @@ def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
     return True
 
 
-def trace_lookup(
-    device: OffloadDevice, cause: int, array: HostArray | None, begin: int, size: int, found: bool
-) -> None:
-    if (trace := device.trace) is not None:
-        if array is None or not array.address <= begin <= array.address + array.nbytes:
-            name, offset = "", begin
-        else:
-            name, offset = array.name, begin - array.address
-        trace(events.MapLookup, device.number, -1, cause, name, offset, size, found)
-
-
-def trace_counts(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    if (trace := device.trace) is not None:
-        trace(
-            events.MapCount, device.number, -1, cause,
-            entry.name, entry.offset, entry.size, signed(entry.dynamic), signed(entry.hold),
-        )  # fmt: skip
-
-
 def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
     """Put a new entry into the table, which the caller holds (or nobody else can use yet)."""
     device.table.insert(entry)
-    if device.observer is not None:
-        device.observer.handle(EntryEntered(cause, device.number, entry))
-    if (trace := device.trace) is not None:
-        trace(
-            events.MapInsert, device.number, -1, cause,
-            entry.name, entry.offset, entry.size, entry.device_begin, signed(entry.dynamic), signed(entry.hold),
-        )  # fmt: skip
+    if device.tell is not None:
+        device.tell(EntryEntered(cause, device.number, entry))
 
 
 def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
     """Take an entry out of the table, which the caller holds."""
     device.table.erase(entry)
     entry.is_erased = True
-    if device.observer is not None:
-        device.observer.handle(EntryLeft(cause, device.number, entry))
-    if (trace := device.trace) is not None:
-        trace(
-            events.MapRemove, device.number, -1, cause,
-            entry.name, entry.offset, entry.size, entry.device_begin,
-        )  # fmt: skip
-
-
-def signed(count: int) -> int:
-    """Write a reference count for the trace: -1 is infinite."""
-    return -1 if count >> 63 else count
+    if device.tell is not None:
+        device.tell(EntryLeft(cause, device.number, entry))
 
 
 async def get_present_pointer(
@@ -145,8 +121,8 @@ async def get_present_pointer(
         locks = locks and entry is not None
         if locks or not pass_visited(device, lookup):
             await lock_visited(device, lookup, locks)
-        if device.trace is not None:
-            trace_lookup(device, cause, array, begin, size, lookup.contained)
+        if device.tell is not None:
+            device.tell(SectionFound(cause, device.number, array, begin, size, lookup.contained))
     finally:
         device.table_lock.release()
     if entry is not None:
@@ -273,11 +249,9 @@ async def get_target_pointer(
                 pointer = TargetPointer(pointer.address, entry, keeps and entry is not owned, is_new)
             if flags.counted:
                 entry.increment(flags.hold)
-            if device.observer is not None:
-                device.observer.handle(EntryFound(queue.cause, device.number, item, entry))
-            if device.trace is not None:
-                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
-                trace_counts(device, queue.cause, entry)
+            if (tell := device.tell) is not None:
+                tell(ItemFound(queue.cause, device.number, item, begin, size, lookup.contained, entry))
+                tell(EntryCounted(queue.cause, device.number, entry))
         else:
             pointer = await _map_absent(device, item, queue, begin, base, size, flags, lookup, owned)
             keeps = pointer.is_new
@@ -321,13 +295,12 @@ async def _map_absent(
         await device.work(device.costs.insert)
     if not pass_visited(device, lookup):
         await lock_visited(device, lookup, False, owned)
-    if device.trace is not None:
-        trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
+    if device.tell is not None:
+        entry = lookup.entry if lookup.overlaps else None
+        device.tell(ItemFound(queue.cause, device.number, item, begin, size, lookup.contained, entry))
     if inserts:
         return await _create(device, item, begin, base, size, flags, queue)
     if lookup.overlaps:
-        if device.observer is not None and lookup.entry is not None:
-            device.observer.handle(EntryFound(queue.cause, device.number, item, lookup.entry))
         _report_extension(device, item, begin, size, lookup, present)
     elif placement is HOST_POINTER and size:
         return lookup.pointer
@@ -346,8 +319,8 @@ def _undo_count_up(device: OffloadDevice, entry: Entry, item: MapItem, queue: Di
     """Count down an entry whose item was left early; the queue's post-processing removes it if need be."""
     entry.data_end_users += 1
     entry.decrement(hold)
-    if device.trace is not None:
-        trace_counts(device, queue.cause, entry)
+    if device.tell is not None:
+        device.tell(EntryCounted(queue.cause, device.number, entry))
     ending_entries(device, queue).append((entry, item))
 
 
@@ -459,8 +432,8 @@ async def target_data_begin(
 
     Returns the device addresses of bases for items with RETURN_PARAM (by position; None where nothing is mapped).
     """
-    if device.tool is not None:
-        device.tool.target_map(device.number, call, items)
+    if device.tell is not None:
+        device.tell(ItemsTaken(device.number, call, items))
     if isinstance(items, MapItems):
         items = items.mapped
     queue.items = items
@@ -563,8 +536,8 @@ def _freed(device: OffloadDevice, item: MapItem, call: str) -> FreedHostMemory:
 
 
 def _tell_freed(device: OffloadDevice, queue: DirectiveQueue, entry: Entry, op: str) -> None:
-    if device.observer is not None:
-        device.observer.handle(FreedCopied(queue.cause, device.number, entry, op))
+    if device.tell is not None:
+        device.tell(FreedCopied(queue.cause, device.number, entry, op))
 
 
 async def _attach(
@@ -585,8 +558,8 @@ async def _attach(
     shadow = ShadowPointer(item.base, device_pointer, pointee_base, device_value, pointee.binding, item.descriptor)
     if not entry.attach(shadow):
         return
-    if (trace := device.trace) is not None:
-        trace(events.Attach, device.number, -1, queue.cause, item.name, item.base, device_value)
+    if device.tell is not None:
+        device.tell(PointerAttached(queue.cause, device.number, item, item.base, device_value))
     await device.submit(queue, device_pointer, pointer_span(shadow), None, op="attach")
     entry.event = await device.plugin.record_event(queue)
 
@@ -616,13 +589,13 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     What a mapper function lists is removed first: LLVM unmaps it by a call of this function within this one, whose
     post-processing comes before (`targetDataMapper`).
     """
-    if device.tool is not None and call != "target":
-        device.tool.target_map(device.number, call, items)
+    if device.tell is not None and call != "target":
+        device.tell(ItemsTaken(device.number, call, items))
     if isinstance(items, MapItems):
         items = items.mapped
     queue.items, queue.mapped = items, len(items)
-    table, lookup_s, trace = device.table_lock, device.costs.lookup, device.trace
-    present, known, observer = device.table, device.table.known, device.observer
+    table, lookup_s, tell = device.table_lock, device.costs.lookup, device.tell
+    present, known, in_place = device.table, device.table.known, device.host_pointers
     ending, listed = queue.ending, 0
     unmapping = device.hooks.unmapping
     for position in reversed(range(len(items))):
@@ -643,14 +616,13 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
                 await lock_visited(device, lookup, copies)
             if unmapping is not None:
                 unmapping(item, entry, queue)
-            if observer is not None and (entry is not None or not device.host_pointers):
-                observer.handle(ItemEnded(queue.cause, device.number, item, entry))
+            if tell is not None:
+                found = lookup.contained
+                tell(ItemEnded(queue.cause, device.number, item, begin, size, found, entry, in_place))
             if entry is not None:
                 count_down(entry, flags)
-            if trace is not None:
-                trace_lookup(device, queue.cause, item.array, begin, size, lookup.contained)
-                if entry is not None:
-                    trace_counts(device, queue.cause, entry)
+                if tell is not None:
+                    tell(EntryCounted(queue.cause, device.number, entry))
         finally:
             table.release()
         queue.mapped = position
@@ -663,7 +635,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
             if copies:
                 pointer = TargetPointer(lookup.pointer.address, entry, is_locked=True, is_last=is_last)
                 await _copy_back(device, item, entry, pointer, queue, call)
-        elif flags.present and not device.host_pointers:
+        elif flags.present and not in_place:
             raise _absent(device, item, begin, size, call, "map type")
     if device.hooks.data_ended is not None:
         device.hooks.data_ended(items, queue)
@@ -696,8 +668,8 @@ async def target_data_update(
     specification: strided sections as OpenMP says; otherwise as LLVM 22 does, which multiplies the lower bound by the
     stride.
     """
-    if device.tool is not None:
-        device.tool.target_map(device.number, call, items)
+    if device.tell is not None:
+        device.tell(ItemsTaken(device.number, call, items))
     for item in items.mapped if isinstance(items, MapItems) else items:
         if item.type & NOT_MAPPED:
             continue
@@ -747,8 +719,8 @@ async def _update_piece(
         if pointer.entry is None and item.type & PRESENT:
             raise _absent(device, item, begin, size, call, "motion")
         entry, array = pointer.entry, item.array
-        if entry is None and device.observer is not None and not pointer.is_host:
-            device.observer.handle(UpdateMissed(queue.cause, device.number, item))
+        if entry is None and device.tell is not None and not pointer.is_host:
+            device.tell(UpdateMissed(queue.cause, device.number, item))
         if device.hooks.updating is not None and pointer.is_host and array is not None and item.type & TO:
             device.hooks.updating(array)
         if entry is None or array is None or pointer.address is None:

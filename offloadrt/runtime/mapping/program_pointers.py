@@ -15,8 +15,9 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import NotPresent
+from offloadrt.runtime.events import PointerAssociated, PointerDisassociated, SectionFound
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.data_environment import enter_entry, remove_entry, trace_lookup
+from offloadrt.runtime.mapping.data_environment import enter_entry, remove_entry
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 
 SUCCESS = 0
@@ -27,8 +28,8 @@ async def associate_pointer(
     device: OffloadDevice, array: HostArray, begin: int, nbytes: int, device_address: int
 ) -> int:
     """Enter [begin, begin + nbytes) with an infinite count. Fails if something else begins there (`associatePtr`)."""
-    if device.tool is not None:
-        device.tool.target_data_op(device.number, "associate", array, begin, device_address, nbytes)
+    if device.tell is not None:
+        device.tell(PointerAssociated(device.number, array, begin, device_address, nbytes))
     await device.table_lock.enter(device.costs.insert)
     try:
         known = device.table.at(begin)
@@ -62,8 +63,8 @@ async def associate_pointer(
 
 async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: int) -> int:
     """Remove an association. Fails for what was mapped, is held or is not there (`disassociatePtr`)."""
-    if device.tool is not None:
-        device.tool.target_data_op(device.number, "disassociate", None, begin, 0, 0)
+    if device.tell is not None:
+        device.tell(PointerDisassociated(device.number, begin))
     await device.table_lock.enter(device.costs.erase)
     try:
         entry = device.table.at(begin)
@@ -110,7 +111,7 @@ async def device_pointers(
     """
     await device.table_lock.enter(device.costs.lookup * len(arrays))
     try:
-        if known is None or known.generation != device.table.generation or device.trace is not None:
+        if known is None or known.generation != device.table.generation or device.tell is not None:
             known = _look_up(device, arrays, queue, call)
         is_complete = device.plugin.is_complete
         pending = [e.event for e in known.entries if e.event is not None and not is_complete(e.event)]
@@ -126,8 +127,9 @@ def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: Directiv
     entries: list[Entry] = []
     for array in arrays:
         found = device.table.lookup(array.address, array.nbytes)
-        if device.trace is not None:
-            trace_lookup(device, queue.cause, array, array.address, array.nbytes, found.contained)
+        if device.tell is not None:
+            begin, nbytes = array.address, array.nbytes
+            device.tell(SectionFound(queue.cause, device.number, array, begin, nbytes, found.contained))
         entry = found.entry
         if entry is None or not found.contained:
             raise device.error(

@@ -20,7 +20,7 @@ from offloadrt.models.host.program import MODELS, OffloadProgram, ProgramOptions
 from offloadrt.registry import Registry
 from offloadrt.runtime.allocators import MakeAllocator
 from offloadrt.runtime.configurations import MemoryConfiguration
-from offloadrt.runtime.program_events import ProgramObserver
+from offloadrt.runtime.events import ProgramObserver
 from offloadrt.sim import Fifo, Simulation
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import UserError

@@ -33,6 +33,7 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
 from offloadrt.runtime.mapping.present_table import count_text
+from offloadrt.runtime.ompt import start_tool
 from offloadrt.sim import Gear, Simulation
 
 ELEMENT: Final = np.dtype("<u4")
@@ -109,7 +110,7 @@ class Replay:
         self.program = OpenMP(self.machine, [driver], OpenMPOptions(configuration=case.mode, allocator="malloc"))
         self.device = self.program.devices[0]
         self.record = _Record(self.device.memory, case.device_fill)
-        self.device.tool = self.record
+        start_tool(self.device, self.record)
         self.arrays: dict[str, HostArray] = {}
         self.blocks: dict[str, DevicePointer | None] = {}
         self.regions: dict[int, TargetData] = {}

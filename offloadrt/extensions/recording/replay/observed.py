@@ -26,9 +26,7 @@ from offloadrt.extensions.recording.format.recording import (
     StrayKind,
 )
 from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
-from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.program_events import (
+from offloadrt.runtime.events import (
     Awaited,
     ConstantKnown,
     HostUsed,
@@ -42,6 +40,8 @@ from offloadrt.runtime.program_events import (
     Signalled,
     SourceNamed,
 )
+from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.sim import Simulation
 
 _STRAYS: Final = {

@@ -23,6 +23,7 @@ from offloadrt.models.openmp.lowering import Construct
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
+from offloadrt.runtime.ompt import start_tool
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
@@ -314,8 +315,9 @@ class ReplayedProgram:
         compares = self.recording.meta.oracle and configuration == as_recorded(self.recording)
         compares = compares and self.openmp.num_devices > 0
         self._log = OperationLog(self.openmp.sim) if compares else None
-        for device in self.openmp.devices:
-            device.tool = self._log
+        if self._log is not None:
+            for device in self.openmp.devices:
+                start_tool(device, self._log)
 
     def has_roots(self, count: int) -> None:
         """Take the number of initial tasks."""

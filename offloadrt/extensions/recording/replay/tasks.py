@@ -27,7 +27,7 @@ from offloadrt.extensions.recording.format.recording import (
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import Depend, HostThread, OpenMP
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
-from offloadrt.runtime.program_events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade
+from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade
 from offloadrt.sim import Lock, Signal, Simulation
 from offloadrt.trace import HostTime
 
