@@ -15,6 +15,8 @@ PROJECT = PACKAGE.parent
 DOCUMENTS = [PROJECT / "ARCHITECTURE.md", *sorted(PACKAGE.rglob("README.md"))]
 SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")))
 OF_LLVM = {"HostDataToTargetMap"}
+OF_USERS: set[str] = set()
+"""Files of a user's that docstrings take as examples."""
 NAMED = re.compile(r"`([^`\n]+)`")
 
 
@@ -35,6 +37,14 @@ def test_the_classes_and_methods_that_it_names_exist(document: Path) -> None:
     ]
     last = {name.rpartition(".")[2] for name in names if not name.isupper()} - OF_LLVM
     assert [name for name in sorted(last) if not re.search(rf"\b{name}\b", SOURCES)] == []
+
+
+def test_the_files_that_docstrings_name_exist() -> None:
+    files = {path.relative_to(PROJECT).as_posix() for path in PACKAGE.rglob("*.py")}
+    files |= {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "tests").rglob("*.py")}
+    files |= {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "bench").rglob("*.py")}
+    named = set(re.findall(r"`([a-z][\w/]*\.py)`", SOURCES))
+    assert {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)} == OF_USERS
 
 
 def test_the_profile_entries_that_it_tells_to_change_exist() -> None:

@@ -12,6 +12,8 @@ import offloadrt
 PACKAGE = Path(offloadrt.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "scenarios" not in path.relative_to(PACKAGE).parts)
 LONGEST = 800
+MOST_LINES, MOST_FILES = 50_400, 235
+"""Of the core."""
 
 
 def module_of(path: Path) -> str:
@@ -73,6 +75,13 @@ def test_a_public_class_name_has_one_meaning() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
     assert {name for name, times in Counter(classes).items() if times > 1} == {"HostThread"}
+
+
+def test_the_core_can_be_carried() -> None:
+    """What a newcomer has to know: a new feature pays for itself by what it makes needless."""
+    core = [path for path in FILES if path.relative_to(PACKAGE).parts[0] not in ("extensions", "papers")]
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in core)
+    assert (lines <= MOST_LINES, len(core) <= MOST_FILES) == (True, True), (lines, len(core))
 
 
 def test_no_file_is_long() -> None:

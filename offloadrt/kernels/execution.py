@@ -235,7 +235,7 @@ _COMPLEX: Functions = {
 
 @functools.cache
 def interpreted() -> Functions:
-    """Return the functions for the interpreter, by the names that `nest_body.py` writes."""
+    """Return the functions for the interpreter, by the names that `NestBody` writes."""
     return {
         "_load": _load,
         "_within": _within,

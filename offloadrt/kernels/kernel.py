@@ -117,7 +117,7 @@ class Kernel:
     def moved_per_byte(self, sector: int, cache: float) -> float:
         """Return the bytes that move for each byte of elements.
 
-        Memory gives sectors of so many bytes, and a cache holds so many (`costs/sectors.py`).
+        Memory gives sectors of so many bytes, and a cache holds so many (`memory_streams.py`).
         """
         return 1.0 if self.moves is None else self.moves.per_byte(sector, cache)
 

@@ -216,7 +216,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
     ast.Add: (2, 1),
     ast.Sub: (2, 1),
     ast.Mult: (6, 2),
-    ast.Div: (9, 2),  # Smith's algorithm, as `execution/arithmetic.py` divides: 3 divisions, 3 products, 3 sums
+    ast.Div: (9, 2),  # Smith's algorithm, as `execution.py` divides: 3 divisions, 3 products, 3 sums
 }
 """Floating-point operations on two complex numbers, and on a complex and a real one."""
 

@@ -222,7 +222,7 @@ class RunSpec:
     ] = attrs.field(default=False, metadata=_APART)
     """Whether a few instances of the program's repeated phases stand for all (`Run.steps`)."""
     faults: Faults = attrs.field(default=(), converter=_texts)
-    """Faults that are injected, each as `--faults` takes it (`machine/injection/fault.py`)."""
+    """Faults that are injected, each as `--faults` takes it (`machine/injection.py`)."""
     record: Annotated[bool, _FROM_PYTHON] = attrs.field(default=False, metadata=_APART)
     """Whether every event is kept in memory, for a scenario that examines them."""
 

@@ -5,7 +5,7 @@ group "locks"     who holds each lock, and how many wait for it; entry locks sha
 group "device n"  hardware queues, copy engines, compute units, page faults, drains, memory in use
 
 Arrows lead from a directive to its copies and kernels, and from who releases a lock to who had waited for it. A wait
-for a lock says who held it when it began. Calls and directives say with what (`call_notes.py`). What threads do for one
+for a lock says who held it when it began. Calls and directives say with what. What threads do for one
 another is drawn where resumptions have been recorded (`AnnotationTracks`).
 """
 

@@ -3,10 +3,10 @@
 Copy engines reach page-locked (pinned) memory themselves; pageable memory is staged (``staging.py``), or its pages are
 locked for the copy, as HIP's library does.  On a device that uses the page table of the host they reach that, too
 (``ats.copies``).  When both ends have bytes, these really move, at the copy's completion in virtual time.  A transfer
-ends up as a ``CopyPacket`` in a stream; ``machine/queues/hardware_queue.py`` takes it from there.
+ends up as a ``CopyPacket`` in a stream; ``machine/queues.py`` takes it from there.
 
 As in CUDA, a copy uses the link of two devices only when the context that makes it has enabled access to the other
-one; without that, or without a link, the driver stages it (``machine/links/peer_relay.py``).
+one; without that, or without a link, the driver stages it (`PeerRelay`).
 """
 
 from __future__ import annotations

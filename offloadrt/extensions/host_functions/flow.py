@@ -1,7 +1,7 @@
 """A host function as a graph of the paths through it: operations, branches, loops and inlined calls.
 
 `Node` and its successors are the graph. The same nodes stand, in the order of the source, in nested pieces: a
-`HostLoop` holds those of its rounds, an `InlinedCall` those of the function called. `flow_builder.py` builds both.
+`HostLoop` holds those of its rounds, an `InlinedCall` those of the function called. `FlowBuilder` builds both.
 """
 
 from __future__ import annotations

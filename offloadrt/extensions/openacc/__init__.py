@@ -16,8 +16,9 @@
 ``Rules``, ``AdaptiveController``      when a kernel is divided among devices
 =====================================  ===============================================================================
 
-`program.py` and `host_thread.py` are the program and its threads, `lowering.py` is the compiler's part, `compilers.py`
-says how the run-time libraries of PGI and GCC differ; JACC is in `jacc/`, the runtime's part in `offloadrt.runtime`.
+`program.py` and `host_thread.py` are the program and its threads, `clauses.py` is the compiler's part,
+`runtime_library.py` says how the run-time libraries of PGI and GCC differ; JACC is in `jacc/`, its passes over loops
+are in `multi_device/`, the runtime's part is in `offloadrt.runtime`.
 """
 
 from offloadrt.extensions.openacc.clauses import (

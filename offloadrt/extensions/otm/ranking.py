@@ -1,12 +1,12 @@
 """`HostProgram`: how often a program comes to its target regions, and so how often each object is accessed in all.
 
 The host function is read as kernels are, by the same rules: a branch 0.5, a loop of unknown trip count 32, exceptions
-never; `host/probabilities.py` says what jumps do to that. Calls of functions in files beside or below the host
+never; `host_functions/frequencies.py` says what jumps do to that. Calls of functions in files beside or below the host
 function's are followed, also of methods of its own class. A function that is handed to something else
 (``run.parallel(body)``) counts as called once there, but for `HostProgram.of` itself, which reads it only.
 
 A target region is ``t.target(kernel, ...)``, or ``t.run(step)`` of a ``step = t.construct_target(kernel, ...)``.
-`object_scope.py` tells which objects its arguments are. GAF of an object is Σ frequency of the region × LAF of the
+`ObjectScope` tells which objects its arguments are. GAF of an object is Σ frequency of the region × LAF of the
 array that it is there (OTM, section 4.1), its rank the place by GAF, 1 for the highest. Of equal ones the object that
 the program makes or names first comes first.
 """

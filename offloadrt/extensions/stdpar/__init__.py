@@ -17,11 +17,11 @@
 ======================================  ==============================================================================
 
 `execution.py` runs one call of an algorithm, from validating its pointers to the barrier behind it; open it first.
-`stdpar_runtime.py` is what the program is linked with, `heap.py` and `usm.py` are the memory, `queue.py` the order.
+`stdpar_runtime.py` is what the program is linked with, `heap.py` is the memory.
 
 There are no actors here besides host threads. These run the code of the implementation and of the driver library
 themselves, as real threads do; they wait for the memory pool's mutex, for their queues, and for what the driver makes
-them wait for. Policies without time are `allocation_map.py`, `pool.py`, `prefetching.py`, `heuristic.py` and
+them wait for. Policies without time are `heuristic.py` and
 `implementations.py`. What compilers decide about barriers and captures is in `elision.py`.
 """
 

@@ -10,7 +10,7 @@ barrier of its own. What ends such a *window* (``SyncElision.cpp``, ``doc/stdpar
 - the exit of the function;
 - an algorithm that returns a value waits itself, for everything before it as well.
 
-`Window` is fed with operations as they come, `windows` with a recorded list. `elision_pass.py` decides the same from
+`Window` is fed with operations as they come, `windows` with a recorded list. `ElisionPass` decides the same from
 the source of a host function, where no run is at hand.
 """
 

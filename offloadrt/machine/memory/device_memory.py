@@ -3,8 +3,8 @@
 The allocator follows what is observed of CUDA's driver.  Memory comes from the kernel driver in segments of 2 MiB.  A
 block smaller than a segment shares one with others; when its last block is freed, such a segment stays held until
 memory is short, or goes back at once (``alloc.empty_segment``).  A larger block has segments of its own, which its free
-gives back.  Addresses are the model's, never NumPy's, so that runs are reproducible.  ``holes.py`` finds free ranges,
-``backing.py`` keeps the bytes.
+gives back.  Addresses are the model's, never NumPy's, so that runs are reproducible.  `Holes` finds free ranges,
+`Backing` keeps the bytes.
 """
 
 from __future__ import annotations

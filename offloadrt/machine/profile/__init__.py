@@ -2,7 +2,6 @@
 
 Open ``files.py`` first: ``load`` reads a file and its bases and makes a ``MachineSpec`` (``machine_spec.py``), which
 the rest of the package asks for values.  ``entry.py`` has the rules for one entry (value or range, unit, source,
-override), ``charged_in.py`` says where in a run each is charged, ``units.py`` has the units, ``topology.py`` the texts
-that describe how devices hang together, which ``node.py`` checks as one.  The profiles themselves are in
-``machine/profiles/``.  There are no actors here.
+override), ``charged_in.py`` says where in a run each is charged, ``units.py`` has the units.  The profiles
+themselves are in ``machine/profiles/``.  There are no actors here.
 """

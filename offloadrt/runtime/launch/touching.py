@@ -5,7 +5,7 @@ region maps them. Where data decide, or the kernel is declared by its costs: the
 whole array when it maps none, as a pointer says nothing of its extent.
 
 Of managed memory a launch also says in which order and how it is accessed (`accesses_of`). A loop nest's launch counts
-it (`kernels/costs/streams.py`), and says where in the array (`kernels/ranges/reach.py`). Of a kernel that is declared,
+it (`kernels/memory_streams.py`), and says where in the array (`kernels/ranges.py`). Of a kernel that is declared,
 `ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at random (``irregular`` and
 ``indirect``), read or written, and after how many loads of others. An array without one is swept once, read and
 written.

@@ -1,6 +1,6 @@
 """The plugin for AMD's devices: what LLVM's AMDGPU plugin asks of ROCr (`offload/plugins-nextgen/amdgpu`).
 
-Streams and signals come from pools (`amdgpu_resources.py`). Copies of `copy.async_limit` bytes and more drain the
+Streams and signals come from pools. Copies of `copy.async_limit` bytes and more drain the
 directive's stream and are synchronous: the host memory is locked, copied from or to, and unlocked.
 """
 

@@ -4,7 +4,7 @@ An entry states its relation, its limits and the numbers that its judge needs, e
 put into a model and `calibrate` claims may fit a machine; a `predict` claim must emerge. A verdict is about a
 mechanism (it is there), a shape (an order, a trend, a crossing) or a magnitude (a number). Nothing reads claims but
 `offloadrt validate`, the figures that show what is published, and the tests. `judging.py` says how a claim is
-judged, and `paper.py` what belongs to a paper.
+judged, and `judging.py` what belongs to a paper.
 """
 
 from __future__ import annotations

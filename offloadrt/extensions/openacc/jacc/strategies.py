@@ -2,7 +2,7 @@
 
 ``single``      one device, whatever the program has
 ``duplicated``  every device runs everything
-``adaptive``    JACC: kernels divided by predicates, each while the controller says so (`adaptive.py`)
+``adaptive``    JACC: kernels divided by predicates, each while the controller says so
 ``always``      the same, every kernel that can be divided, always
 ``macc``        MACC: the outermost distributed loop split, every kernel where that is proven to be right, always
 """

@@ -40,7 +40,7 @@ class PartialValue:
     parameter: str
     """The array of partial values, an element for each device, as the changed kernel and the combination call it."""
     element_of: str | None
-    """The array of which the scalar stands for an element (`reduced_elements.py`)."""
+    """The array of which the scalar stands for an element."""
     is_complex: bool = False
 
     @property

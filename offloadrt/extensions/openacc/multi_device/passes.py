@@ -1,8 +1,8 @@
 """`predicate`: a loop nest as JACC runs it on several devices, by predicate-based filtering.
 
 The kernel is duplicated on every device, with all its iterations and its arithmetic. Each written array is divided
-along one dimension (`written_regions.py`), and each access is made only where one of the written parts that it feeds is
-the device's own (`dependence.py`, `filtering.py`): memory accesses are divided, computation is not. What iterations of
+along one dimension (`WrittenRegion`), and each access is made only where one of the written parts that it feeds is
+the device's own (`dependence.py`): memory accesses are divided, computation is not. What iterations of
 the distributed loop hand to one another is done by every device, but for reductions (`partial_values.py`): an iteration
 contributes on the device that owns the element which it stores. Where it stores none that is divided, the iterations of
 the outermost distributed loop are split for that.

@@ -221,7 +221,7 @@ class Meta(msgspec.Struct, frozen=True):
     """Whether the real runtime's operations were recorded."""
     host_touches: bool = False
     separate_copies: list[str] = []
-    """Where the program relies on host and device having copies of their own; found by `separate_copies.py`."""
+    """Where the program relies on host and device having copies of their own; found by `blocks.py`."""
     globals: dict[str, int] = {}
     """Bytes of each declare target global."""
     requires: int = 0

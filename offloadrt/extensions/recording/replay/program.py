@@ -47,7 +47,7 @@ def as_recorded(recording: Recording) -> str:
 def check_configuration(recording: Recording, configuration: str) -> None:
     """Raise ReplayRefused unless the program does the same under this configuration, and it is known what it costs.
 
-    Host and device must not need copies of their own (`format/separate_copies.py` watched for that), and what the host
+    Host and device must not need copies of their own (`format/blocks.py` watched for that), and what the host
     touches between directives must have been recorded, as pages come back to it then.
     """
     meta, recorded = recording.meta, as_recorded(recording)

@@ -1,7 +1,7 @@
 """CloverLeaf in OpenACC: the compressible Euler equations on a staggered grid in two dimensions.
 
-`offloadrt.papers.cloverleaf` has the kernels that both papers share, `boundaries.py` and `field_summary.py` the others;
-`program.py` has the order in which they run.
+`offloadrt.papers.cloverleaf` has the kernels that both papers share. Here are the others, and the order in which all
+of them run.
 """
 
 from __future__ import annotations
