@@ -131,16 +131,15 @@ def test_freed_memory_leaves_the_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("configuration", "machine", "devices", "message"),
+    ("configuration", "machine", "message"),
     [
-        ("managed", "mi300a", 1, "share one memory"),
-        ("otm", "summitdev-p100", 2, "one device only"),
-        ("eager_maps", "summitdev-p100", 1, "only the kernels of an APU"),
+        ("managed", "mi300a", "share one memory"),
+        ("eager_maps", "summitdev-p100", "only the kernels of an APU"),
     ],
 )
-def test_what_a_machine_cannot_do_is_refused(configuration: str, machine: str, devices: int, message: str) -> None:
+def test_what_a_machine_cannot_do_is_refused(configuration: str, machine: str, message: str) -> None:
     run = Run(machine=machine)
-    run.options = omp.OpenMPOptions(configuration=configuration, num_devices=devices)
+    run.options = omp.OpenMPOptions(configuration=configuration)
     with pytest.raises(UserError, match=message):
         run.sim.run(lambda: run.parallel(program))
 

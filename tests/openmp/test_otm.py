@@ -360,3 +360,14 @@ def test_both_gears_give_the_same_hash() -> None:
     runs = [run_body(three_objects, overrides=room_for(4), threads=3, gear=gear)[0] for gear in ("native", "turbo")]
     hashes = [None if run.trace is None else run.trace.hash() for run in runs]
     assert hashes[0] == hashes[1] is not None
+
+
+def test_several_devices_are_refused() -> None:
+    run = Run(machine="summitdev-p100")
+    run.options = omp.OpenMPOptions(configuration="otm", num_devices=2)
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target_enter_data(omp.map(to=t.array("a", 8)))
+
+    with pytest.raises(UserError, match="one device only"):
+        run.sim.run(lambda: run.parallel(body))
