@@ -29,7 +29,7 @@ _FIRST_WRITTEN = frozenset({np.copyto, np.put, np.place, np.putmask, np.fill_dia
 
 
 class WatchedArray(np.ndarray[Any, np.dtype[Any]]):
-    """Wide because every method of an array that reads or writes its elements has to be told of."""
+    """Has each method of an array that reads or writes elements, as each has to be told of."""
 
     _tell: Tell | None = None
     _first = 0
