@@ -82,4 +82,4 @@ def __dir__() -> list[str]:
 def _models() -> Registry[Model]:
     from offloadrt.registry import Registry
 
-    return Registry("model", "offloadrt.models")  # `models.host.model` has it too, and imports what runs programs
+    return Registry("model", "offloadrt.models")  # `models.host.program` has it too, and imports what runs programs

@@ -4,9 +4,8 @@ Source: Li and Chapman, "Compiler Assisted Hybrid Implicit and Explicit GPU Memo
 Space" (OTM), section 3; loops, map clauses and array shapes are those of the public offloading versions
 (yuhc/gpu-rodinia), the kernels are written anew as loop nests.
 
-`bfs`       a frontier kernel and an update kernel a level, until nothing is reached any more
-`frontier`  random graphs, and how many nodes and edges each level of a search meets
-`cfd`       an Euler solver on an unstructured mesh: eight kernels an iteration (`mesh`: the mesh)
+`bfs`       random graphs, and a frontier kernel and an update kernel a level, until nothing is reached any more
+`cfd`       an Euler solver on an unstructured mesh: eight kernels an iteration
 `srad`      speckle-reducing diffusion of an image, with statistics on the host every iteration
 `inputs`    what the authors leave open, as ranges and choices
 """
