@@ -71,7 +71,8 @@ class Registry(Generic[T]):
         try:
             return point.load()
         except ModuleNotFoundError as error:
-            if error.name is None or not f"{point.module}.".startswith(f"{error.name}."):
+            own = error.name is not None and error.name.startswith(f"{_PROJECT}.")  # what it needs is left out as well
+            if not own and not (error.name and f"{point.module}.".startswith(f"{error.name}.")):
                 raise
             raise NotInstalled(f"the {self.kind} {text!r} is not installed: {error}") from None
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from offloadrt.cli import main
+from offloadrt.extensions.explaining.kernels import shown
+from offloadrt.registry import NotInstalled
 
 SCRIPT = '''
 from offloadrt import Run, kernel, scenario
@@ -222,3 +224,18 @@ def test_the_source_for_several_devices(tmp_path: Path, capsys: pytest.CaptureFi
     empty.write_text("")
     assert main(["kernels", str(empty), "--predicated"]) == 0
     assert "no kernel stands in its module" in " ".join(capsys.readouterr().out.split())
+
+
+def test_without_the_compilers_of_extensions_kernels_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def left_out(text: str) -> None:
+        raise NotInstalled(f"the {shown.ANALYSES.kind} {text!r} is not installed")
+
+    assert main(["kernels", "overlap"]) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(type(shown.ANALYSES), "load", lambda registry, text: left_out(text))
+    assert main(["kernels", "overlap"]) == 0
+    assert (part := capsys.readouterr().out) and part in whole
+    assert main(["kernels", "overlap", "--predicated"]) == 2
+    assert "'predicate' is not installed" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,15 +12,16 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from offloadrt.cli.render import table_of
-from offloadrt.extensions.openacc.multi_device import PredicatedKernel, predicate
-from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
 from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP
 from offloadrt.kernels.counting import show_ranges
-from offloadrt.registry import Registry
-from offloadrt.study import Scenario
+from offloadrt.registry import NotInstalled, Registry
+from offloadrt.study import Scenario, UserError
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.tracebacks import script_failure
+
+ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
+"""What compilers know besides: ``predicate`` divides a kernel as JACC does, ``host_program`` ranks objects for OTM."""
 
 
 @attrs.frozen
@@ -129,11 +130,12 @@ def record_of(reference: str) -> KernelsRecord:
 def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
     """Show the source of each kernel of a scenario or a script as several devices run it, or why it cannot be divided.
 
-    Raises ScenarioNotFound, ScriptFailed.
+    Raises ScenarioNotFound, ScriptFailed; UserError where JACC is not installed.
     """
     kernels, _, _ = _found(reference)
     if not kernels:
         yield _none_found(reference)
+    predicate = _pass_of_jacc()
     for kernel in kernels:
         try:
             divided = predicate(kernel)
@@ -148,7 +150,24 @@ def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
             yield escape(divided.combination.source.rstrip())
 
 
-def _regions(divided: PredicatedKernel) -> Iterable[str]:
+def _pass_of_jacc() -> Callable[[Kernel], Any]:
+    try:
+        found: Callable[[Kernel], Any] = ANALYSES.load("predicate")
+    except NotInstalled as error:
+        raise UserError(f"kernels --predicated: {error}") from None
+    return found
+
+
+def _host_program() -> type[Any] | None:
+    """Return OTM's analysis of host functions; None where OTM is not installed: then no object has a rank."""
+    try:
+        found: type[Any] = ANALYSES.load("host_program")
+    except NotInstalled:
+        return None
+    return found
+
+
+def _regions(divided: Any) -> Iterable[str]:
     assert divided.original.analysis is not None
     yield f"{divided.original.name} ({divided.original.analysis.file}:{divided.original.analysis.line})"
     for region in divided.written:
@@ -162,7 +181,7 @@ def _none_found(reference: str) -> str:
     return f"{escape(reference)}: no kernel stands in its module, or in a module of a program that it imports"
 
 
-def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[str]]:
+def _found(reference: str) -> tuple[list[Kernel], dict[str, Any], list[str]]:
     """Return kernels, host programs by name, and why others are not read."""
     path, name = registry.split(reference)
     if path is None or name is not None:
@@ -172,16 +191,20 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, HostProgram], list[s
         scenarios = list(registry.load(path).values())
         names = _module_at(path)
     kernels: dict[int, Kernel] = {}
-    programs: dict[str, HostProgram] = {}
+    programs: dict[str, Any] = {}
+    host_program = _host_program()
     for scenario in scenarios:
         kernels.update({id(kernel): kernel for kernel in _named(scenario)})
     for place in [names, *_modules_behind(names)]:
         kernels.update({id(value): value for value in place.values() if isinstance(value, Kernel)})
-        programs.update({key: value for key, value in place.items() if isinstance(value, HostProgram)})
+        if host_program is not None:
+            programs.update({key: value for key, value in place.items() if isinstance(value, host_program)})
     unread: list[str] = []
+    if host_program is None:
+        return list(kernels.values()), programs, unread
     for scenario in scenarios:
         try:
-            program = HostProgram.of(scenario.function)
+            program = host_program.of(scenario.function)
         except KernelError as error:
             unread.append(str(error))
             continue
@@ -281,7 +304,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
         yield f"conditions on an index count as 0.5 here, and exactly at a launch: line {lines}"
 
 
-def frequencies(host: str, program: HostProgram) -> Iterable[RenderableType]:
+def frequencies(host: str, program: Any) -> Iterable[RenderableType]:
     """Show the target regions that a host function comes to, and its objects by rank."""
     regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
     for region in program.regions:
