@@ -36,7 +36,7 @@ import attrs
 import msgspec
 
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, writing
-from offloadrt.study.reporting.results import Result, to_json
+from offloadrt.study.reporting.results import Result, from_builtins, to_json
 from offloadrt.study.reporting.words import figure, html_page, html_table, named, seconds, word
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
@@ -403,7 +403,7 @@ def finished_points(file: Path) -> dict[str, Result]:
         for line in file.read_bytes().splitlines():
             try:
                 row = json.loads(line)
-                finished[row["key"]] = msgspec.convert(row["result"], Result)
+                finished[row["key"]] = from_builtins(row["result"])
             except (ValueError, KeyError, TypeError, msgspec.ValidationError):
                 continue
     return finished
@@ -438,7 +438,7 @@ def sweep(
             if "error" in row:
                 outcome.failures.append(Failure(points[number], row["error"], row["of_program"]))
             else:
-                outcome.results[number] = _with_varied(msgspec.convert(row, Result), points[number])
+                outcome.results[number] = _with_varied(from_builtins(row), points[number])
                 keep(points[number], row)
                 outcome.done += 1
             if advanced is not None:

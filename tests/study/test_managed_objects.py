@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from offloadrt.cli.render import result as shown
+from offloadrt.extensions.otm.configuration import placements_of
 from offloadrt.study import execute, find_scenario
 from offloadrt.study.reporting.results import Result, row, to_json
 
@@ -37,8 +38,8 @@ def test_the_sums_over_objects_are_the_totals(benchmark: str, placement: str) ->
 
 def test_objects_go_by_the_names_of_their_placements() -> None:
     result = run("bfs", "otm")
-    pinned = [name for name, one in result.figures("placements").items() if one.mechanism == "pinned"]
-    explicit = [name for name, one in result.figures("placements").items() if one.mechanism == "explicit"]
+    pinned = [name for name, one in placements_of(result).items() if one.mechanism == "pinned"]
+    explicit = [name for name, one in placements_of(result).items() if one.mechanism == "explicit"]
     assert pinned and explicit
     assert all(result.managed[name].remote_bytes and not result.managed[name].bytes_htod for name in pinned)
     assert not any(result.managed[name].faults for name in explicit)

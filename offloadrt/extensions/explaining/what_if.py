@@ -22,7 +22,7 @@ import msgspec
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
-from offloadrt.study.reporting.results import Result
+from offloadrt.study.reporting.results import Result, from_builtins
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -304,7 +304,7 @@ class Trials:
             if "error" in row:
                 self._refused[change.name] = row["error"]
             else:
-                new.append((change, msgspec.convert(row, Result)))
+                new.append((change, from_builtins(row)))
         self._answered += new
         return new
 

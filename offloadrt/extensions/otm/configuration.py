@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import attrs
+import msgspec
 
 from offloadrt.driver import Advice
 from offloadrt.extensions.otm.object_table import (
@@ -50,6 +51,7 @@ from offloadrt.runtime.mapping.map_item import (
     flags_of,
 )
 from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.study.reporting.results import Result
 from offloadrt.trace import events
 
 _NO_MAP = ATTACH | LITERAL | PRIVATE
@@ -120,7 +122,13 @@ class Otm(Managed):
         )
         columns = ("", "bytes", "density", "place", "mechanism")
         return {
-            "placements": ResultSection(placements, "objects by rank", columns, rows, right=(1, 2)),
+            "placements": ResultSection(
+                {name: attrs.asdict(placed) for name, placed in placements.items()},
+                "objects by rank",
+                columns,
+                rows,
+                right=(1, 2),
+            ),
             "otm": ResultSection(
                 {
                     "explicit_bytes": sum([table.peak.explicit for table in tables]),
@@ -129,6 +137,11 @@ class Otm(Managed):
                 }
             ),
         }
+
+
+def placements_of(result: Result) -> dict[str, PlacementFigures]:
+    """Return where a run placed its objects last, by name; empty under another configuration."""
+    return msgspec.convert(dict(result.figures("placements")), dict[str, PlacementFigures])
 
 
 def object_table(device: OffloadDevice) -> ObjectTable:

@@ -29,6 +29,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     number,
     unless,
 )
+from offloadrt.extensions.otm.configuration import placements_of
 from offloadrt.extensions.otm.ranking import HostProgram
 from offloadrt.papers.otm import probes
 from offloadrt.papers.otm.probes import DENSITY, LAF, ROUNDS
@@ -267,7 +268,7 @@ def program(benchmark: str) -> HostProgram:
 
 def pinned(result: Result) -> set[str]:
     """Name the objects that were pinned to the CPU."""
-    return {name for name, placement in result.figures("placements").items() if placement.place == "cpu"}
+    return {name for name, placement in placements_of(result).items() if placement.place == "cpu"}
 
 
 @bench.judge("otm.bfs.fit.vs_trad")
@@ -311,7 +312,7 @@ def gain_above(grid: RodiniaGrid) -> Hearing:
 def edges(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [("bfs", size, OTM) for size in grid.over])
     where = [size for size in grid.over if "edges" in pinned(results["bfs", size, OTM])]
-    ranks = results["bfs", grid.over[0], OTM].figures("placements")
+    ranks = placements_of(results["bfs", grid.over[0], OTM])
     emulated = f"at {sizes(where)}" if where else "at none"
     reason = (
         f"edges have rank {ranks['edges'].rank} with a GAF of {ranks['edges'].gaf:g}, as cost has "
@@ -409,7 +410,7 @@ def overhead(grid: RodiniaGrid) -> Hearing:
 
 def _copied(result: Result) -> str:
     """Explain why OTM takes as long as explicit copies."""
-    placements = result.figures("placements")
+    placements = placements_of(result)
     dense = [placement.density for placement in placements.values() if placement.mechanism == "explicit"]
     return (
         f"OTM copies {len(dense)} of {len(placements)} objects of BFS, whose estimated densities are "
@@ -530,7 +531,7 @@ def object_table(grid: RodiniaGrid) -> Hearing:
     for benchmark in BENCHMARKS:
         result, host_program = results[benchmark, size, OTM], program(benchmark)
         made = {name.removesuffix("_bytes"): nbytes for name, nbytes in result.measured.items() if "_bytes" in name}
-        entries = {name: placement.nbytes for name, placement in result.figures("placements").items()}
+        entries = {name: placement.nbytes for name, placement in placements_of(result).items()}
         emulated.append(f"{benchmark}: {len(entries)} entries for {len(made)} arrays")
         if entries != made:
             wrong.append(f"{benchmark}: entries and arrays differ")
@@ -538,7 +539,7 @@ def object_table(grid: RodiniaGrid) -> Hearing:
             ranked = host_program.object(name)
             if not ranked.regions or not all(region.laf(name) > 0 for region in ranked.regions):
                 wrong.append(f"{benchmark}: {name} has no uses")
-            if result.figures("placements")[name].gaf != ranked.gaf:
+            if placements_of(result)[name].gaf != ranked.gaf:
                 wrong.append(f"{benchmark}: {name}'s GAF is not what the compiler says")
     return unless("; ".join(emulated), wrong)
 
@@ -584,7 +585,7 @@ def ranks(grid: RodiniaGrid) -> Hearing:
     results = yield from runs(grid, [(benchmark, size, OTM) for benchmark in BENCHMARKS])
     emulated, wrong = [], []
     for benchmark in BENCHMARKS:
-        placements = results[benchmark, size, OTM].figures("placements")
+        placements = placements_of(results[benchmark, size, OTM])
         order = sorted(placements, key=lambda name: placements[name].rank)
         gafs = [placements[name].gaf for name in order]
         emulated.append(f"{benchmark}: {', '.join(order)}")
@@ -600,9 +601,7 @@ def density(grid: RodiniaGrid) -> Hearing:
     places = [(benchmark, size, OTM) for benchmark in BENCHMARKS for size in (grid.fitting[0], grid.over[0])]
     results = yield from runs(grid, places)
     (fact,) = yield from grid.facts(OBJECTS)
-    densities = [
-        placement.density for result in results.values() for placement in result.figures("placements").values()
-    ]
+    densities = [placement.density for result in results.values() for placement in placements_of(result).values()]
     estimated = {name: number(fact[f"{name}_density"]) for name in DENSITY}
     wrong = {
         "some lie outside": not all(0.0 <= density_of_object <= 1.0 for density_of_object in densities),
@@ -627,7 +626,7 @@ def greedy(grid: RodiniaGrid) -> Hearing:
 def _greedy(result: Result) -> set[str]:
     """Choose what has to be pinned: each object that does not fit beside those that rank before it."""
     free, left_out = result.figures("otm")["budget_bytes"], set()
-    for name, placement in sorted(result.figures("placements").items(), key=lambda item: item[1].rank):
+    for name, placement in sorted(placements_of(result).items(), key=lambda item: item[1].rank):
         if placement.nbytes <= free:
             free -= placement.nbytes
         else:

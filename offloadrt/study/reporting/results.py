@@ -245,6 +245,17 @@ def builtins(result: Result) -> dict[str, Any]:
     return record
 
 
+def from_builtins(record: Mapping[str, Any]) -> Result:
+    """Return the result that `builtins` gave: what is no field of a result is a section of a memory configuration.
+
+    Raises msgspec.ValidationError.
+    """
+    fields = {field.name for field in attrs.fields(Result)}
+    result = msgspec.convert({name: value for name, value in record.items() if name in fields}, Result)
+    sections = {name: ResultSection(value) for name, value in record.items() if name not in fields}
+    return attrs.evolve(result, sections=sections)
+
+
 def to_json(result: Result) -> bytes:
     """Encode the result as one JSON object on one line."""
     return msgspec.json.encode(builtins(result))

@@ -13,6 +13,7 @@ from invented_results import result_of
 
 from offloadrt.extensions.evidence.validation.judging import Judgement, hear
 from offloadrt.extensions.evidence.validation.validate import validate
+from offloadrt.extensions.otm.configuration import placements_of
 from offloadrt.extensions.otm.object_table import PlacementFigures
 from offloadrt.papers.otm import probes
 from offloadrt.papers.otm.judges import PAPER
@@ -38,7 +39,7 @@ def test_smaller_grids_keep_the_memory_to_the_sizes() -> None:
         grid = PAPER.grid(extent, RunSpec())
         point = grid.point(grid.sized(size, {"benchmark": "srad", "placement": "otm"}))
         result = execute(find_scenario("rodinia"), dict(point.parameters), overrides=dict(point.options.overrides))
-        assert sum(one.place == "cpu" for one in result.figures("placements").values()) == (1 if size == 18.0 else 0)
+        assert sum(one.place == "cpu" for one in placements_of(result).values()) == (1 if size == 18.0 else 0)
         found = result.measured["size_over_memory"]
         assert isinstance(found, float)
         return found
@@ -86,7 +87,8 @@ def placed(**places: str) -> dict[str, PlacementFigures]:
 
 
 def sections(placements: dict[str, PlacementFigures]) -> dict[str, ResultSection]:
-    return {"placements": ResultSection(placements), "otm": ResultSection({"budget_bytes": 8})}
+    figures = {name: attrs.asdict(placed) for name, placed in placements.items()}
+    return {"placements": ResultSection(figures), "otm": ResultSection({"budget_bytes": 8})}
 
 
 def times(**by_placement: float) -> Measure:

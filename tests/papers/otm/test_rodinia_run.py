@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from offloadrt.extensions.otm.configuration import placements_of
 from offloadrt.study import ParameterError, Result, execute, find_scenario
+from offloadrt.study.reporting.results import row
+from offloadrt.study.spec import RunSpec
+from offloadrt.study.sweep import InProcess, Point, sweep
 
 SMALL = {"mem.size": "0.25 GB", "mem.reserved": "0 B"}
 BENCHMARKS = ("bfs", "cfd", "srad")
@@ -57,7 +61,7 @@ def test_time_is_without_allocations_and_frees(benchmark: str) -> None:
 
 
 def test_bounds_are_read_before_each_trip_so_that_nodes_rank_before_edges() -> None:
-    placed = rodinia(SMALL, benchmark="bfs", size_gb=0.3, placement="otm").figures("placements")
+    placed = placements_of(rodinia(SMALL, benchmark="bfs", size_gb=0.3, placement="otm"))
     ranks = {name: placed[name].rank for name in ("nodes", "edges", "cost")}
     assert ranks["nodes"] == 1 and placed["edges"].place == "cpu"
 
@@ -141,3 +145,13 @@ def test_32_gb_take_less_than_500_mb() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 500.0
+
+
+def test_a_sweep_keeps_what_the_configuration_says_of_a_run() -> None:
+    chosen = {"benchmark": "bfs", "size_gb": 0.3, "placement": "otm"}
+    point = Point("rodinia", find_scenario("rodinia").bind(chosen), RunSpec(overrides=SMALL))
+    (swept,) = sweep([point], InProcess()).finished
+    alone = rodinia(SMALL, **chosen)
+    assert placements_of(swept) == placements_of(alone) != {}
+    assert swept.figures("otm") == alone.figures("otm") != {}
+    assert row(swept) == row(alone)
