@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from offloadrt.extensions.evidence.independent.measured import parse, read
+from offloadrt.extensions.evidence.independent.prediction import NO_RUN, plan
 from offloadrt.papers.independent import results
 from offloadrt.study import UserError
 
@@ -83,9 +84,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path):
         read(tmp_path / "none.toml")
 
 
-def test_an_entry_needs_a_run_or_the_reason_why_none_predicts_it():
-    with pytest.raises(UserError, match=r"^f.toml: result 'one': run: there is none; a table \[result.run\] names"):
-        parse(ENTRY, "f.toml")
+def test_an_entry_has_a_run_or_is_not_predicted_and_not_both():
+    (planned,) = (plan(entry, "f.toml") for entry in parse(ENTRY, "f.toml"))
+    assert {value.reason for value in planned.values} == {NO_RUN}
     with pytest.raises(UserError, match=r"^f.toml: result 'one': not_predicted: the entry has a run"):
         parse(f"{ENTRY}{UNPREDICTED}\n[result.run]\n{RUN}figures = {{}}", "f.toml")
 

@@ -95,7 +95,7 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     url: str = ""
     run: EntryRun | None = None
     not_predicted: str = ""
-    """Why no run predicts it; empty where it has a run."""
+    """Why no run predicts it; empty where it has a run, or says nothing of one."""
 
 
 def read(file: Path) -> list[MeasuredResult]:
@@ -142,9 +142,6 @@ def _entry(table: Any, number: int, file: str) -> MeasuredResult:
             raise UserError(f"{where}: values[{place}].name: {value.name!r} is there twice")
         if value.value is not None and not math.isfinite(value.value):
             raise UserError(f"{where}: values[{place}].value: {value.value} is not finite")
-    if entry.run is None and not entry.not_predicted:
-        said = "there is none; a table [result.run] names scenario, machine and figures, or `not_predicted` a reason"
-        raise UserError(f"{where}: run: {said}")
     if entry.run is not None and entry.not_predicted:
         raise UserError(f"{where}: not_predicted: the entry has a run; run.not_predicted says it of single values")
     if entry.run is not None:

@@ -74,6 +74,10 @@ class EntryPlan:
     values: Sequence[PlannedValue]
 
 
+NO_RUN = "it names no run: a table [result.run] has scenario, machine and figures"
+"""The reason of an entry that says neither which run predicts it nor why none does."""
+
+
 def plan(entry: MeasuredResult, file: str) -> EntryPlan:
     """Find the runs that predict an entry's values, or the reasons why none does.
 
@@ -81,7 +85,8 @@ def plan(entry: MeasuredResult, file: str) -> EntryPlan:
     """
     run = entry.run
     if run is None:
-        return EntryPlan(entry, [PlannedValue(value, entry.not_predicted) for value in entry.values])
+        reason = entry.not_predicted or NO_RUN
+        return EntryPlan(entry, [PlannedValue(value, reason) for value in entry.values])
     where = f"{file}: result {entry.id!r}: run"
     try:
         scenario = registry.find(run.scenario)
