@@ -251,7 +251,10 @@ class HandlerSpec:
 
 @attrs.frozen
 class HandlerStatistics:
-    """The thread's times up to now, in virtual seconds.  busy_s + idle_s is the time elapsed (without the ablation)."""
+    """Times of the thread that handles signals, in virtual seconds up to now.
+
+    ``busy_s + idle_s`` is the time elapsed, unless ``uncontended`` gives each function a thread of its own.
+    """
 
     busy_s: float
     """Time in which it ran a handler."""

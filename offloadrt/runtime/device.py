@@ -418,7 +418,7 @@ class OffloadDevice:
             entry.lock.release()
 
     def release(self, pointer: TargetPointer) -> None:
-        """Give back the lock of a pointer's entry, if it is the pointer's."""
+        """Release the lock of the entry that a pointer leads to, if the pointer holds it."""
         if pointer.is_locked and pointer.entry is not None:
             pointer.is_locked = False
             self.unlock_entry(pointer.entry)

@@ -179,7 +179,7 @@ class TrioWatch(trio.abc.Instrument):
             )
 
     def _many_steps_at_one_instant(self) -> bool:
-        """Count wake-ups at one instant: who spins in Trio's own checkpoints never lets Trio ask the clock."""
+        """Tell whether an instant had too many wake-ups: a task that spins in Trio's checkpoints stops the clock."""
         if self.sim.now != self._wakes_at:
             self._wakes_at = self.sim.now
             self._wakes = 0
@@ -200,7 +200,7 @@ class TrioWatch(trio.abc.Instrument):
             sim.violation = self.blocked_outside()
 
     def _limit(self) -> int:
-        """Return after how many steps without virtual time advancing the run is stopped; many actors need more."""
+        """Return how many steps a run may take at one instant before it is a livelock; more with many actors."""
         return self._livelock_limit + 1000 * len(self.sim.actors)
 
     def quiescent(self) -> float:

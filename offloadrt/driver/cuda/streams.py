@@ -42,7 +42,10 @@ class CallbackSpec:
 
 @attrs.frozen
 class CallbackStatistics:
-    """The thread's times up to now, in virtual seconds.  busy_s + idle_s is the time elapsed (without the ablation)."""
+    """Times of the thread that runs host functions of streams, in virtual seconds up to now.
+
+    ``busy_s + idle_s`` is the time elapsed, unless ``uncontended`` gives each function a thread of its own.
+    """
 
     busy_s: float
     idle_s: float

@@ -133,7 +133,7 @@ class Strands:
                 signal.ended = []
 
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
-        """Begin a strand in the running actor, which goes on with its own afterwards."""
+        """Begin a strand in the running actor; at its end the actor goes on with the strand that it was in before."""
         clock: Clock = {}
         offered: list[tuple[int, int]] | None = None
         for what in after:

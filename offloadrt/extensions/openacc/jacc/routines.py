@@ -230,7 +230,7 @@ class Launching:
             await self._duplicate(push)
 
     async def _duplicate(self, push: Push) -> None:
-        """Run all of the kernel on every device; the host waits only as the execution step says."""
+        """Run all of the kernel on every device; the host waits for it where the step is synchronous."""
         order, times, exchange = self.order, self.times[push.name], self.exchange
         used = [*push.present, *push.absent]
         if exchange.is_due(used):

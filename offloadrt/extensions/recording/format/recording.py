@@ -351,7 +351,7 @@ class ListTable:
 def list_columns(
     table: str, row: str, fields: Sequence[str], lists: Sequence[Sequence[Sequence[int]]]
 ) -> dict[str, Column]:
-    """Make the columns of lists of rows: where each list begins, and the rows one after the other."""
+    """Join lists of rows to columns: the index at which each list begins, and the rows of all lists in order."""
     first = np.zeros(len(lists) + 1, "u8")
     first[1:] = np.cumsum([len(rows) for rows in lists], dtype="u8")
     rows = [entry for entries in lists for entry in entries]
