@@ -53,10 +53,12 @@ class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The figure of a run that predicts a value, where its name alone does not say it."""
 
     figure: str
+    scenario: str | None = None
+    """None: that of the entry; another one where values of one entry are of several programs."""
     unit: str | None = None
     """The unit of the figure; None: the figure's name says it."""
     parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)
-    """Those in which the run is another one than that of the entry."""
+    """Those in which the run is another one than that of the entry; all of them where the scenario is another one."""
     over: Mapping[str, Value] | None = None
     """Parameters of a run by whose figure that of this run is divided."""
     difference_to: str | None = None
@@ -94,6 +96,8 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     source: str = ""
     url: str = ""
     run: EntryRun | None = None
+    first: Mapping[str, float] = msgspec.field(default_factory=dict)
+    """What was predicted of a value before anybody had compared it, in the value's unit, by the value's name."""
     not_predicted: str = ""
     """Why no run predicts it; empty where it has a run, or says nothing of one."""
 
@@ -142,6 +146,9 @@ def _entry(table: Any, number: int, file: str) -> MeasuredResult:
             raise UserError(f"{where}: values[{place}].name: {value.name!r} is there twice")
         if value.value is not None and not math.isfinite(value.value):
             raise UserError(f"{where}: values[{place}].value: {value.value} is not finite")
+    for name in entry.first:
+        if name not in names:
+            raise UserError(f"{where}: first.{name}: the entry has no value {name} ({', '.join(names)})")
     if entry.run is not None and entry.not_predicted:
         raise UserError(f"{where}: not_predicted: the entry has a run; run.not_predicted says it of single values")
     if entry.run is not None:

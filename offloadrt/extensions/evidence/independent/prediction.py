@@ -88,10 +88,7 @@ def plan(entry: MeasuredResult, file: str) -> EntryPlan:
         reason = entry.not_predicted or NO_RUN
         return EntryPlan(entry, [PlannedValue(value, reason) for value in entry.values])
     where = f"{file}: result {entry.id!r}: run"
-    try:
-        scenario = registry.find(run.scenario)
-    except (ScenarioNotFound, ScriptFailed) as error:
-        raise UserError(f"{where}.scenario: {error}") from None
+    scenario = _scenario(run.scenario, where)
     try:
         profiles.load(run.machine)
     except UserError as error:
@@ -115,8 +112,10 @@ def _planned(value: ReportedValue, wanted: EntryFigure, run: EntryRun, scenario:
         converted(1.0, unit, value.unit)
     except UnitMismatch as error:
         raise UserError(f"{where}: {wanted.figure}: {error}") from None
-    reference, options = registry.reference(scenario), RunSpec(machine=run.machine)
     own = {**run.parameters, **wanted.parameters}
+    if wanted.scenario is not None:
+        scenario, own = _scenario(wanted.scenario, where), dict(wanted.parameters)
+    reference, options = registry.reference(scenario), RunSpec(machine=run.machine)
     over = None
     if wanted.over is not None:
         over = Point(reference, _bound(scenario, {**own, **wanted.over}, f"{where}.over"), options)
@@ -128,6 +127,14 @@ def _planned(value: ReportedValue, wanted: EntryFigure, run: EntryRun, scenario:
         over=over,
         difference_to=wanted.difference_to or "",
     )
+
+
+def _scenario(name: str, where: str) -> Scenario:
+    """Find a scenario. Raises UserError that says where."""
+    try:
+        return registry.find(name)
+    except (ScenarioNotFound, ScriptFailed) as error:
+        raise UserError(f"{where}.scenario: {error}") from None
 
 
 def _bound(scenario: Scenario, parameters: Mapping[str, Value], where: str) -> dict[str, Value]:
@@ -162,6 +169,8 @@ class PredictedValue:
     emulated: float | None = None
     low: float | None = None
     high: float | None = None
+    first: float | None = None
+    """What was predicted before anybody had compared; None where the value came with its number."""
     reason: str = ""
     """Why it is not predicted."""
     difference_to: str = ""
@@ -376,13 +385,17 @@ def _entry(one: EntryPlan, runs: _Runs) -> PredictedEntry:
     points = [value.point for value in one.values if value.point is not None]
     told = ""
     if points:
-        _, _, name = points[0].scenario.rpartition(":")
+        programs = list(dict.fromkeys(point.scenario.rpartition(":")[2] for point in points))
         same = {
-            key: value for key, value in points[0].parameters.items() if all(p.parameters[key] == value for p in points)
+            key: value
+            for key, value in points[0].parameters.items()
+            if all(point.parameters.get(key) == value for point in points)
         }
         parameters = " ".join(f"{key}={value}" for key, value in same.items())
-        told = f"{name} on {points[0].options.machine}: {parameters}"
-    values = [_value(value, planned, runs) for value in one.values]
+        told = f"{' and '.join(programs)} on {points[0].options.machine}: {parameters}"
+    values = [
+        attrs.evolve(_value(value, planned, runs), first=one.entry.first.get(value.value.name)) for value in one.values
+    ]
     return PredictedEntry(one.entry.id, one.entry.kind, told, values, one.entry.cause)
 
 

@@ -22,6 +22,7 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
     yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
     yield "low and high: the least and the most of the run at the mean of all ranges and at two corners: all costs low"
     yield "and all rates high, and the other way round"
+    yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
     for entry in report.entries:
         if any(value.emulated is not None for value in entry.values):
@@ -46,11 +47,11 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
 def _entry(entry: PredictedEntry) -> Iterable[RenderableType]:
     counted = "" if entry.kind != INPUT_KIND else ", not counted"
     yield f"\n[bold]{escape(entry.id)}[/] ({entry.kind}{counted}): {escape(entry.runs)}"
-    table = table_of("  ", "value", "unit", "reported", "emulated", "ratio", "low", "high")
+    table = table_of("  ", "value", "unit", "reported", "first", "emulated", "ratio", "low", "high")
     for value in entry.values:
         if value.emulated is not None:
             name = f"{value.name} - {value.difference_to}" if value.difference_to else value.name
-            numbers = [value.reported, value.emulated, value.ratio, value.low, value.high]
+            numbers = [value.reported, value.first, value.emulated, value.ratio, value.low, value.high]
             table.add_row(escape(name), escape(value.unit), *["–" if n is None else f"{n:.4g}" for n in numbers])
     yield table
     if entry.cause and entry.far_off:

@@ -22,6 +22,7 @@ duplicates of edges left and about as many levels.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -91,13 +92,30 @@ class KernelLoop:
 
     run: Run
     begin: float = 0.0
+    _ends: list[tuple[float, int, int]] = attrs.field(init=False, factory=list)
+    """The time, and the bytes copied to the device and to the host until then: at the beginning and at each pass' end."""
 
     @asynccontextmanager
     async def timed(self) -> AsyncIterator[None]:
         """Time the body, which ends with a synchronisation."""
         self.begin = self.run.sim.now
+        self.end_pass()
         async with self.run.measure():
             yield
+
+    def end_pass(self) -> None:
+        """End a pass over the data, of which `pass_figures` tells; the next one begins."""
+        faults = self.run.statistics.faults
+        copied = [int(faults.get(name, 0)) for name in ("bytes_transfer_htod", "bytes_transfer_dtoh")]
+        self._ends.append((self.run.sim.now, copied[0], copied[1]))
+
+    def pass_figures(self) -> dict[str, Value]:
+        """Return the time and the bytes of each pass that was ended."""
+        figures: dict[str, Value] = {}
+        for number, (before, after) in enumerate(itertools.pairwise(self._ends), start=1):
+            names = ("kernel_s", "to_device_bytes", "to_host_bytes")
+            figures |= {f"pass{number}_{name}": now - then for name, then, now in zip(names, before, after, strict=True)}
+        return figures
 
     def figures(self) -> dict[str, Value]:
         """Return times, bytes and faults of the timed part, and statistics over its batches."""
@@ -347,6 +365,7 @@ async def sparse(t: cuda.HostThread, loop: KernelLoop, blocks: int, per_block: i
         for _ in range(passes):
             await t.launch(increment, data, listed, WORDS, grid=-(-blocks * per_block // BLOCK), block=BLOCK)
             await t.device_synchronize()
+            loop.end_pass()
     return [data, listed]
 
 
