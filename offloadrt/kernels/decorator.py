@@ -47,11 +47,23 @@ def kernel(body: Body, /) -> Kernel: ...
 
 
 @overload
-def kernel(*, collapse: int = 1, **fields: Unpack[KernelFields]) -> Callable[[Body], Kernel]: ...
+def kernel(
+    *,
+    collapse: int = 1,
+    reads: Sequence[str] | None = None,
+    writes: Sequence[str] | None = None,
+    **fields: Unpack[KernelFields],
+) -> Callable[[Body], Kernel]: ...
 
 
 def kernel(
-    body: Body | None = None, /, *, collapse: int = 1, **fields: Unpack[KernelFields]
+    body: Body | None = None,
+    /,
+    *,
+    collapse: int = 1,
+    reads: Sequence[str] | None = None,
+    writes: Sequence[str] | None = None,
+    **fields: Unpack[KernelFields],
 ) -> Kernel | Callable[[Body], Kernel]:
     """Make a kernel of a Python function: of a loop nest, or of a body over NumPy views, with or without costs.
 
@@ -71,15 +83,23 @@ def kernel(
 
     collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
     precision: of its floating-point operations.
-    arrays: what a body over views does with its arrays, for those who ask (`ArrayUse`).
-    Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset.
+    reads, writes: the parameters whose arrays a body over views reads, and writes; managed memory moves by it. Without
+    them it is taken to read and write each array as a whole, and a run on managed memory warns of that.
+    arrays: the same in more detail (`ArrayUse`).
+    Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset, and
+    KernelError for a parameter that the function does not have.
     """
 
     def make(function: Body) -> Kernel:
         made = attrs.evolve(Kernel(function.__name__, function), **fields)
+        if reads is not None or writes is not None:
+            made = attrs.evolve(made, arrays=_declared_uses(made, reads or (), writes or ()))
         code = getattr(function, "__code__", None)  # a function of C has none
         if not fields.keys() & _COSTS and code is not None and may_loop(code):
             from offloadrt.kernels.loop_kernel import as_loop_nest
+
+            if made.arrays:
+                raise KernelError(f"kernel {made.name!r}: reads and writes are read from the source of a loop nest")
 
             made = as_loop_nest(made, function, collapse)
         if collapse != 1 and made.analysis is None:
@@ -87,3 +107,21 @@ def kernel(
         return made
 
     return make if body is None else make(body)
+
+
+def _declared_uses(of: Kernel, reads: Sequence[str], writes: Sequence[str]) -> tuple[ArrayUse, ...]:
+    """Return the uses of the arrays that a body reads or writes, each as a whole and in order. Raises KernelError."""
+    if of.arrays:
+        raise KernelError(f"kernel {of.name!r}: give either reads and writes, or arrays")
+    for option, names in (("reads", reads), ("writes", writes)):
+        if isinstance(names, str):
+            raise KernelError(f'kernel {of.name!r}: {option}={names!r}: write {option}=("{names}",)')
+        for name in names:
+            if name not in of.parameters:
+                has = ", ".join(of.parameters) or "none"
+                raise KernelError(f"kernel {of.name!r}: {option}: there is no parameter {name!r} ({has})")
+    return tuple(
+        ArrayUse(name, position, reads=float(name in reads), writes=float(name in writes))
+        for position, name in enumerate(of.parameters)
+        if name in (*reads, *writes)
+    )

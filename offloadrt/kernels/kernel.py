@@ -126,6 +126,14 @@ class Kernel:
         """Return the threads of a team; `DEFAULT_THREADS` where nobody says how many."""
         return self.threads_per_team or DEFAULT_THREADS
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the body's parameters, by position; none for a phantom and for a function of C."""
+        try:
+            return tuple(inspect.signature(self.body).parameters) if self.body is not None else ()
+        except ValueError:
+            return ()
+
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
         """Return the least and the most arguments of a body over views; a loop nest's analysis checks its own."""

@@ -187,6 +187,9 @@ class ManagedKernels:
         """The ways to the memory of other devices, by device and direction, where there are any."""
         self.access_counters: AccessCounters | None = None
         """What counts accesses to memory of the host that kernels use in place; None where nobody asks for it."""
+        self.unknown_uses: dict[str, None] = {}
+        """The kernels that used memory over a link, and of which nothing says which arrays they read and which they write:
+        they are taken to do both."""
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""
@@ -351,10 +354,13 @@ class ManagedKernels:
             over = moved.setdefault(device, [0.0, 0.0])
             over[0] += read
             over[1] += written
+            access = sweep.accesses[place]
+            if access.reads is None and access.writes is None:
+                self.unknown_uses[resident.packet.launch.kernel.name] = None
             if self.access_counters is not None and device == HOST:
                 reached = sweep.host_pages(self.pages, place)
                 self.access_counters.begin(resident.packet.number, reached, read + written)
-            self.pages.usage_at(sweep.accesses[place].begin).remote_bytes += read + written
+            self.pages.usage_at(access.begin).remote_bytes += read + written
         for device, both in moved.items():
             for direction, nbytes in zip(("h2d", "d2h"), both, strict=True):
                 if nbytes:

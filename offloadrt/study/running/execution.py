@@ -119,7 +119,7 @@ def _execute_once(
         collect.result(run, scenario, parameters, measured),
         options=_options(used, parameters, sampled=bool(run.windows.skipped)),
         inputs=taken,
-        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run)],
+        warnings=[*doubtful, *_oversubscribed(run), *_unused_faults(run), *_unknown_uses(run)],
     )
 
 
@@ -148,6 +148,17 @@ def _unused_faults(run: Run) -> list[str]:
     """Warn of faults that struck nothing."""
     unused = [] if run.injector is None else run.injector.unstruck()
     return [f"--faults {text}: nothing in this run was struck by it" for text in unused]
+
+
+def _unknown_uses(run: Run) -> list[str]:
+    """Warn of kernels that used memory over a link, where reads and writes go by themselves, if nothing says which."""
+    if not (names := run.statistics.kernels_of_unknown_uses):
+        return []
+    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return [
+        f"{told}: taken to read and to write, over the link, each array in managed memory as a whole; "
+        'say which with @kernel(reads=("x",), writes=("y",), ...)'
+    ]
 
 
 class Supervisor(Protocol):

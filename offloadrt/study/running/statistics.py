@@ -86,6 +86,12 @@ class RunStatistics:
         return objects
 
     @property
+    def kernels_of_unknown_uses(self) -> tuple[str, ...]:
+        """Return the kernels that were taken to read and write all their managed arrays, as nothing says which."""
+        kernels = [device.managed for device in self._devices if device.managed is not None]
+        return tuple(dict.fromkeys(name for managed in kernels for name in managed.unknown_uses))
+
+    @property
     def sections(self) -> Mapping[str, ResultSection]:
         """Return what the memory configuration has to say of the run (`MemoryConfiguration.sections`), by name."""
         devices = self._runtime_devices
