@@ -207,7 +207,8 @@ def test_a_cause_belongs_to_values_that_are_far_off() -> None:
 
 def test_values_of_one_entry_may_be_of_two_programs() -> None:
     """The program of a value is the entry's own, or the one that its figure names with all its parameters."""
-    figures = f'x = "elapsed_s", y = {{ figure = "elapsed_s", scenario = "{TOYS}:queueing", parameters = {{ threads = 4 }} }}'
+    other = f'{{ figure = "elapsed_s", scenario = "{TOYS}:queueing", parameters = {{ threads = 4 }} }}'
+    figures = f'x = "elapsed_s", y = {other}'
     x, y = predicted(entry([("x", 1, "s"), ("y", 1, "s")], run_of(figures))).entries[0].values
     assert x.emulated == y.emulated is not None
 

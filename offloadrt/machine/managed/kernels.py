@@ -188,8 +188,10 @@ class ManagedKernels:
         self.access_counters: AccessCounters | None = None
         """What counts accesses to memory of the host that kernels use in place; None where nobody asks for it."""
         self.unknown_uses: dict[str, None] = {}
-        """The kernels that used memory over a link, and of which nothing says which arrays they read and which they write:
-        they are taken to do both."""
+        """The kernels that used memory over a link though nothing says which arrays they read, and which they write.
+
+        They are taken to read and to write all of them.
+        """
 
     def begin(self, resident: ResidentKernel) -> None:
         """Start a kernel: its windows are what its resident threads execute at a time."""

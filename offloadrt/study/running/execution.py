@@ -155,10 +155,8 @@ def _unknown_uses(run: Run) -> list[str]:
     if not (names := run.statistics.kernels_of_unknown_uses):
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return [
-        f"{told}: taken to read and to write, over the link, each array in managed memory as a whole; "
-        'say which with @kernel(reads=("x",), writes=("y",), ...)'
-    ]
+    taken = f"{told}: taken to read and to write, over the link, each array in managed memory as a whole"
+    return [f'{taken}; say which with @kernel(reads=("x",), writes=("y",), ...)']
 
 
 class Supervisor(Protocol):

@@ -93,7 +93,7 @@ class KernelLoop:
     run: Run
     begin: float = 0.0
     _ends: list[tuple[float, int, int]] = attrs.field(init=False, factory=list)
-    """The time, and the bytes copied to the device and to the host until then: at the beginning and at each pass' end."""
+    """The time, and the bytes copied to the device and to the host until then; at the beginning, and as passes end."""
 
     @asynccontextmanager
     async def timed(self) -> AsyncIterator[None]:
@@ -111,10 +111,10 @@ class KernelLoop:
 
     def pass_figures(self) -> dict[str, Value]:
         """Return the time and the bytes of each pass that was ended."""
-        figures: dict[str, Value] = {}
-        for number, (before, after) in enumerate(itertools.pairwise(self._ends), start=1):
-            names = ("kernel_s", "to_device_bytes", "to_host_bytes")
-            figures |= {f"pass{number}_{name}": now - then for name, then, now in zip(names, before, after, strict=True)}
+        figures, names = dict[str, Value](), ("kernel_s", "to_device_bytes", "to_host_bytes")
+        for number, ends in enumerate(itertools.pairwise(self._ends), start=1):
+            for name, before, after in zip(names, *ends, strict=True):
+                figures[f"pass{number}_{name}"] = after - before
         return figures
 
     def figures(self) -> dict[str, Value]:
