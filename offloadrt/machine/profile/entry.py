@@ -138,7 +138,7 @@ def _words(text: str, what: str) -> list[str]:
 RangeEnd = Literal["mean", "low", "high"] | float
 """Where in its range an entry is taken: at an end, at the mean, or at a place between 0 (low) and 1 (high)."""
 SourceType = Literal[
-    "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user"
+    "datasheet", "published measurement", "measured", "paper", "source code", "engineering estimate", "user", "scaled"
 ]
 Value = float | bool | str
 
@@ -187,6 +187,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     format: Literal["topology", "groups", "words", "eviction_policy", "prefetch_policy"] | None = None
     note: str = ""
     reference: bool = False
+    measured_on: str | None = None
 
 
 @attrs.frozen
@@ -211,6 +212,8 @@ class ProfileEntry:
     """The key in ``FORMATS`` of how the text is written; None for a text with choices."""
     reference: bool
     """Whether the entry is only there to compare with: no operation costs it."""
+    measured_on: str | None = None
+    """The machine on whose host the time was measured, where it is a time of software; None: not said."""
     overridden: bool = False
     """Whether a user has set the value."""
 
@@ -247,6 +250,16 @@ class ProfileEntry:
         between = self.low ** (1.0 - end) * self.high**end
         whole = self.unit is not None and (self.unit.is_count or self.unit.dimension == "data")
         return attrs.evolve(self, value=float(round(between)) if whole else between)
+
+    def scaled(self, slower: tuple[float, float], reason: str) -> ProfileEntry:
+        """Return this time on a host that takes ``slower`` times as long, at the least and at the most."""
+        low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
+        assert isinstance(low, float) and isinstance(high, float)
+        low, high = low * slower[0], high * slower[1]
+        note = f"{self.note}; {reason}" if self.note else reason
+        return attrs.evolve(
+            self, value=math.sqrt(low * high), low=low, high=high, source_type="scaled", note=note, measured_on=None
+        )
 
     def check_replaces(self, base: ProfileEntry) -> None:
         """Check that this entry is of the same kind as the base's entry that it replaces.
@@ -318,6 +331,7 @@ def parse(key: str, raw: object) -> ProfileEntry:
         "choices": text.choices,
         "format": text.format,
         "reference": text.reference,
+        "measured_on": text.measured_on,
     }
     if isinstance(text.value, (bool, str)):
         if text.unit is not None:
@@ -337,6 +351,8 @@ def parse(key: str, raw: object) -> ProfileEntry:
         unit = units.unit(text.unit)
     except units.UnitError as error:
         raise EntryError(f"bad unit: {error}") from None
+    if text.measured_on is not None and unit.dimension != "time":
+        raise EntryError(f"has `measured_on`, but is no time ({unit.text})")
     if text.range is None:
         return ProfileEntry(value=_number(text.value, unit, key), low=None, high=None, unit=unit, **common)
     low, high = (_number(end, unit, key) for end in text.range)

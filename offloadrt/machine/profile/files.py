@@ -176,16 +176,53 @@ def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
     return f'; a file has [{kind.name}], [sources] and [entry."NAME"]'
 
 
+SINGLE_THREAD = "cpu.single_thread"
+"""The reference entry that says how fast one thread of a machine's host is, in points of a public benchmark."""
+_RULE = 1.2
+"""The factor within which a core's single-thread points tell how long it takes for a piece of the kernel or a driver.
+
+An estimate: such code waits for memory and changes privilege more often than a benchmark does.
+"""
+
+
 @lru_cache(maxsize=64)
 def _unchanged(files: _Files, kind: _Kind) -> MachineSpec:
     """Return the profile of the last of ``files``, without overrides and with ranges not set to an end.
+
+    A time of host software that was measured on another machine's host is scaled by what a thread does there and here.
+
+    Raises ProfileError.
+    """
+    spec = _as_written(files, kind)
+    here = spec.entries.get(SINGLE_THREAD)
+    entries = dict(spec.entries)
+    for key, entry in spec.entries.items():
+        if here is None or entry.measured_on is None or entry.measured_on == spec.name:
+            continue
+        there = _as_written(_files(entry.measured_on, kind), kind).entries.get(SINGLE_THREAD)
+        if there is None:
+            raise ProfileError(spec.path, key, f"was measured on {entry.measured_on}, which has no {SINGLE_THREAD}")
+        (there_low, there_high), (low, high) = _ends(there), _ends(here)
+        reason = f"scaled from the host of {entry.measured_on} ({there.shown}) to this one ({here.shown})"
+        entries[key] = entry.scaled((there_low / high / _RULE, there_high / low * _RULE), reason)
+    return attrs.evolve(spec, entries=entries)
+
+
+def _ends(entry: ProfileEntry) -> tuple[float, float]:
+    assert isinstance(entry.value, float)
+    return (entry.value, entry.value) if entry.low is None or entry.high is None else (entry.low, entry.high)
+
+
+@lru_cache(maxsize=64)
+def _as_written(files: _Files, kind: _Kind) -> MachineSpec:
+    """Return the profile of the last of ``files`` as it and its bases have it.
 
     The cache compares the texts of the files, so that a file may change between two loads.
 
     Raises ProfileError.
     """
     *bases, (path, text) = files
-    base = _unchanged(tuple(bases), kind) if bases else None
+    base = _as_written(tuple(bases), kind) if bases else None
     file = _parsed(path, text, kind)
     sources = {**(base.sources if base else {}), **file.sources}
     entries = dict(base.entries) if base else {}
