@@ -32,22 +32,24 @@ from offloadrt.runtime.events import Awaited, ProgramObserver, Signalled, Strand
 from offloadrt.sim import Lock, Signal, Simulation
 from offloadrt.trace import HostTime
 
+_Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
+
 
 @attrs.frozen
 class _OnTop:
     """What a coroutine of a thread yields that goes on when this one, on top of it, has ended."""
 
-    coroutine: Coroutine[Any, Any, object]
+    coroutine: _Steps
 
 
 @types.coroutine
-def _run_on_top(coroutine: Coroutine[Any, Any, object]) -> Generator[_OnTop, None, None]:
+def _run_on_top(coroutine: _Steps) -> Generator[_OnTop, None, None]:
     """Run a coroutine in the thread that awaits this, which `stacked` runs."""
     yield _OnTop(coroutine)
 
 
 @types.coroutine
-def stacked(first: Coroutine[Any, Any, object]) -> Generator[Any, Any, None]:
+def stacked(first: _Steps) -> Generator[Any, Any, None]:
     """Run a coroutine and those that come on top of it, however many there are.
 
     If each was awaited by the one below it, every step of the last one would go through all of them, by recursion.
@@ -57,7 +59,8 @@ def stacked(first: Coroutine[Any, Any, object]) -> Generator[Any, Any, None]:
     error: BaseException | None = None
     while stack:
         try:
-            wanted = stack[-1].send(value) if error is None else stack[-1].throw(error)
+            step: Callable[..., Any] = stack[-1].send if error is None else stack[-1].throw
+            wanted = step(value if error is None else error)
         except StopIteration:
             stack.pop()
             value = error = None
