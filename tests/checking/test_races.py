@@ -216,3 +216,15 @@ def test_a_taskwait_with_nowait_needs_something_to_wait_for() -> None:
             await t.taskwait(nowait=True)
 
     assert kinds(body) == []
+
+
+@pytest.mark.parametrize("delay_us", [0, 10_000])
+def test_kernels_of_two_maps_race_also_where_this_run_has_given_them_two_blocks(delay_us: int) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        await t.target(double, a, N, nowait=True, maps=omp.map(tofrom=a))
+        await t.compute(delay_us * 1e-6)
+        await t.target(double, a, N, nowait=True, maps=omp.map(tofrom=a))
+        await t.taskwait()
+
+    assert set(found(body)) == {("race", "a on device 0")}
