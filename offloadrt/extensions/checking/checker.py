@@ -19,6 +19,7 @@ from offloadrt.extensions.checking.races import Races
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
+from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.events import HOST, DataCopied, MemoryUse, ProgramEvent
 from offloadrt.runtime.mapping.present_table import Entry
@@ -111,9 +112,13 @@ class CheckedCopies:
         """Take a copy between host and device as an access on both sides, and let it carry the version."""
         begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
         to_device, now = event.op == "h2d", self._sim.now
+        maps = device if entry is not None and directive.maps else None
         if event.array is not None:
-            self._races.access(directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name))
-        there = directive.access(now, device, begin, begin + nbytes, to_device, True, did, name, role, block)
+            here = directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name, maps=maps)
+            self._races.access(here)
+        there = directive.access(
+            now, device, begin, begin + nbytes, to_device, True, did, name, role, block, maps=maps
+        )  # fmt: skip
         self._races.access(there)
         if event.array is None:
             if to_device:
@@ -164,6 +169,7 @@ class Checker:
         )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
+        self._ends_unseen: AddressMap[ev.EndUnseen] = AddressMap()
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
@@ -197,6 +203,8 @@ class Checker:
             ev.MapStrayed: recorded.map_strayed,
             ev.ConstantKnown: recorded.constant_known,
             ev.ProgramCut: self._program_cut,
+            ev.EndUnseen: self._end_unseen,
+            ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
         }
 
     def handle(self, event: ProgramEvent) -> None:
@@ -291,9 +299,13 @@ class Checker:
     def _array_made(self, event: ev.ArrayMade) -> None:
         array = event.array
         begin, end = array.address, array.address + array.nbytes
-        self._races.forget(HOST, begin, end)
+        self._races.forget_host(begin, end)
         self._versions.array_made(begin, end)
         self._wastes.array_made(begin, end)
+
+    def _end_unseen(self, event: ev.EndUnseen) -> None:
+        if self._ends_unseen.get(event.begin) is None:
+            self._ends_unseen[event.begin] = event
 
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
@@ -338,6 +350,8 @@ class Checker:
             event.device, begin, end, name, self._story(directive, f"allocates it in {directive.name}")
         )
         block.cause, block.by_routine = event.cause, directive.name == "omp_target_alloc"
+        unseen = self._ends_unseen.before(event.host_address)
+        block.end_unseen = unseen is not None and event.host_address < unseen[0] + unseen[1].nbytes
         self._memories.add_block(block)
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
@@ -446,6 +460,8 @@ class Checker:
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
             self._races.access(access)
+            if role and block is not None and (entry := block.entry) is not None and not block.end_unseen:
+                self._races.mapped_use(access, entry.host_begin - entry.device_begin)
             self._judge(access)
 
     def _judge(self, access: Access) -> None:

@@ -6,6 +6,8 @@ it. So which pairs of places are reported does not depend on who came first.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
@@ -14,6 +16,8 @@ from offloadrt.extensions.checking.strands import Strands
 from offloadrt.runtime.events import HOST
 
 _Key = tuple[int, tuple[str, str], str]
+_LIST_ITEMS = HOST - 1
+"""Less the number of a device: what the device has of the host's memory, by the host's addresses."""
 _MANY = 24
 """Accesses of one cell from which on those are dropped that can race with nothing any more."""
 
@@ -35,6 +39,8 @@ class Races:
 
     strands: Strands
     mistakes: Mistakes
+    unordered_maps: set[int] = attrs.field(factory=set)
+    """Devices on which no events order the copies of maps."""
     _memories: dict[int, Intervals[_History]] = attrs.field(factory=dict)
 
     def access(self, access: Access) -> None:
@@ -50,6 +56,21 @@ class Races:
             kept[key] = access
             if len(kept) > _MANY:
                 self._drop(kept)
+
+    def mapped_use(self, access: Access, shift: int) -> None:
+        """Compare the uses of what several maps of the same bytes of the host have brought to a device.
+
+        Had one thread come earlier than the other one left, they would have used one block. So whether this run has
+        given them two is no matter. shift: from an address of the block to that of the host.
+        """
+        begin, end = access.begin + shift, access.end + shift
+        self.access(attrs.evolve(access, memory=_LIST_ITEMS - access.memory, begin=begin, end=end))
+
+    def forget_host(self, begin: int, end: int) -> None:
+        """Forget a range of the host that is another array's from now on."""
+        for memory in self._memories:
+            if memory <= HOST:
+                self.forget(memory, begin, end)
 
     def forget(self, memory: int, begin: int, end: int) -> None:
         """Forget a range whose memory is another one from now on."""
@@ -68,25 +89,49 @@ class Races:
             del kept[key]
 
     def _compare(self, earlier: Access, access: Access) -> None:
-        if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_mapping(earlier, access):
+        if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_counts(earlier, access):
+            return
+        if access.memory < HOST and access.block is earlier.block:
+            return  # they are compared in the block's own memory
+        by_maps = _ordered_by_maps(earlier, access)
+        if by_maps and access.maps not in self.unordered_maps and earlier.maps not in self.unordered_maps:
             return
         if not (earlier.atomic and access.atomic) and earlier.surely_meets(access):
             first, second = sorted((earlier, access), key=lambda one: (one.site, one.strand.name))
             subject = f"{access.name} {_where(access.memory)}"
-            stories, advice = (first.story, second.story), _missing(first, second)
+            stories, advice = (first.story, second.story), _UNORDERED if by_maps else _missing(first, second)
             self.mistakes.add("race", subject, stories, advice, subject, data=access.name)
 
 
-def _ordered_by_mapping(one: Access, other: Access) -> bool:
-    """Tell whether the runtime orders two accesses to a mapped block by its reference count and its transfer."""
+_UNORDERED: Final = (
+    "LIBOMPTARGET_MAP_FORCE_ATOMIC=false lets no event order what two maps copy: leave it out, or order the two."
+)
+
+
+def _ordered_by_counts(one: Access, other: Access) -> bool:
+    """Tell whether the runtime orders two accesses to a mapped block by its reference count."""
     if one.block is None or one.block is not other.block:
         return False
     roles = {one.role, other.role}
-    return "" not in roles and roles != {"uses"}
+    frees = not roles - {"enters", "uses", "leaves"} and any(
+        access.role == "leaves" and access.maps is None for access in (one, other)
+    )
+    return frees or roles == {"uses", "leaves"}
+
+
+def _ordered_by_maps(one: Access, other: Access) -> bool:
+    """Tell whether two accesses are ordered because a map is as if atomic, by the event of its copy in LLVM.
+
+    OpenMP says so of all that a map clause does, also on its list item of the host, for one device. It says so of no
+    `target update`, whose copies LLVM puts into queues without an event: these race as what a thread does by itself.
+    """
+    if one.maps is not None and one.maps == other.maps:
+        return True
+    return one.block is not None and one.block is other.block and {one.role, other.role} == {"enters", "uses"}
 
 
 def _where(memory: int) -> str:
-    return "on the host" if memory == HOST else f"on device {memory}"
+    return "on the host" if memory == HOST else f"on device {memory if memory > HOST else _LIST_ITEMS - memory}"
 
 
 def _missing(one: Access, other: Access) -> str:
