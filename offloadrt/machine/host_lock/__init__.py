@@ -37,9 +37,7 @@ def lock_policy(name: str | LockPolicy) -> LockPolicy:
     policy = LOCK_POLICIES.find(name)
     for promise in ("hands_over", "shares"):
         if not isinstance(given := getattr(policy, promise), bool):
-            raise ValueError(
-                f"{type(policy).__name__} is no lock policy: its {promise} is {given!r}, not True or False"
-            )
+            raise ValueError(f"{type(policy).__name__} is no lock policy: its {promise} is {given!r}, not a bool")
     if not callable(policy.admit) or inspect.iscoroutinefunction(policy.admit):
         raise ValueError(f"{type(policy).__name__} is no lock policy: its admit is no plain function")
     return policy
