@@ -1,4 +1,4 @@
-"""Several processes of a program in each model but CUDA (`tests/cuda/test_cuda_processes.py`): each rank's own values."""
+"""Several processes of a program in each model (CUDA: `tests/cuda/test_cuda_processes.py`); each has its own values."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def wrong(run: Run, body: Any) -> Any:
 
 
 OPENMP = [
-    ("alex-a100", 1, "copy"), ("alex-a100", 2, "managed"), ("mi300x", 2, "copy"), ("mi300a", 1, "usm"), ("gh200", 1, "usm"),
+    ("alex-a100", 1, "copy"), ("alex-a100", 2, "managed"), ("mi300x", 2, "copy"),
+    ("mi300a", 1, "usm"), ("gh200", 1, "usm"),
 ]  # fmt: skip
 
 
