@@ -103,7 +103,8 @@ class CudaDriver:
         """Return the drivers of each process, of which each has a view of the machine."""
         processes: list[DriverProcess] = []
         for view in views:
-            processes.append(DriverProcess(view, devices, processes[0] if processes else None))
+            same = (process for process in processes if process.instance == view.devices[0].index)
+            processes.append(DriverProcess(view, devices, next(same, processes[0] if processes else None)))
         return [[cls(process, number) for number in range(devices)] for process in processes]
 
     def start(self) -> None:

@@ -141,15 +141,15 @@ class KernelDriver:
     left out.
     """
 
-    def __init__(self, machine: Machine, device: Device, space: VaSpace) -> None:
+    def __init__(self, machine: Machine, device: Device, space: VaSpace, lock: HostLock | None = None) -> None:
         self.uvm: Uvm | None = None
         """The unified-memory driver, once ``manage`` has been called."""
         self.space = space
         """The address space of managed memory."""
         self._machine = machine
         self._device = device
-        self.lock: HostLock | None = None
-        if machine.processes > 1:
+        self.lock = lock
+        if lock is None and machine.processes > 1:
             self.lock = HostLock(
                 machine,
                 f"kernel driver {device.index}" if device.index else "kernel driver",
@@ -178,7 +178,8 @@ class KernelDriver:
 class DriverProcess:
     """Owns what the contexts of one process share; ``devices`` is how many there are, from number ``first``.
 
-    ``beside`` is another process on the same devices, with which it shares their kernel drivers, and so managed memory.
+    ``beside`` is another process, with which it shares the kernel drivers of the devices, and so managed memory. MIG
+    instances have managed memory of their own, and the lock of one kernel module.
     """
 
     def __init__(self, machine: Machine, devices: int = 1, beside: DriverProcess | None = None, first: int = 0) -> None:
@@ -189,12 +190,19 @@ class DriverProcess:
         self.locking = PageLocking(machine)
         self.kernel_drivers: Mapping[int, KernelDriver]
         """The kernel drivers by number of the device."""
-        if beside is None:
-            space = VaSpace(machine)
-            self.kernel_drivers = {n: KernelDriver(machine, machine.devices[n], space) for n in numbers}
-        else:
+        if beside is not None and self.instance == beside.instance:
             self.kernel_drivers = beside.kernel_drivers
+        else:
+            space, module = VaSpace(machine), {} if beside is None else beside.kernel_drivers
+            self.kernel_drivers = {
+                n: KernelDriver(machine, machine.devices[n], space, module[n].lock if module else None) for n in numbers
+            }
         self._pinned = {number: PinnedRanges() for number in numbers}
+
+    @property
+    def instance(self) -> int:
+        """Return the number of the MIG instance that the process finds; without MIG that of the first device."""
+        return self.machine.devices[0].index
 
     def pinned_for(self, number: int) -> PinnedRanges:
         """Return the host memory that copies of a device reach without staging."""

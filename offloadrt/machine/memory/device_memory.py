@@ -258,6 +258,10 @@ class DeviceMemory:
         memory._top, memory._held, memory._backing = memory.base, 0, Backing(self._fill)
         return memory
 
+    def reaches(self, address: int) -> bool:
+        """Tell whether an address lies in this memory as this process sees it, allocated or not."""
+        return self.base <= address < self.base + DEVICE_STRIDE
+
     @property
     def managed(self) -> int:
         """Return the bytes with pages of managed memory: they take room from blocks, but have no addresses here."""

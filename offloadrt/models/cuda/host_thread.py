@@ -465,7 +465,7 @@ class HostThread(CallingThread):
 
     async def event_destroy(self, event: TimedEvent) -> None:
         """Destroy an event (cudaEventDestroy)."""
-        await (await self._context_of(event.device)).driver.events.destroy(event)
+        await (await self._context_on(event.device)).driver.events.destroy(event)
 
     async def event_record(self, event: TimedEvent, stream: Stream | DefaultStream | None = None) -> None:
         """Put an event behind everything in a stream of its device (cudaEventRecord)."""
@@ -474,18 +474,18 @@ class HostThread(CallingThread):
 
     async def event_synchronize(self, event: TimedEvent) -> None:
         """Wait until the device has come to an event (cudaEventSynchronize)."""
-        await (await self._context_of(event.device)).driver.events.synchronize(event)
+        await (await self._context_on(event.device)).driver.events.synchronize(event)
 
     async def event_query(self, event: TimedEvent) -> bool:
         """Tell whether the device has come to an event (cudaEventQuery)."""
-        return await (await self._context_of(event.device)).driver.events.query(event)
+        return await (await self._context_on(event.device)).driver.events.query(event)
 
     async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
         """Return the milliseconds between two events (cudaEventElapsedTime).
 
         Raises DriverError for an event that was never recorded, or to which the device has yet to come.
         """
-        events = (await self._context_of(begin.device)).driver.events
+        events = (await self._context_on(begin.device)).driver.events
         return 1e3 * await events.elapsed_time(begin, end)
 
     # graphs: captured from streams or built node by node, and launched
@@ -532,7 +532,7 @@ class HostThread(CallingThread):
 
         Raises DriverError for memory that the kernel cannot reach or that is freed, and for a node that there is not.
         """
-        context = await self._context_of(graph.device)
+        context = await self._context_on(graph.device)
         call = "cuGraphAddKernelNode"
         prepared = self._prepared(call, context, kernel, arguments, grid, block, iterations, library)
         await context.plugin.find_kernel(prepared.launch.kernel.name)
@@ -545,7 +545,7 @@ class HostThread(CallingThread):
         self, graph: BuiltGraph, destination: DeviceArray, value: int, *, after: Sequence[int] = ()
     ) -> int:
         """Add a memset of device memory to a graph (cudaGraphAddMemsetNode), and return its node."""
-        driver = (await self._context_of(graph.device)).driver
+        driver = (await self._context_on(graph.device)).driver
         call = "cuGraphAddMemsetNode"
         self._state.allocations.check_use(driver, driver.call(call), "its destination", destination)
         graph.uses.append(("the destination of a memset", destination))
@@ -563,8 +563,8 @@ class HostThread(CallingThread):
 
         Raises DriverError for memory that is freed, pageable or another device's, and for a destination too small.
         """
-        driver = (await self._context_of(graph.device)).driver
-        call = "cuGraphAddMemcpyNode"
+        context = await self._context_on(graph.device)
+        driver, call = context.driver, "cuGraphAddMemcpyNode"
         ends: list[HostSpan | int] = []
         sizes = []
         for what, end in (("the destination of a copy", destination), ("the source of a copy", source)):
@@ -573,7 +573,7 @@ class HostThread(CallingThread):
                 ends.append(end.address)
                 sizes.append(end.nbytes)
             else:
-                self.program.devices[graph.device].check_alive(array_of(end), call)
+                self.program.devices[context.number].check_alive(array_of(end), call)
                 address, nbytes = extent(end, call)
                 ends.append(array_of(end).span(address, nbytes))
                 sizes.append(nbytes)
@@ -594,7 +594,7 @@ class HostThread(CallingThread):
         after: Sequence[int] = (),
     ) -> int:
         """Add a function of the host to a graph (cudaGraphAddHostNode), and return its node; as `launch_host_func`."""
-        driver = (await self._context_of(graph.device)).driver
+        driver = (await self._context_on(graph.device)).driver
         check_host_function("cudaGraphAddHostNode", function, seconds)
         return await driver.graphs.add_host_node(graph, after, function, seconds)
 
@@ -603,7 +603,7 @@ class HostThread(CallingThread):
 
         A graph that a program builds itself may grow afterwards; the executable graph keeps its nodes of now.
         """
-        return await (await self._context_of(graph.device)).driver.graphs.instantiate(graph)
+        return await (await self._context_on(graph.device)).driver.graphs.instantiate(graph)
 
     async def graph_launch(self, executable: GraphExec, *, stream: Stream | DefaultStream | None = None) -> None:
         """Put everything in a graph into a stream (cudaGraphLaunch), and go on.
@@ -618,12 +618,13 @@ class HostThread(CallingThread):
                 call = driver.call("cuGraphLaunch")
                 self._state.allocations.check_use(driver, call, what, end, anywhere=True)
             elif isinstance(end, HostArray | Section):
-                self.program.devices[executable.graph.device].check_alive(array_of(end), "cuGraphLaunch")
+                made_on = await self._context_on(executable.graph.device)
+                self.program.devices[made_on.number].check_alive(array_of(end), "cuGraphLaunch")
         await driver.graphs.launch(executable, chosen)
 
     async def graph_exec_destroy(self, executable: GraphExec) -> None:
         """Destroy an executable graph (cudaGraphExecDestroy); what was launched still completes."""
-        await (await self._context_of(executable.graph.device)).driver.graphs.destroy(executable)
+        await (await self._context_on(executable.graph.device)).driver.graphs.destroy(executable)
 
     # for several groups of calls
 
@@ -685,10 +686,11 @@ class HostThread(CallingThread):
             else:
                 self.program.devices[context.number].check_alive(array_of(end), call)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
-            devices = device_of(to), device_of(begin)
-            if devices == (context.number, context.number):
+            there, here = (device_of(self.program.machine, address) for address in (to, begin))
+            assert there is not None and here is not None, "check_use lets no other address pass"
+            if there == here == context.number:
                 return driver.copies.dtod(to, begin, nbytes, stream)
-            return driver.peers.copy(stream, None, devices[0], to, devices[1], begin, nbytes)
+            return driver.peers.copy(stream, None, there, to, here, begin, nbytes)
         if isinstance(source, DeviceArray):
             return driver.copies.dtoh(_span(destination, to, nbytes), begin, nbytes, stream)
         if isinstance(destination, DeviceArray):
