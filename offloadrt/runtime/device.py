@@ -271,6 +271,7 @@ class OffloadDevice:
         """Whether a region keeps its references until its kernel has ended, which LLVM's do not."""
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
+        self.keeps_events = spec.flag("entry.events")
         self.messages: list[str] = []
         """What LLVM's runtime would have written to the standard error."""
         self.ended: Exception | None = None
@@ -424,6 +425,11 @@ class OffloadDevice:
         if pointer.is_locked and pointer.entry is not None:
             pointer.is_locked = False
             self.unlock_entry(pointer.entry)
+
+    async def add_event(self, entry: Entry, queue: DirectiveQueue) -> None:
+        """Let others wait for what a map has put into a queue, unless LIBOMPTARGET_MAP_FORCE_ATOMIC=false."""
+        if self.keeps_events:
+            entry.event = await self.plugin.record_event(queue)
 
     def is_pending(self, entry: Entry) -> bool:
         """Tell whether a transfer to an entry's block is under way for which a queue has to wait."""

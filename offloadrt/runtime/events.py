@@ -162,6 +162,13 @@ class HostUsed:
     atomic: bool = False
 
 
+@attrs.frozen
+class MapsUnordered:
+    """The copies of a device's maps leave no events behind (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
+
+    device: int
+
+
 @attrs.define
 class BlockAllocated:
     """A block of device memory was allocated. array, host_address: what it is for, if it is for the host's memory."""
@@ -451,6 +458,7 @@ DeviceEvent = (
 ProgramEvent = (
     DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade | ArrayFreed
     | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
+    | MapsUnordered
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]

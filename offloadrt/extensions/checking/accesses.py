@@ -45,18 +45,24 @@ class Directive:
     kernel: str = ""
     waiting: list[Any] | None = None
 
+    @property
+    def maps(self) -> bool:
+        """Tell whether its copies are those of map clauses: not those of `target update`, nor of a routine."""
+        return self.name.startswith("target") and "update" not in self.name
+
     def story(self, did: str, now: float) -> Story:
         """Tell what the directive does. did: with a verb."""
         return Story(self.strand.name, did, self.where, now)
 
     def access(
         self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
-        role: Role = "", block: WatchedBlock | None = None, atomic: bool = False,
+        role: Role = "", block: WatchedBlock | None = None, atomic: bool = False, maps: int | None = None,
     ) -> Access:  # fmt: skip
         """Make an access of the directive, or of its kernel. did: `Access.did`."""
         strand = self.strand
         return Access(
-            memory, begin, end, writes, exact, strand, strand.epoch, did, self.where, now, name, role, block, atomic
+            memory, begin, end, writes, exact, strand, strand.epoch, did, self.where, now, name, role, block, atomic,
+            maps,
         )  # fmt: skip
 
 
@@ -80,6 +86,8 @@ class Access:
     block: WatchedBlock | None = None
     atomic: bool = False
     """It races with no other atomic one."""
+    maps: int | None = None
+    """Of a copy that a map makes: the number of its device."""
 
     @property
     def site(self) -> tuple[str, str]:

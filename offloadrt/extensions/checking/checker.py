@@ -111,9 +111,13 @@ class CheckedCopies:
         """Take a copy between host and device as an access on both sides, and let it carry the version."""
         begin, host, nbytes, device = event.device_address, event.host_address, event.nbytes, event.device
         to_device, now = event.op == "h2d", self._sim.now
+        maps = device if entry is not None and directive.maps else None
         if event.array is not None:
-            self._races.access(directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name))
-        there = directive.access(now, device, begin, begin + nbytes, to_device, True, did, name, role, block)
+            here = directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name, maps=maps)
+            self._races.access(here)
+        there = directive.access(
+            now, device, begin, begin + nbytes, to_device, True, did, name, role, block, maps=maps
+        )  # fmt: skip
         self._races.access(there)
         if event.array is None:
             if to_device:
@@ -200,6 +204,7 @@ class Checker:
             ev.MapStrayed: recorded.map_strayed,
             ev.ConstantKnown: recorded.constant_known,
             ev.ProgramCut: self._program_cut,
+            ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
         }
 
     def handle(self, event: ProgramEvent) -> None:

@@ -8,6 +8,8 @@ it. So which pairs of places are reported does not depend on who came first.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals
@@ -38,6 +40,8 @@ class Races:
 
     strands: Strands
     mistakes: Mistakes
+    unordered_maps: set[int] = attrs.field(factory=set)
+    """Devices on which no events order the copies of maps."""
     _memories: dict[int, Intervals[_History]] = attrs.field(factory=dict)
 
     def access(self, access: Access) -> None:
@@ -71,21 +75,43 @@ class Races:
             del kept[key]
 
     def _compare(self, earlier: Access, access: Access) -> None:
-        if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_mapping(earlier, access):
+        if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_counts(earlier, access):
+            return
+        by_maps = _ordered_by_maps(earlier, access)
+        if by_maps and access.maps not in self.unordered_maps and earlier.maps not in self.unordered_maps:
             return
         if not (earlier.atomic and access.atomic) and earlier.surely_meets(access):
             first, second = sorted((earlier, access), key=lambda one: (one.site, one.strand.name))
             subject = f"{access.name} {_where(access.memory)}"
-            stories, advice = (first.story, second.story), _missing(first, second)
+            stories, advice = (first.story, second.story), _UNORDERED if by_maps else _missing(first, second)
             self.mistakes.add("race", subject, stories, advice, subject, data=access.name)
 
 
-def _ordered_by_mapping(one: Access, other: Access) -> bool:
-    """Tell whether the runtime orders two accesses to a mapped block by its reference count and its transfer."""
+_UNORDERED: Final = (
+    "LIBOMPTARGET_MAP_FORCE_ATOMIC=false lets no event order what two maps copy: leave it out, or order the two."
+)
+
+
+def _ordered_by_counts(one: Access, other: Access) -> bool:
+    """Tell whether the runtime orders two accesses to a mapped block by its reference count."""
     if one.block is None or one.block is not other.block:
         return False
     roles = {one.role, other.role}
-    return "" not in roles and roles != {"uses"}
+    frees = not roles - {"enters", "uses", "leaves"} and any(
+        access.role == "leaves" and access.maps is None for access in (one, other)
+    )
+    return frees or roles == {"uses", "leaves"}
+
+
+def _ordered_by_maps(one: Access, other: Access) -> bool:
+    """Tell whether two accesses are ordered because a map is as if atomic, by the event of its copy in LLVM.
+
+    OpenMP says so of all that a map clause does, also on its list item of the host, for one device. It says so of no
+    `target update`, whose copies LLVM puts into queues without an event: these race as what a thread does by itself.
+    """
+    if one.maps is not None and one.maps == other.maps:
+        return True
+    return one.block is not None and one.block is other.block and {one.role, other.role} == {"enters", "uses"}
 
 
 def _where(memory: int) -> str:

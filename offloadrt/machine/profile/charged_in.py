@@ -77,6 +77,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "driver.stream_depth": ("driver: cuLaunchKernel", "driver: cuMemcpy*"),
     "driver.stream_destroy": ("driver: cuStreamDestroy",),
     "driver.sync_idle": ("driver: cuStreamSynchronize",),
+    "entry.events": (),
     "entry.uncontended": ("behind entry locks*",),
     "evict.*": _FAULTS,
     "fault.*": _FAULTS,

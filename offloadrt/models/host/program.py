@@ -26,7 +26,15 @@ from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
 from offloadrt.runtime.device import FAILED_FREE, DeviceOptions, OffloadDevice, RuntimeCosts
 from offloadrt.runtime.errors import InvalidDevice
-from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled, StrandBegan, StrandEnded
+from offloadrt.runtime.events import (
+    Awaited,
+    HostUsed,
+    MapsUnordered,
+    ProgramObserver,
+    Signalled,
+    StrandBegan,
+    StrandEnded,
+)
 from offloadrt.runtime.host_array import HostArray, Kind
 from offloadrt.runtime.lock_wait import take
 from offloadrt.sim import Lock, LockStatistics, Signal, Simulation
@@ -173,6 +181,8 @@ class OffloadProgram(ABC, Generic[T]):
         self.observer = self.arrays.observer = observer
         for device in self.devices:
             device.listen(observer.handle, uses=True)
+            if not device.keeps_events:
+                observer.handle(MapsUnordered(device.number))
 
     def start(self) -> None:
         """Spawn the daemon actors. Call it from a running actor; a second call does nothing."""

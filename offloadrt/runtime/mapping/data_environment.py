@@ -415,7 +415,7 @@ async def _transfer_to(
             if entry.shadow_pointers and any(begin <= address < end for address in entry.shadow_pointers):
                 return
             await device.submit(queue, pointer.address, item.array.span(begin, size), item.array)
-            entry.event = await device.plugin.record_event(queue)
+            await device.add_event(entry, queue)
         elif not flags.present and device.is_pending(entry):
             await device.plugin.wait_event(queue, entry.event)
     except BaseException:
@@ -561,7 +561,7 @@ async def _attach(
     if device.tell is not None:
         device.tell(PointerAttached(queue.cause, device.number, item, item.base, device_value))
     await device.submit(queue, device_pointer, pointer_span(shadow), None, op="attach")
-    entry.event = await device.plugin.record_event(queue)
+    await device.add_event(entry, queue)
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
@@ -655,7 +655,7 @@ async def _copy_back(
             await device.plugin.wait_event(queue, entry.event)
         await device.retrieve(queue, item.array.span(item.begin, item.size), pointer.address, item.array)
         if pointer.is_last:
-            entry.event = await device.plugin.record_event(queue)
+            await device.add_event(entry, queue)
     finally:
         device.release(pointer)
 

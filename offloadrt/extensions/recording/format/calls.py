@@ -564,12 +564,16 @@ class Assembler:
             self._depends.setdefault(row[2], []).append((row[3], a_of(row)))
         elif kind == Slot.TASK_CREATE:
             thread.worked(row[4])
-            self._create(thread, row[2], row[5])
+            self._create(thread, row[2], row[5], nowait=bool(a_of(row)))
         else:
             self._schedule(thread, row)
 
-    def _create(self, thread: _Thread, identifier: int, flags: int) -> None:
+    def _create(self, thread: _Thread, identifier: int, flags: int, nowait: bool) -> None:
         maker = self.task_of(thread)
+        if flags & _TASKWAIT_TASK and nowait:
+            task = self.make_task(TaskKind.TASKWAIT, thread.number, identifier)
+            self._made[identifier] = maker, self.add(thread, Step.TASK, task.index)
+            return
         if flags & _TASKWAIT_TASK:
             self._made[identifier] = maker, self.add(thread, Step.TASKWAIT, 0)
             return
@@ -590,7 +594,7 @@ class Assembler:
         follower = self._by_identifier.get(row[3])
         if completed and ended is not None and ended.call:
             self.calls.done(ended.call)
-        if ended is thread.task and completed and (thread.work or self.memory.has_touches(thread.number)):
+        if ended is thread.task and ((completed and thread.work) or self.memory.has_touches(thread.number)):
             self.add(thread, Step.REST, 0)
         if follower is not None:
             follower.thread = thread.number if follower.kind > TaskKind.IMPLICIT else follower.thread

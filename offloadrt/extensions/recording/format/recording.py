@@ -60,6 +60,8 @@ class TaskKind(enum.IntEnum):
     """The task of a ``nowait`` construct."""
     UNDEFERRED = 4
     """Runs at once in the thread that makes it."""
+    TASKWAIT = 5
+    """The empty task of a ``taskwait nowait depend``, for which LLVM 22 lets the thread wait."""
 
 
 class OmptOperation(enum.IntEnum):

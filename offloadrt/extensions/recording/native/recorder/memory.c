@@ -101,6 +101,8 @@ EXPORT void offload_recorder_variable(void *address, uint64_t bytes, const char 
     return;
   this_thread()->inside = true;
   keep((uint64_t)address, bytes);
+  if (tracks_bytes())
+    track((uint64_t)address, bytes); /* it may be touched before a deferred region maps it */
   this_thread()->inside = false;
 }
 

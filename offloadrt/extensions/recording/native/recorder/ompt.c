@@ -93,15 +93,28 @@ static void on_device(int device, const char *type, ompt_device_t *handle, ompt_
 static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_data_t *task, int flags, int has_dependences,
                            const void *code) {
   (void)frame;
+  end_interval(); /* what was touched until now happens before the task */
   uint64_t created = id_of(task, &this_thread()->tasks);
   slot_t *slot = host_slot(created, value(parent));
   slot->word[4] = (uint32_t)flags;
   slot->word[5] = (uint64_t)has_dependences;
   slot->word[6] = (uint64_t)code;
-  end_slot(slot, SLOT_TASK_CREATE, 0, 0);
+  end_slot(slot, SLOT_TASK_CREATE, flags & ompt_task_taskwait ? this_thread()->nowait : 0, 0);
+}
+
+/* LLVM 22 waits at `taskwait nowait depend` as at any other, and OMPT does not tell the two apart. But OpenMP lets the thread go on: the
+ * construct makes an empty task, which only orders others. */
+EXPORT void __kmpc_omp_taskwait_deps_51(void *, int32_t, int32_t, void *, int32_t, void *, int32_t);
+EXPORT void __kmpc_omp_taskwait_deps_51(void *place, int32_t thread, int32_t count, void *depend, int32_t noalias_count,
+                                        void *noalias, int32_t nowait) {
+  REAL(__kmpc_omp_taskwait_deps_51);
+  this_thread()->nowait = nowait;
+  real(place, thread, count, depend, noalias_count, noalias, nowait);
+  this_thread()->nowait = false;
 }
 
 static void on_task_schedule(ompt_data_t *prior, ompt_task_status_t status, ompt_data_t *next) {
+  end_interval(); /* it is the prior task's */
   if (next)
     this_thread()->task = next->value;
   end_slot(host_slot(value(prior), value(next)), SLOT_TASK_SCHEDULE, status, 0);
@@ -157,6 +170,8 @@ static void on_implicit_task(ompt_scope_endpoint_t at, ompt_data_t *parallel, om
 enum { ACQUIRE = 1, ACQUIRED, RELEASED };
 
 static void put_mutex(uint32_t what, ompt_mutex_t kind, ompt_wait_id_t wait) {
+  if (kind != ompt_mutex_atomic)
+    end_interval();
   end_slot(host_slot(wait, this_thread()->task), SLOT_MUTEX, what, kind);
 }
 

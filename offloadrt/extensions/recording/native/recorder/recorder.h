@@ -24,6 +24,7 @@ typedef struct {
   uint64_t freeing;     /* the block that the program is about to free at `freed_at`, "file:line" */
   const char *freed_at;
   uint32_t number;
+  bool nowait;          /* it is in a `taskwait` with this clause */
   bool inside;          /* it is inside the recorder: what it allocates is not the program's */
 } thread_t;
 
