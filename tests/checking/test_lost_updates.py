@@ -51,7 +51,7 @@ def runtime_faults(body: Body, threads: int = 2, machine: str = "alex-a100", **o
         await run.finish()
 
     run.sim.run(program)
-    assert not [mistake.lines() for mistake in checker.finish() if mistake.kind != "race"]
+    assert not [mistake.lines() for mistake in checker.finish()]
     return checker.runtime_faults()
 
 
