@@ -148,6 +148,14 @@ class MappedFreed:
 
 
 @attrs.frozen
+class EndUnseen:
+    """Nobody tells when an array's memory ends, as of a variable of the stack: another one may lie there later."""
+
+    begin: int
+    nbytes: int
+
+
+@attrs.frozen
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: every byte of it, else some.
 
@@ -458,7 +466,7 @@ DeviceEvent = (
 ProgramEvent = (
     DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade | ArrayFreed
     | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
-    | MapsUnordered
+    | MapsUnordered | EndUnseen
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]

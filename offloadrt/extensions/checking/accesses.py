@@ -20,7 +20,10 @@ enters it, the uses of those who hold the mapping, and the copy and the free of 
 
 @attrs.define(eq=False)
 class WatchedBlock:
-    """A block of device memory. entry: the mapping that it was allocated for; cause: of the directive that did so."""
+    """A block of device memory. entry: the mapping that it was allocated for; cause: of the directive that did so.
+
+    end_unseen: another array of the host may lie where this one's was (`EndUnseen`).
+    """
 
     device: int
     begin: int
@@ -30,6 +33,7 @@ class WatchedBlock:
     entry: Entry | None = None
     cause: int = 0
     by_routine: bool = False
+    end_unseen: bool = False
 
 
 @attrs.define(eq=False)

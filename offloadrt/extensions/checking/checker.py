@@ -19,6 +19,7 @@ from offloadrt.extensions.checking.races import LostUpdates, Races
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
+from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.events import HOST, DataCopied, MemoryUse, ProgramEvent
 from offloadrt.runtime.mapping.present_table import Entry
@@ -170,6 +171,7 @@ class Checker:
         )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
+        self._ends_unseen: AddressMap[ev.EndUnseen] = AddressMap()
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
@@ -204,6 +206,7 @@ class Checker:
             ev.MapStrayed: recorded.map_strayed,
             ev.ConstantKnown: recorded.constant_known,
             ev.ProgramCut: self._program_cut,
+            ev.EndUnseen: self._end_unseen,
             ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
         }
 
@@ -310,9 +313,13 @@ class Checker:
     def _array_made(self, event: ev.ArrayMade) -> None:
         array = event.array
         begin, end = array.address, array.address + array.nbytes
-        self._races.forget(HOST, begin, end)
+        self._races.forget_host(begin, end)
         self._versions.array_made(begin, end)
         self._wastes.array_made(begin, end)
+
+    def _end_unseen(self, event: ev.EndUnseen) -> None:
+        if self._ends_unseen.get(event.begin) is None:
+            self._ends_unseen[event.begin] = event
 
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
@@ -357,6 +364,8 @@ class Checker:
             event.device, begin, end, name, self._story(directive, f"allocates it in {directive.name}")
         )
         block.cause, block.by_routine = event.cause, directive.name == "omp_target_alloc"
+        unseen = self._ends_unseen.before(event.host_address)
+        block.end_unseen = unseen is not None and event.host_address < unseen[0] + unseen[1].nbytes
         self._memories.add_block(block)
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
@@ -475,6 +484,8 @@ class Checker:
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
             self._races.access(access)
+            if role and block is not None and (entry := block.entry) is not None and not block.end_unseen:
+                self._races.mapped_use(access, entry.host_begin - entry.device_begin)
             self._judge(access)
             if use.writes and use.mapped and memory != HOST:
                 self._lost.wrote(directive, access)

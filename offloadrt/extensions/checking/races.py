@@ -19,6 +19,8 @@ from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import Entry
 
 _Key = tuple[int, tuple[str, str], str]
+_LIST_ITEMS = HOST - 1
+"""Less the number of a device: what the device has of the host's memory, by the host's addresses."""
 _MANY = 24
 """Accesses of one cell from which on those are dropped that can race with nothing any more."""
 
@@ -58,6 +60,21 @@ class Races:
             if len(kept) > _MANY:
                 self._drop(kept)
 
+    def mapped_use(self, access: Access, shift: int) -> None:
+        """Compare the uses of what several maps of the same bytes of the host have brought to a device.
+
+        Had one thread come earlier than the other one left, they would have used one block. So whether this run has
+        given them two is no matter. shift: from an address of the block to that of the host.
+        """
+        begin, end = access.begin + shift, access.end + shift
+        self.access(attrs.evolve(access, memory=_LIST_ITEMS - access.memory, begin=begin, end=end))
+
+    def forget_host(self, begin: int, end: int) -> None:
+        """Forget a range of the host that is another array's from now on."""
+        for memory in self._memories:
+            if memory <= HOST:
+                self.forget(memory, begin, end)
+
     def forget(self, memory: int, begin: int, end: int) -> None:
         """Forget a range whose memory is another one from now on."""
         self._cells(memory).forget(begin, end)
@@ -77,6 +94,8 @@ class Races:
     def _compare(self, earlier: Access, access: Access) -> None:
         if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_counts(earlier, access):
             return
+        if access.memory < HOST and access.block is earlier.block:
+            return  # they are compared in the block's own memory
         by_maps = _ordered_by_maps(earlier, access)
         if by_maps and access.maps not in self.unordered_maps and earlier.maps not in self.unordered_maps:
             return
@@ -115,7 +134,7 @@ def _ordered_by_maps(one: Access, other: Access) -> bool:
 
 
 def _where(memory: int) -> str:
-    return "on the host" if memory == HOST else f"on device {memory}"
+    return "on the host" if memory == HOST else f"on device {memory if memory > HOST else _LIST_ITEMS - memory}"
 
 
 def _missing(one: Access, other: Access) -> str:

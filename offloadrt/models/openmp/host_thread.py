@@ -239,7 +239,7 @@ def _address_on(device: OffloadDevice, array: HostArray) -> int | None:
 
 
 async def _nothing() -> None:
-    """Do nothing: the task of a graph is a node."""
+    """Do nothing: what the task of a graph does is a node, and that of `taskwait nowait` only orders others."""
 
 
 Running = Coroutine[Any, Any, object]
@@ -282,11 +282,22 @@ class HostThread(RoutineCaller):
         """Wait for the deferred tasks of this thread."""
         await self.taskwait()
 
-    async def taskwait(self, *depends: Depend) -> None:
-        """Wait for the deferred tasks that this thread generated; with `depend` only for those concerned."""
+    async def taskwait(self, *depends: Depend, nowait: bool = False) -> None:
+        """Wait for the deferred tasks that this thread generated; with `depend` only for those concerned.
+
+        nowait: an empty task comes after them instead, for others to depend on. LLVM 22 waits nevertheless, which no
+        program may rely on. Raises ValueError for `nowait` without `depend`.
+        """
         since = self.sim.now
+        if nowait and not depends:
+            raise ValueError("taskwait: nowait needs depend")
         with self.doing("taskwait"):
-            await taskwait(self.tasks, depends, self.program.observer)
+            if nowait:
+                before = self.tasks.predecessors(depends)
+                self.helpers.submit(self.tasks, "taskwait", _nothing, depends)
+                await wait_for(before)
+            else:
+                await taskwait(self.tasks, depends, self.program.observer)
         self.program.machine.host_time.add("threads", self.sim.now - since)
 
     # directives

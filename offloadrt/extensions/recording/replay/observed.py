@@ -29,6 +29,7 @@ from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS
 from offloadrt.runtime.events import (
     Awaited,
     ConstantKnown,
+    EndUnseen,
     HostUsed,
     KernelAccess,
     KernelRaced,
@@ -72,6 +73,8 @@ class ObservedReplay:
             self._shared.update(_ends(array.address, array.address + array.nbytes))
             if array.origin == "constant":
                 observer.handle(ConstantKnown(array.name, array.address, array.nbytes))
+            elif array.origin == "mapped":
+                observer.handle(EndUnseen(array.address, array.nbytes))
         observer.handle(SourceNamed("the beginning of the program"))
         if recording.meta.ended != "exit":
             observer.handle(ProgramCut())
