@@ -23,7 +23,7 @@ from bench.random_programs.abstract import Program, judged
 from bench.random_programs.emit import scenario
 from bench.random_programs.generate import correct, planted
 
-MACHINES = ("alex-a100", "mi300x", "h100", "gh200", "mi300a")
+MACHINES = ("alex-a100", "mi300x", "h100", "gh200", "mi250x")
 
 
 @attrs.define

@@ -250,6 +250,10 @@ class Machine:
             self.problems.append(f"missed update: {op.array}")
             return
         self._copy(op.array, op.first, op.last, op.how == "to", False)
+        if op.how == "to":  # it may mean to take back what the device has written: only the program knows
+            one = self.held[op.array]
+            for block in range(op.first, op.last):
+                one.device[block] = one.newest[block] if one.host[block] is not None else None
 
     # kernels
 

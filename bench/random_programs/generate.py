@@ -340,11 +340,18 @@ Planted = tuple[str, Program]
 
 
 def _plants(program: Program, draw: random.Random) -> Iterator[Planted]:
-    """Yield changes of one place, each with its kind; not each of them is a mistake."""
+    """Yield changes of one place, each with its kind; not each of them is a mistake.
+
+    What a map clause does to an array that other threads map beside this one depends on who comes first. Such a clause
+    stays as it is, for in the run that is checked the mistake may do no harm.
+    """
+    shared = [_shared(phase) for phase in program.phases]
     for phase, thread, position, op in program.operations():
         def changed(*ops: Op, phase: int = phase, thread: int = thread, position: int = position) -> Program:
             return program.replaced(phase, thread, position, *ops)
 
+        if op.what in ("enter", "exit", "kernel") and shared[phase] & {clause.array for clause in op.maps}:
+            continue
         match op.what:
             case "wait":
                 yield "missing wait", changed()
@@ -382,6 +389,12 @@ def _plants(program: Program, draw: random.Random) -> Iterator[Planted]:
             yield "missing barrier", attrs.evolve(program, barriers=barriers)
 
 
+def _shared(phase: list[list[Op]]) -> set[str]:
+    """Return the arrays that several threads use in a phase."""
+    used = [{name for op in ops for name in op.arrays} for ops in phase]
+    return {name for names in used for name in names if sum(name in other for other in used) > 1}
+
+
 def _wrong_kernels(op: Op, changed: Callable[..., Program]) -> Iterator[Planted]:
     for place, clause in enumerate(op.maps):
         def other(*clauses: Map, place: int = place) -> Program:
@@ -398,9 +411,10 @@ def _wrong_kernels(op: Op, changed: Callable[..., Program]) -> Iterator[Planted]
 
 def _moved(program: Program) -> Iterator[Planted]:
     """Yield programs that free or unmap an array before its last use."""
+    shared = [_shared(phase) for phase in program.phases]
     for phase, thread, position, op in program.operations():
         ops = program.phases[phase][thread]
-        if op.what in ("dealloc", "exit", "free") and position:
+        if op.what in ("dealloc", "exit", "free") and position and not shared[phase] & set(op.arrays):
             for earlier in range(position - 1, -1, -1):
                 if set(op.arrays) & set(ops[earlier].arrays) and ops[earlier].what not in ("begin", "end", "alloc", "enter"):
                     moved = [*ops[:earlier], op, *ops[earlier:position], *ops[position + 1 :]]

@@ -346,6 +346,8 @@ class Checker:
             self._races.access(access)
         if not judged:
             return
+        if event.array.freed:
+            self._found.add("use after free", name, (access.story,), f"The program has freed {name} before.", name)
         self._wastes.host_used(begin, end, writes, exact)
         if writes is None:
             self._versions.host_maybe_written(begin, end)
