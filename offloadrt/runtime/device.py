@@ -267,6 +267,8 @@ class OffloadDevice:
             wait_category="table lock",
             uncontended=spec.flag("table.uncontended"),
         )
+        self.counts_down_late = spec.text("table.count_down") == "kernel"
+        """Whether a region keeps its references until its kernel has ended, which LLVM's do not."""
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
         self.entries_uncontended = spec.flag("entry.uncontended")
         self.keeps_events = spec.flag("entry.events")

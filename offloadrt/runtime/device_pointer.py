@@ -51,5 +51,8 @@ class DevicePointer:
 
     def viewed(self, dtype: DTypeLike, shape: int | tuple[int, ...] | None = None) -> DevicePointer:
         """See the same memory in kernels as an array of this type and shape (without a shape: all of it, flat)."""
+        element = np.dtype(dtype)
         lengths = (shape,) if isinstance(shape, int) else shape
-        return attrs.evolve(self, dtype=np.dtype(dtype), shape=lengths, binding=None)
+        if lengths is None and self.nbytes and element != UNTYPED:
+            lengths = (self.nbytes // element.itemsize,)
+        return attrs.evolve(self, dtype=element, shape=lengths, binding=None)

@@ -394,6 +394,13 @@ class KernelRan:
 
 
 @attrs.frozen
+class KernelEnded:
+    """A kernel has ended whose uses were told of when it was submitted."""
+
+    cause: int
+
+
+@attrs.frozen
 class KernelAccess:
     """One of the accesses by which threads of a recorded kernel race, or by which it leaves its arrays."""
 
@@ -452,7 +459,7 @@ class ProgramCut:
 DeviceEvent = (
     DirectiveBegan | DirectiveLeft | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied | SectionFound
     | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached | PointerAssociated
-    | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan
+    | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan | KernelEnded
 )  # fmt: skip
 """What a device of the runtime tells."""
 

@@ -33,6 +33,8 @@ class CheckReport:
     unknown_kernels: tuple[str, ...]
     wastes: tuple[Waste, ...] = ()
     """What was done for nothing, the most time first; a program without mistakes may have some."""
+    runtime_faults: tuple[Mistake, ...] = ()
+    """What the runtime does wrong, or can under another schedule, with what the program rightly asks for."""
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
@@ -78,7 +80,9 @@ def check(
     if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     unknown = tuple(checker.unknown_kernels)
-    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
+    is_late = run.spec.text("table.count_down") == "kernel"
+    faults = tuple(fault for fault in checker.runtime_faults() if fault.happened or not is_late)
+    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes, faults)
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
@@ -92,9 +96,17 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
 
     def reports() -> list[str]:
         _require_openmp("this", run)
-        return ["\n".join(mistake.lines()) for mistake in checker.finish()]
+        found = [*checker.finish(), *(fault for fault in checker.runtime_faults() if fault.happened)]
+        return ["\n".join(mistake.lines()) for mistake in found]
 
     return reports
+
+
+def reports_runtime_faults(run: Run) -> Callable[[], list[str]]:
+    """Watch a run as `reports_mistakes` does, for what the runtime itself does wrong in it."""
+    checker = Checker(run.sim)
+    run.observe(checker)
+    return lambda: ["\n".join(fault.lines()) for fault in checker.runtime_faults() if fault.happened]
 
 
 def reports_in_a_test(run: Run) -> Callable[[], list[str]]:

@@ -15,7 +15,7 @@ import attrs
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
-from offloadrt.extensions.checking.races import Races
+from offloadrt.extensions.checking.races import LostUpdates, Races
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
@@ -157,6 +157,8 @@ class Checker:
         self._found = Mistakes()
         self._strands = Strands(sim)
         self._races = Races(self._strands, self._found)
+        self._of_runtime = Mistakes()
+        self._lost = lost = LostUpdates(self._of_runtime)
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
         self._lifetimes = lifetimes = Lifetimes(self._strands, self._found)
@@ -198,6 +200,7 @@ class Checker:
             ev.UpdateMissed: self._update_missed,
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
+            ev.KernelEnded: lambda event: lost.kernel_ended(event.cause),
             ev.KernelRaced: recorded.raced,
             ev.KernelStrayed: recorded.strayed,
             ev.MapStrayed: recorded.map_strayed,
@@ -223,6 +226,16 @@ class Checker:
             self._mappings.finish(self._memories.leaked)
             self._tasks.finish()
         return self._found.all()
+
+    def runtime_faults(self) -> list[Mistake]:
+        """Return what the runtime does wrong with a program that is right: what happened, then what can happen."""
+        found = self._of_runtime.all()
+        places = {frozenset((story.did, story.where) for story in one.stories) for one in found if one.happened}
+        return [
+            one
+            for one in found
+            if one.happened or frozenset((story.did, story.where) for story in one.stories) not in places
+        ]
 
     def _program_cut(self, event: ev.ProgramCut) -> None:
         self._cut = True
@@ -276,6 +289,7 @@ class Checker:
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
         directive = self._directives[event.cause]
         self._flush(directive)
+        self._lost.directive_left(event.cause)
         if isinstance(event.error, Exception):
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
@@ -332,6 +346,8 @@ class Checker:
             self._races.access(access)
         if not judged:
             return
+        if event.array.freed:
+            self._found.add("use after free", name, (access.story,), f"The program has freed {name} before.", name)
         self._wastes.host_used(begin, end, writes, exact)
         if writes is None:
             self._versions.host_maybe_written(begin, end)
@@ -388,6 +404,7 @@ class Checker:
         self._memories.pop_entry(event.device, event.entry)
         self._mappings.left(event.entry)
         self._lifetimes.left(event.entry, self._directive(event.cause))
+        self._lost.entry_left(event.entry)
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
         if event.entry is None and event.in_place:
@@ -395,6 +412,8 @@ class Checker:
         directive = self._directive(event.cause)
         story = self._story(directive, f"unmaps it in {directive.name}")
         self._mappings.item_ended(directive, story, event.item, event.entry)
+        if event.entry is not None and event.item.flags.counted_down:
+            self._lost.given_back(directive, event.entry)
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
         directive = self._directive(event.cause)
@@ -412,6 +431,11 @@ class Checker:
                 role = "enters"
             elif event.op == "d2h" and entry.is_unused:
                 role = "leaves"
+                begin, did = event.device_address, f"copies {entry.name} from the device in {directive.name}"
+                copy = directive.access(
+                    self.sim.now, event.device, begin, begin + event.nbytes, False, True, did, entry.name
+                )
+                self._lost.copied_back(entry, copy, event.cause)
         if directive.waiting is not None:
             directive.waiting.append((event, entry, block, role))
         else:
@@ -425,6 +449,7 @@ class Checker:
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
         directive.kernel = event.kernel
+        self._lost.submitted(directive)
         if event.uses is None:
             directive.waiting = []
         else:
@@ -433,6 +458,7 @@ class Checker:
     def _kernel_ran(self, event: ev.KernelRan) -> None:
         directive = self._directive(event.cause)
         self._use(directive, event.uses)
+        self._lost.kernel_ended(event.cause)
         self._flush(directive)
 
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
@@ -463,6 +489,8 @@ class Checker:
             if role and block is not None and (entry := block.entry) is not None and not block.end_unseen:
                 self._races.mapped_use(access, entry.host_begin - entry.device_begin)
             self._judge(access)
+            if use.writes and use.mapped and memory != HOST:
+                self._lost.wrote(directive, access)
 
     def _judge(self, access: Access) -> None:
         """Compare versions: of what a kernel reads, or make one of what it writes."""

@@ -41,14 +41,17 @@ def check(
         console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
         if report.wastes:
             _print_wastes(report.wastes)
-    return NEGATIVE if report.mistakes else 0
+    return NEGATIVE if report.mistakes or any(fault.happened for fault in report.runtime_faults) else 0
 
 
 def _lines(report: CheckReport) -> Iterator[str]:
-    for mistake in report.mistakes:
+    for mistake in (*report.mistakes, *report.runtime_faults):
         yield from (*mistake.lines(), "")
     count = len(report.mistakes)
     found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
+    if lost := sum([fault.happened for fault in report.runtime_faults]):
+        of_program = f"{found} of the program's" if count else "no mistake of the program's"
+        found = f"{of_program}, {lost} lost update{'s' * (lost > 1)} of the runtime's"
     yield f"{report.scenario} on {report.machine}: {found}"
     if report.unknown_kernels:
         names = ", ".join(report.unknown_kernels)

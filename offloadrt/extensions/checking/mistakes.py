@@ -11,10 +11,12 @@ Kind = Literal[
     "race", "stale data", "uninitialised data", "use after free", "freed while mapped", "outside of what is mapped",
     "map beyond the array", "write to a constant", "missing unmap",
     "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
+    "lost update", "possible lost update",
 ]  # fmt: skip
 
 ORDER: Final[tuple[str, ...]] = (
-    "fatal error", "race", "use after free", "freed while mapped", "stale data", "uninitialised data",
+    "fatal error", "lost update", "possible lost update", "race", "use after free", "freed while mapped", "stale data",
+    "uninitialised data",
     "outside of what is mapped", "map beyond the array", "write to a constant",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
@@ -51,6 +53,11 @@ class Mistake:
     """How often the same two places of the program did it."""
     elsewhere: int = 0
     """At how many further places the same kernel does the same with the same data; none of these is told by itself."""
+
+    @property
+    def happened(self) -> bool:
+        """Tell whether it is more than what another schedule can do."""
+        return self.kind != "possible lost update"
 
     def lines(self) -> list[str]:
         """Return it as text."""

@@ -2,6 +2,8 @@
 
 Of each strand's accesses from one place of the program the last one is kept for each byte, until all strands come after
 it. So which pairs of places are reported does not depend on who came first.
+
+`LostUpdates` looks for one race that is not the program's: LLVM's own, between a kernel and the copy back of its array.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
-from offloadrt.extensions.checking.mistakes import Mistakes
+from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals
+from offloadrt.extensions.checking.mistakes import Kind, Mistakes
 from offloadrt.extensions.checking.strands import Strands
 from offloadrt.runtime.events import HOST
+from offloadrt.runtime.mapping.present_table import Entry
 
 _Key = tuple[int, tuple[str, str], str]
 _LIST_ITEMS = HOST - 1
@@ -141,3 +144,93 @@ def _missing(one: Access, other: Access) -> str:
     if one.strand.deferred or other.strand.deferred:
         return "Nothing orders the task and the thread: a taskwait between them would, or depend clauses on both."
     return "Nothing orders the two threads: a barrier between them would."
+
+
+@attrs.define(eq=False)
+class _Region:
+    """A target region: what its kernel writes in mapped blocks, and the copies back that did not wait for it."""
+
+    directive: Directive
+    epoch: int
+    writes: list[Access] = attrs.field(factory=list)
+    has_ended: bool = False
+    """Whether its kernel has ended."""
+    overtaken: list[tuple[Access, bool]] = attrs.field(factory=list)
+    """Copies back by other strands, each with whether the kernel was still to end."""
+
+
+@attrs.define(eq=False)
+class LostUpdates:
+    """Copies back that LLVM does not order behind a kernel of another strand: an update can be lost.
+
+    A region gives its references back when its kernel is launched (`target` in runtime/launch/target.py has the lines
+    of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update when the
+    last user of the mapping copies back meanwhile. A region is safe if some other reference was given back after it.
+    """
+
+    mistakes: Mistakes
+    """Those of the runtime, which are no mistakes of the program."""
+    _regions: dict[int, _Region] = attrs.field(factory=dict)
+    """By directive, until its kernel has ended and its thread goes on."""
+    _users: dict[Entry, list[_Region]] = attrs.field(factory=dict)
+    """The regions that have given back a mapping, as far as no other reference outlasted them."""
+
+    def submitted(self, directive: Directive) -> None:
+        """Begin a region: its kernel is put into its queue."""
+        self._regions[directive.number] = _Region(directive, directive.strand.epoch)
+
+    def wrote(self, directive: Directive, access: Access) -> None:
+        """Note what the region's kernel writes by way of a map."""
+        if (region := self._regions.get(directive.number)) is not None:
+            region.writes.append(access)
+
+    def kernel_ended(self, cause: int) -> None:
+        """Note that a kernel has ended, and judge the copies that had not waited for it."""
+        if (region := self._regions.get(cause)) is not None:
+            region.has_ended = True
+            self._judge(region)
+
+    def directive_left(self, cause: int) -> None:
+        self._regions.pop(cause, None)
+
+    def given_back(self, directive: Directive, entry: Entry) -> None:
+        """Note that a directive gives back its reference to a mapping."""
+        users, strand = self._users.setdefault(entry, []), directive.strand
+        users[:] = [one for one in users if not strand.comes_after(one.directive.strand.chain, one.epoch)]
+        if (region := self._regions.get(directive.number)) is not None and region not in users:
+            users.append(region)
+
+    def copied_back(self, entry: Entry, copy: Access, number: int) -> None:
+        """Take the copy of the last user of a mapping, which the directive of this number submits."""
+        for region in self._users.get(entry, ()):
+            if region.directive.number != number:
+                region.overtaken.append((copy, not region.has_ended))
+                if region.has_ended:
+                    self._judge(region)
+
+    def entry_left(self, entry: Entry) -> None:
+        self._users.pop(entry, None)
+
+    def _judge(self, region: _Region) -> None:
+        for copy, happened in region.overtaken:
+            for write in region.writes:
+                if copy.begin < write.end and write.begin < copy.end and write.surely_meets(copy):
+                    self._tell(write, copy, happened)
+                    break
+        region.overtaken.clear()
+
+    def _tell(self, write: Access, copy: Access, happened: bool) -> None:
+        subject = f"{write.name} {_where(write.memory)}, by the runtime"
+        then = (
+            "LLVM counts the mapping down before the kernel has ended, so that another thread was its last user and "
+            "copied back without waiting for the kernel."
+            if happened
+            else "LLVM counts the mapping down before the kernel has ended. Here it had ended before the copy; under "
+            "another schedule the copy does not wait for it (`offloadrt explore --check`)."
+        )
+        advice = (
+            f"{then} OpenMP allows the program. A barrier or a taskwait between the two helps; "
+            "`--set table.count_down=kernel` runs it under a runtime without the fault."
+        )
+        kind: Kind = "lost update" if happened else "possible lost update"
+        self.mistakes.add(kind, subject, (write.story, copy.story), advice, subject, data=write.name)

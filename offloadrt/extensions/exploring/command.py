@@ -263,8 +263,9 @@ class FailureRecord:
         tried: int,
     ) -> FailureRecord:
         """Describe a failing run, and make its token."""
-        from offloadrt.extensions.exploring.program import token_of
+        from offloadrt.extensions.exploring.program import lost_updates, token_of
 
+        lost = lost_updates(_scenario_of(program), case)
         token = token_of(_scenario_of(program), case).encode()
         faults = list(case.faults)
         return cls(
@@ -272,7 +273,7 @@ class FailureRecord:
             outcome.text,
             outcome.is_error,
             reference.text,
-            outcome.detail,
+            "\n".join([*([outcome.detail] if outcome.detail else []), *lost]),
             faults,
             schedule,
             tried,

@@ -23,7 +23,7 @@ import attrs
 import trio
 from trio.lowlevel import Task, add_instrument, remove_instrument
 
-from offloadrt.extensions.checking.checked import reports_mistakes
+from offloadrt.extensions.checking.checked import reports_mistakes, reports_runtime_faults
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, Token, costs_with_a_range
 from offloadrt.runtime.invariants import held, unreturned, violations
 from offloadrt.sim import SimulationError, source_line
@@ -358,6 +358,17 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
         ended.outcome.key,
         ended.hash,
     )
+
+
+def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
+    """Return what the runtime itself, and not the program, does wrong in a case and in the order of scheduling."""
+    found: list[str] = []
+    for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
+        run, parameters = program._made(one, strategy=one.strategy)
+        reports = reports_runtime_faults(run)
+        program._outcome(run, parameters, None)
+        found += [f"{title}, {report}" for report in reports()]
+    return found
 
 
 def digests_of(program: ScenarioProgram) -> dict[str, str]:

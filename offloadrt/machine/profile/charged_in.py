@@ -206,6 +206,7 @@ CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "svms_lock.uncontended": ("behind kfd svms lock*",),
     "sycl.submit": ("runtime",),
     "sync.latency": ("driver: cuStreamSynchronize", "driver: cuEventSynchronize", "driver: signal_wait_scacquire"),
+    "table.count_down": ("driver: cuStreamSynchronize", "driver: signal_wait_scacquire"),
     "table.erase": ("runtime", "behind device table*"),
     "table.handoff": _TABLE,
     "table.handover": _TABLE,

@@ -21,7 +21,7 @@ from offloadrt.kernels.execution import MappedSection
 from offloadrt.kernels.memory_streams import AccessStream
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.events import HOST, KernelRan, KernelSubmitted, MemoryUse, Tell
+from offloadrt.runtime.events import HOST, KernelEnded, KernelRan, KernelSubmitted, MemoryUse, Tell
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, reaches_host
 from offloadrt.runtime.launch.touching import OffloadedRegion
@@ -276,14 +276,15 @@ class KernelWatch:
                 return
         self._uses.append(use)
 
-    def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
+    def submitted(self, run: Callable[[], None] | None) -> Callable[[], None]:
         """Tell of the launch, and return what runs at its end."""
         known = None
         if not self._shows or run is None:
             known = static_uses(self._device, self._region, self._bindings, self._private)
         self._tell(KernelSubmitted(self._cause, self._device.number, self._region.launch.kernel.name, known))
-        return run if known is not None or run is None else functools.partial(self._run, run)
+        return functools.partial(self._run, run, known is None)
 
-    def _run(self, run: Callable[[], None]) -> None:
-        run()
-        self._tell(KernelRan(self._cause, tuple(self._uses)))
+    def _run(self, run: Callable[[], None] | None, shows: bool) -> None:
+        if run is not None:
+            run()
+        self._tell(KernelRan(self._cause, tuple(self._uses)) if shows else KernelEnded(self._cause))

@@ -77,6 +77,14 @@ async def target(
         report_failure(device, error, "omptarget error: Executing target region abort target.")
         raise
     try:
+        # LLVM counts down as soon as the kernel is launched: `target` (omptarget.cpp) calls `processDataAfter` when
+        # `launchKernel` has returned, and `targetDataEnd` counts down by `getTgtPtrBegin` (Mapping.cpp). Only what
+        # stands in `PostProcessingPtrs` waits for the queue: the removal, which `DataEndThreadCount` guards. An entry's
+        # event is recorded behind copies (`addEventIfNecessary`), never behind kernels. So another thread's end can
+        # be the last and copy back, in its own stream, before this kernel has run: what it writes is lost. A queue that
+        # lasts keeps that order under `table.count_down = kernel` too, for its directives wait for nothing.
+        if device.counts_down_late and not queue.lasts:
+            await device.plugin.synchronize(queue)
         await target_data_end(device, items, queue, call)
     except DriverError as error:
         report_failure(device, error, *_AFTER)
