@@ -1,6 +1,6 @@
 """The records that `--json` prints of scenarios, sweeps, recorded cases and machines. Schemas are made of them.
 
-`schemas.py` says which class, here or in `study`, belongs to which command.
+`RECORDS` in `app.py` says which class, here or in `study`, belongs to which command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from offloadrt.study.scripts.parameters import Value
 
 if TYPE_CHECKING:
     from offloadrt.machine import MachineSpec, ProfileEntry
-    from offloadrt.machine.profile.files import EntryDifference
+    from offloadrt.machine.profile.machine_spec import EntryDifference
     from offloadrt.study.scripts.definition import Scenario
     from offloadrt.study.sweep import SweepOutcome
 
@@ -196,7 +196,7 @@ class MachineDifferenceRecord:
 
 def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
     """Describe what two machines differ in, one machine, or, without any, all that there are."""
-    from offloadrt.machine.profile.files import differences
+    from offloadrt.machine.profile.machine_spec import differences
     from offloadrt.study.running import profiles
 
     if not specs:

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from offloadrt.machine.profile.files import differences
+from offloadrt.machine.profile.machine_spec import differences
 from offloadrt.study.reporting.words import figure, named, percent, seconds, size, where, word
 
 if TYPE_CHECKING:

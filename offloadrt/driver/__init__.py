@@ -17,22 +17,27 @@ wait for one another at the library's locks.  ``calls.py`` accounts for them and
 
 from __future__ import annotations
 
-from offloadrt.driver.call_names import CALLS, call_name
-from offloadrt.driver.calls import NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching
-from offloadrt.driver.cuda.context import Context, DriverCosts, Schedule
-from offloadrt.driver.cuda.copies import Copies, HostRange, PeerCopies
+from offloadrt.driver.calls import CALLS, NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching, call_name
+from offloadrt.driver.cuda.context import (
+    BuiltGraph,
+    CapturedGraph,
+    CaptureMode,
+    Context,
+    DriverCosts,
+    Schedule,
+    StreamEvent,
+    TimedEvent,
+)
+from offloadrt.driver.cuda.copies import Copies, HostRange, PeerCopies, Staging
 from offloadrt.driver.cuda.driver import CudaDriver, DriverStatistics
-from offloadrt.driver.cuda.graphs import GraphExec, Graphs
-from offloadrt.driver.cuda.memory_pool import MemPool, PoolAttributes, ReusePolicies
-from offloadrt.driver.cuda.order import BuiltGraph, CapturedGraph, CaptureMode, StreamEvent, TimedEvent
-from offloadrt.driver.cuda.process import PinnedRanges
-from offloadrt.driver.cuda.staging import Staging
+from offloadrt.driver.cuda.launches import GraphExec, Graphs
+from offloadrt.driver.cuda.process import MemPool, PinnedRanges, PoolAttributes, ReusePolicies
 from offloadrt.driver.driver import BlockCalls, Driver, open_driver, open_drivers
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.kfd import Kfd, KfdStatistics
 from offloadrt.driver.rocr import AsyncHandler, HsaSignal, Rocr, RunHandler, blit
-from offloadrt.driver.uvm.counters import UvmCounters
-from offloadrt.driver.uvm.gpu_faults import FaultBatch
+from offloadrt.driver.uvm.costs import UvmCounters
+from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 
 __all__ = [

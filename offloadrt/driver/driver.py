@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from offloadrt.driver.cuda.driver import CudaDriver
-from offloadrt.driver.cuda.graphs import Graphs
+from offloadrt.driver.cuda.launches import Graphs
 from offloadrt.driver.rocr import Rocr
-from offloadrt.driver.uvm.gpu_faults import FaultBatch
+from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.driver.uvm.uvm import Advice, Uvm
 from offloadrt.machine import Device, Machine
 from offloadrt.sim import LockStatistics

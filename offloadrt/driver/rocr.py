@@ -26,7 +26,7 @@ from offloadrt.driver.calls import (
     Touching,
 )
 from offloadrt.driver.kfd import Kfd
-from offloadrt.driver.uvm.gpu_faults import FaultBatch
+from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.driver.uvm.uvm import Advice, Uvm
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo

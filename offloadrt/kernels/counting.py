@@ -31,7 +31,7 @@ from offloadrt.kernels.accesses import (
     loops_of,
 )
 from offloadrt.kernels.algebra import EVERYWHERE, FAR, SIGNED, Cut, Cuts, Polynomial, Share, both, cut_range, neither
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import KernelError
 
 Range = tuple[Polynomial, Polynomial]
 """Smallest and largest value, both inclusive."""

@@ -1,22 +1,35 @@
 """A kernel: what a target region computes, and what one iteration of it costs.
 
 A kernel has a body, or none (a *phantom* kernel that has costs only).  Its costs are counts (flops and bytes per loop
-iteration), never seconds: ``machine/`` turns them into time.  `decorator.py` makes kernels of Python functions.
+iteration), never seconds: ``machine/`` turns them into time.  The decorator
+``kernel`` makes one of a Python function.
+
+It takes two kinds of bodies:
+
+- A *loop nest*: no costs are given, and a ``for`` over a ``range`` stands among the outermost statements.  Its source
+  is read (`loop_subset.py` says what it may hold); costs and access frequencies come from there, and anything else is
+  refused with file and line.
+- A body over NumPy views of device memory, called as it is: a function whose costs are given, which may hold any
+  Python, or one without costs and without a loop.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
 
 import attrs
 
-from offloadrt.kernels.array_use import ArrayUse
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import ArrayUse, KernelError
+from offloadrt.kernels.costs import KernelAnalysis
+from offloadrt.kernels.execution import NestBody
+from offloadrt.kernels.loop_subset import may_loop, read, refuse_loops, written_out
+from offloadrt.kernels.source import Source, is_loop_nest, text
 
 if TYPE_CHECKING:
     from offloadrt.kernels.costs import KernelAnalysis, LaunchCounts
@@ -256,3 +269,132 @@ class Launch:
     def bytes_moved(self, sector: int, cache: float) -> float:
         """Return the bytes that move where memory gives sectors of so many bytes, and a cache holds so many."""
         return self.bytes * self.kernel.moved_per_byte(sector, cache)
+
+
+def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
+    """Return the kernel with body, costs and arrays from its function's source; as it is when that has no loop.
+
+    Raises SourceRefused, and KernelError when the source cannot be read.
+    """
+    source = written_out(Source.of(function, "kernel"))
+    if is_loop_nest(source):
+        return of_source(kernel, source, collapse)
+    refuse_loops(source)
+    return kernel
+
+
+def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
+    """Return the kernel with body, costs and arrays from a source. Raises SourceRefused."""
+    nest = read(source, collapse)
+    analysis = KernelAnalysis.of(nest, kernel.name)
+    return attrs.evolve(
+        kernel,
+        body=NestBody(nest, analysis),
+        flops_per_iteration=analysis.flops,
+        bytes_per_iteration=analysis.bytes,
+        loads_in_flight=analysis.waits.loads_in_flight,
+        bytes_per_load=analysis.waits.bytes_per_load(analysis.bytes),
+        arrays=analysis.arrays,
+        analysis=analysis,
+    )
+
+
+def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
+    """Write a kernel as Python."""
+    decorator: ast.expr = ast.Name("kernel", ast.Load())
+    if collapse > 1:
+        decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
+    arguments = ast.arguments(posonlyargs=[], args=list(parameters), kwonlyargs=[], kw_defaults=[], defaults=[])
+    function = ast.FunctionDef(name=name, args=arguments, body=body, decorator_list=[decorator])
+    if "type_params" in function._fields:
+        function.type_params = []  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
+    lines = text(ast.fix_missing_locations(ast.Module([function], []))).splitlines()
+    return "\n".join(short for line in lines for short in _wrapped(line)) + "\n"
+
+
+_WIDTH = 120
+
+
+def _wrapped(line: str) -> list[str]:
+    """Wrap an assignment into lines that end before an operator outside of square brackets."""
+    target, sign, value = line.partition(" = ")
+    if len(line) <= _WIDTH or not sign:
+        return [line]
+    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    pieces = [margin]
+    inside = start = 0
+    for end, character in enumerate([*value, ""]):
+        inside += (character == "[") - (character == "]")
+        if end == len(value) or (inside == 0 and value[end : end + 2] in (" +", " -", " *", " /")):
+            piece = value[start:end]
+            if len(pieces[-1]) + len(piece) > _WIDTH and pieces[-1] != margin:
+                pieces.append(margin)
+                piece = piece.lstrip()
+            pieces[-1] += piece
+            start = end
+    return [f"{target}{sign}(", *pieces, f"{margin[4:]})"]
+
+
+class KernelFields(TypedDict, total=False):
+    """The fields of a `Kernel` that may be given; what is left out has the default of its class."""
+
+    name: str
+    flops_per_iteration: float
+    bytes_per_iteration: float
+    threads_per_team: int
+    registers_per_thread: int
+    precision: Literal["double", "single"]
+    efficiency: float
+    dependent_accesses: float
+    loads_in_flight: float
+    bytes_per_load: float
+    arrays: Sequence[ArrayUse]
+
+
+_COSTS = ("flops_per_iteration", "bytes_per_iteration", "arrays")
+"""Given one of these, a body is not read as a loop nest."""
+
+
+@overload
+def kernel(body: Body, /) -> Kernel: ...
+
+
+@overload
+def kernel(*, collapse: int = 1, **fields: Unpack[KernelFields]) -> Callable[[Body], Kernel]: ...
+
+
+def kernel(
+    body: Body | None = None, /, *, collapse: int = 1, **fields: Unpack[KernelFields]
+) -> Kernel | Callable[[Body], Kernel]:
+    """Make a kernel of a Python function: of a loop nest, or of a body over NumPy views, with or without costs.
+
+    >>> @kernel(flops_per_iteration=2, bytes_per_iteration=24)
+    ... def axpy(a, x, y):
+    ...     y += a * x
+    >>> axpy.launch(teams=108, iterations=1 << 20).flops
+    2097152
+
+    Without costs, a function with a loop is a loop nest: a ``for`` over a ``range`` stands among its outermost
+    statements, and its costs are read from its source::
+
+        @kernel
+        def axpy(a, x, y):
+            for i in range(len(x)):
+                y[i] = a * x[i] + y[i]
+
+    collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
+    precision: of its floating-point operations.
+    arrays: what a body over views does with its arrays, for those who ask (`ArrayUse`).
+    Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset.
+    """
+
+    def make(function: Body) -> Kernel:
+        made = attrs.evolve(Kernel(function.__name__, function), **fields)
+        code = getattr(function, "__code__", None)  # a function of C has none
+        if not fields.keys() & _COSTS and code is not None and may_loop(code):
+            made = as_loop_nest(made, function, collapse)
+        if collapse != 1 and made.analysis is None:
+            raise KernelError(f"kernel {made.name!r}: collapse is for a loop nest without costs of its own")
+        return made
+
+    return make if body is None else make(body)

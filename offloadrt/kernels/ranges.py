@@ -33,8 +33,8 @@ from offloadrt.kernels.accesses import (
     same_elements,
 )
 from offloadrt.kernels.algebra import FAR, Cut, Cuts, Polynomial, SymbolicOperation, cut_range, intersection
+from offloadrt.kernels.array_use import IndexOutOfRange
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.errors import IndexOutOfRange
 
 if TYPE_CHECKING:
     from offloadrt.kernels.accesses import ArrayAccess

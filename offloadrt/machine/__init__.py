@@ -25,11 +25,15 @@ actors wait for one another, or what ``share.py`` leaves them.
 from __future__ import annotations
 
 from offloadrt.machine.compute.compute_units import ComputeUnits
-from offloadrt.machine.compute.memory_traffic import TrafficStatistics
-from offloadrt.machine.compute.residency import ComputeSpec, ComputeStatistics, LaunchOutOfResources, SMLimits
+from offloadrt.machine.compute.residency import (
+    ComputeSpec,
+    ComputeStatistics,
+    LaunchOutOfResources,
+    SMLimits,
+    TrafficStatistics,
+)
 from offloadrt.machine.device import Apu, Device, DiscreteGpu, Statistics
-from offloadrt.machine.host.cores import Cores, CoreStatistics
-from offloadrt.machine.host.host_memory import HostBuffer, HostMemory, HostMemoryStatistics
+from offloadrt.machine.host import Cores, CoreStatistics, HostBuffer, HostMemory, HostMemoryStatistics
 from offloadrt.machine.injection import ThreadDied
 from offloadrt.machine.links.engines import (
     CopyEngines,
@@ -42,17 +46,33 @@ from offloadrt.machine.links.engines import (
 from offloadrt.machine.links.link import Link, LinkStatistics
 from offloadrt.machine.links.peers import Peers, Route
 from offloadrt.machine.machine import Machine
-from offloadrt.machine.managed.access import ManagedAccess
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.memory.device_memory import Block, DeviceArray, DeviceMemory, InvalidDeviceAddress, OutOfSegments
-from offloadrt.machine.memory.page_table import AccessFault, FaultStatistics, MemoryAccessFault, PageTable
-from offloadrt.machine.messages import MESSAGES
+from offloadrt.machine.managed.sweep import ManagedAccess
+from offloadrt.machine.memory import (
+    AccessFault,
+    Block,
+    DeviceArray,
+    DeviceMemory,
+    FaultStatistics,
+    InvalidDeviceAddress,
+    MemoryAccessFault,
+    OutOfSegments,
+    PageTable,
+)
+from offloadrt.machine.messages import MESSAGES, Stream
 from offloadrt.machine.profile.entry import ProfileEntry, RangeEnd, Topology
-from offloadrt.machine.profile.files import available, available_runtimes, load, load_runtime, of_packages
-from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, UnknownEntry
+from offloadrt.machine.profile.machine_spec import (
+    MachineSpec,
+    ProfileError,
+    UnknownEntry,
+    available,
+    available_runtimes,
+    load,
+    load_runtime,
+    of_packages,
+)
 from offloadrt.machine.queues import HardwareQueue, HardwareQueues, HsaQueue, HsaQueues, QueueStatistics
 from offloadrt.machine.share import FairShare, SharedPool
-from offloadrt.machine.stream import Stream
 
 __all__ = [
     "MESSAGES",

@@ -25,10 +25,11 @@ from offloadrt.machine.messages import (
     PeerPacket,
     PrefetchPacket,
     QueueReady,
+    Stream,
+    StreamCommand,
 )
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError
 from offloadrt.machine.servers import LevelOverTime
-from offloadrt.machine.stream import Stream, StreamCommand
 from offloadrt.sim import TIMED_OUT, Mailbox, Signal, Simulation
 
 

@@ -8,7 +8,6 @@ driver's locks follow it too).
 """
 
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import (
     DeviceEnded,
     FreedHostMemory,
@@ -24,7 +23,7 @@ from offloadrt.runtime.errors import (
 )
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.mapping.map_item import MapItem
-from offloadrt.runtime.mapping.present_table import Entry, PresentTable
+from offloadrt.runtime.mapping.present_table import DevicePointer, Entry, PresentTable
 
 __all__ = [
     "DeviceEnded",

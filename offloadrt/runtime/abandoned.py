@@ -14,11 +14,9 @@ from collections.abc import Callable
 import attrs
 
 from offloadrt.driver import DriverError
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
-from offloadrt.runtime.failures import report_failure
+from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.mapping.data_environment import target_data_end
-from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, PRESENT
+from offloadrt.runtime.mapping.map_item import ALWAYS, FROM, PRESENT, DirectiveQueue
 from offloadrt.sim import Signal
 
 

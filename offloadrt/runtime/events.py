@@ -1,8 +1,8 @@
 """What happens in a program and in the runtime, as typed events: the one list that the algorithms of both tell.
 
 An `OffloadDevice` has `tell`, None while nobody listens: then no event is made. `OffloadDevice.listen` adds a listener,
-which takes every event and translates those that it has words for: the trace (`traced.py`) into rows, `ompt.py` into a
-tool's callbacks, a checker of programs into its state machines. What only a checker hears, the program tells it alone
+which takes every event and translates those that it has words for: the trace (`TracedEvents`) into rows, `ompt.py` into
+a tool's callbacks, a checker of programs into its state machines. What only a checker hears, the program tells it alone
 (`OffloadProgram.observer`). Events come in the order of virtual time, from the actor that they concern
 (`Simulation.current`), or with the number of their directive (`cause`). None of them takes virtual time.
 

@@ -3,6 +3,8 @@
 A `WatchedArray` is an `ndarray` that gives plain arrays and numbers for what it reads, and arrays of its own kind for
 views. Where NumPy does not say which elements a call touches, all that lies between the first and the last one of the
 view is told of, as some of it.
+
+An observer of the program is told of the uses of a `HostArray` in Python by way of these.
 """
 
 from __future__ import annotations
@@ -10,8 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
+
+from offloadrt.runtime.events import HostUsed, ProgramObserver
+from offloadrt.runtime.host_array import HostArray
 
 Tell = Callable[[int, int, bool, bool], None]
 """Called with the first byte and the one after the last, counted from the array's first one; written? all of them?"""
@@ -181,3 +187,23 @@ def watched(values: NDArray[Any], tell: Tell) -> WatchedArray:
     view._tell = tell
     view._first, view._after = byte_bounds(values)
     return view
+
+
+@attrs.define(eq=False)
+class ObservedArray(HostArray):
+    """A `HostArray` that tells an observer of each read and each write of its elements.
+
+    The runtime's own work on `values` and `bytes` is not told of: copies and kernels have events of their own.
+    """
+
+    observer: ProgramObserver | None = attrs.field(default=None, repr=False)
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """Return the host values, watched. TypeError for a phantom array."""
+        values = HostArray.data.fget(self)  # type: ignore[attr-defined]
+        return watched(values, self._tell)
+
+    def _tell(self, low: int, high: int, writes: bool, exact: bool) -> None:
+        if self.observer is not None:
+            self.observer.handle(HostUsed(self, self.address + low, high - low, writes, exact))

@@ -8,7 +8,7 @@ import pytest
 from offloadrt.driver import DriverError, OutOfDeviceMemory
 from offloadrt.kernels import Kernel, kernel
 from offloadrt.machine import DeviceArray, load
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.trace import events
 
 SPEC = load("alex-a100")

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from offloadrt.machine import ProfileError, UnknownEntry, available, load
-from offloadrt.machine.profile.charged_in import CHARGED_IN, charged_in
+from offloadrt.machine.profile.entry import CHARGED_IN, charged_in
 
 HARDWARE = Path(__file__).parents[3] / "shared/papers/hardware.toml"
 

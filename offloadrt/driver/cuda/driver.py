@@ -15,12 +15,11 @@ import attrs
 from offloadrt.driver.calls import DriverCall, DriverError
 from offloadrt.driver.cuda.context import Context, DriverCosts, Schedule
 from offloadrt.driver.cuda.copies import Copies, PeerCopies
-from offloadrt.driver.cuda.graphs import Graphs
-from offloadrt.driver.cuda.kernels import Kernels
+from offloadrt.driver.cuda.launches import Graphs, Kernels
 from offloadrt.driver.cuda.memory import BlockMemory, ManagedMemory, MemPools, Pinning
 from offloadrt.driver.cuda.process import DriverProcess
 from offloadrt.driver.cuda.streams import Streams, TimedEvents
-from offloadrt.driver.uvm.gpu_faults import FaultBatch
+from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.machine import Machine, Statistics, Stream
 from offloadrt.sim import LockStatistics
 

@@ -9,8 +9,7 @@ import attrs
 
 from offloadrt.driver.calls import INVALID, DriverCall, DriverError, OutOfDeviceMemory
 from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.memory_pool import FreeRange, MemPool
-from offloadrt.driver.cuda.process import PinnedRanges
+from offloadrt.driver.cuda.process import FreeRange, MemPool, PinnedRanges
 from offloadrt.driver.halting import Halting
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
 from offloadrt.machine import InvalidDeviceAddress, OutOfSegments, Stream

@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 import attrs
 
 from offloadrt.driver.calls import DriverCall
-from offloadrt.driver.cuda.context import Context
+from offloadrt.driver.cuda.context import CAPTURED_EVENT, CapturedMark, Context, HostNode, StreamEvent, TimedEvent
 from offloadrt.driver.cuda.copies import Copies
-from offloadrt.driver.cuda.order import CAPTURED_EVENT, CapturedMark, HostNode, StreamEvent, TimedEvent
 from offloadrt.machine import Machine, Stream
 from offloadrt.machine.messages import WaitPacket
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second

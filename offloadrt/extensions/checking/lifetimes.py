@@ -15,7 +15,7 @@ import attrs
 from offloadrt.extensions.checking.accesses import Directive, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Mistakes, Story
 from offloadrt.extensions.checking.strands import Strand, Strands
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.events import (
     ConstantKnown,
     FreedCopied,

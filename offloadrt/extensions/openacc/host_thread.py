@@ -43,12 +43,11 @@ from offloadrt.models.host.directive import (
 from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
 from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.memory_uses import OffloadedRegion
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.launch.touching import OffloadedRegion
-from offloadrt.runtime.mapping.map_item import TO, MapItem
+from offloadrt.runtime.mapping.map_item import TO, DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.mapping.program_pointers import device_pointers
 
 ACC_ASYNC_NOVAL = -1

@@ -11,7 +11,7 @@ from offloadrt.driver import CudaDriver
 from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Stream
-from offloadrt.machine.memory.device_memory import BASE_ADDRESS, DEVICE_STRIDE
+from offloadrt.machine.memory import BASE_ADDRESS, DEVICE_STRIDE
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.plugins.plugin import DevicePlugin

@@ -29,7 +29,6 @@ from numpy.typing import DTypeLike
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import HostMemory, Machine
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import InvalidFree
 from offloadrt.runtime.events import ArrayFreed, ArrayMade, ProgramObserver
 from offloadrt.runtime.host_array import POINTER_BYTES, Bytes, HostArray, Kind, element_of, make_values, shape_of
@@ -45,8 +44,8 @@ from offloadrt.runtime.mapping.map_item import (
     Dimension,
     MapItem,
 )
-from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, Entry
-from offloadrt.runtime.observed_array import ObservedArray
+from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, DevicePointer, Entry
+from offloadrt.runtime.watched_array import ObservedArray
 from offloadrt.sim import Lock
 
 

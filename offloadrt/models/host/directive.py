@@ -24,13 +24,11 @@ from offloadrt.kernels.kernel import DEFAULT_THREADS
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.abandoned import abandon
 from offloadrt.runtime.async_queue import AsyncQueue
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
 from offloadrt.runtime.events import DirectiveBegan, DirectiveLeft
-from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end, target_data_update
-from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 from offloadrt.runtime.plugins.plugin import GridDefaults
 from offloadrt.sim.errors import AsyncOnly
 

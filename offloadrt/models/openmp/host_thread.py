@@ -12,7 +12,7 @@ OpenMP 6.0's ``taskgraph`` (`TaskGraphs`) is a region of deferred target tasks t
 lower cost.
 
 The first time that a thread comes to the region it runs as written, while its tasks are noted (the taskgraph record).
-At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/order.py``):
+At its end each task's launch is prepared once more, now for a graph of the driver (``driver/cuda/context.py``):
 dependences become edges.  A replay launches that graph: no task is made, no helper woken, no dependence resolved and
 nothing looked up.  LLVM 22 replays tasks of the host so, and launches target tasks one by one; that a replay becomes a
 graph of the GPU follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.
@@ -47,11 +47,10 @@ from offloadrt.models.openmp.lowering import (
 from offloadrt.models.openmp.routines import RoutineCaller, in_place, initial_device, is_host
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion, taskwait, wait_before, wait_for
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import target_data_begin
-from offloadrt.runtime.mapping.map_item import RETURN_PARAM, MapItem
+from offloadrt.runtime.mapping.map_item import RETURN_PARAM, DirectiveQueue, MapItem, PreparedDirective
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Signal
 
 

@@ -12,16 +12,14 @@ from typing import Final
 import attrs
 
 from offloadrt.driver import DriverError, Touching
-from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue, PreparedDirective, PreparedKernel
+from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.events import KernelSubmitted
-from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import PrivateArguments, bind_arguments, body_of, unmapped
-from offloadrt.runtime.launch.memory_uses import KernelWatch
-from offloadrt.runtime.launch.touching import OffloadedRegion
+from offloadrt.runtime.launch.memory_uses import KernelWatch, OffloadedRegion
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, PreparedDirective, PreparedKernel
 from offloadrt.runtime.mapping.present_table import NOWHERE, Binding
 
 _BEFORE: Final = (

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 import attrs
 
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import NotPresent
 from offloadrt.runtime.events import PointerAssociated, PointerDisassociated, SectionFound
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.data_environment import enter_entry, remove_entry
-from offloadrt.runtime.mapping.present_table import INFINITE, Entry
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
+from offloadrt.runtime.mapping.present_table import INFINITE, DevicePointer, Entry
 
 SUCCESS = 0
 FAIL = -1

@@ -16,7 +16,7 @@ from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, 
 from offloadrt.driver.calls import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine, Stream
-from offloadrt.machine.memory.device_memory import Bytes
+from offloadrt.machine.memory import Bytes
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.plugins.plugin import GridDefaults, QueueLike

@@ -13,7 +13,7 @@ import attrs
 
 from offloadrt.driver import NOTHING, CudaDriver, DriverError, Schedule, Touching
 from offloadrt.driver.calls import INVALID
-from offloadrt.driver.cuda.kernels import Computed
+from offloadrt.driver.cuda.launches import Computed
 from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.host_array import HostSpan

@@ -18,9 +18,8 @@ from offloadrt.extensions.openacc.runtime_library import AsyncQueues
 from offloadrt.models.host.directive import Work, beginning, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import OffloadError
-from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 Range = tuple[int, int]
 """Bytes [begin, end)."""

@@ -18,8 +18,8 @@ from offloadrt.kernels.ranges import Ranges
 from offloadrt.models.host.directive import Work, launch_of
 from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
 from offloadrt.runtime.mapping.program_pointers import ResolvedArrays
 
 

@@ -48,11 +48,10 @@ from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.directive import Work, beginning, ending, launch_of, updating
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.launch.memory_uses import OffloadedRegion
 from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.launch.touching import OffloadedRegion
-from offloadrt.runtime.mapping.map_item import MapItem
+from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 from offloadrt.runtime.mapping.program_pointers import ResolvedArrays, device_pointers
 from offloadrt.sim import Simulation
 

@@ -22,9 +22,9 @@ import numpy as np
 from offloadrt.extensions.openacc.multi_device.dependence import WrittenRegion
 from offloadrt.extensions.openacc.multi_device.partial_values import Combination
 from offloadrt.kernels.accesses import ArrayAccess, Loop
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.costs import launch_key
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.memo import Memo

@@ -20,10 +20,9 @@ import numpy as np
 
 from offloadrt.extensions.openacc.multi_device.dependence import Names
 from offloadrt.kernels.accesses import Branch, Reduction
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.execution import NestBody
-from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.kernel import Kernel, of_source, written
 from offloadrt.kernels.loop_subset import MATH, LoopNest, called, reads_first
 from offloadrt.kernels.source import assignments, statements, text
 
