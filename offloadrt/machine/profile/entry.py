@@ -3,16 +3,6 @@
 ``parse`` checks an entry as it stands in a TOML file; ``ProfileEntry.overriding`` checks what a user sets instead.
 ``machine_spec.py`` adds the names of file and key to what they complain about.  Entries that say how devices hang
 together are texts with a format of their own (``Topology``).
-
-``charged_in`` says in which part of a run the time of an entry passes, in one declaration for all machines.  A place is
-written in the words of the critical path (`offloadrt why`), where `*` stands for anything:
-
-    "kernel"                    what worked: program, runtime, driver, launch, kernel, page faults, or an actor by name
-    "driver: cuMemFree*"        the same, in these calls only
-    "behind driver context"     the turn at a lock, an engine or a core: what others do while somebody waits
-
-An entry with no place is a size, a fact, or a rule that costs nothing by itself.  A name that ends in `*` stands for
-all entries that begin so and have no longer name here.
 """
 
 from __future__ import annotations
@@ -20,232 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 import attrs
 import msgspec
 
 from offloadrt.machine.profile import units
 from offloadrt.registry import Registry
-
-_ALLOCATE = ("driver: cuMemAlloc", "driver: cuMemAllocFromPoolAsync", "driver: cuMemAllocManaged")
-_FREE = ("driver: cuMemFree", "driver: cuMemFreeAsync")
-_COPY = ("driver: cuMemcpy*", "driver: memory_async_copy")
-_FAULTS = ("page faults",)
-_CONTEXT = ("behind driver context", "behind driver library", "behind staging memory")
-_TABLE = ("behind device table*", "behind pinned buffer*")
-_PEERS = ("device * copy engine p2p", "peer link * transfer", "peer relay", "driver: cuMemcpyPeerAsync")
-_RING = ("device * dma ring *",)
-_PREFAULT = ("driver: svm_*", "driver: memory_lock")
-
-CHARGED_IN: Final[Mapping[str, tuple[str, ...]]] = {
-    "acc.pinned_buffer.uncontended": ("behind pinned buffer*",),
-    "access_counter.*": ("device * access counters",),
-    "access_counter.uncontended": ("behind device * access counters",),
-    "advise.call": ("driver: cuMemAdvise", "driver: svm_attributes_set"),
-    "alloc.alignment": (),
-    "alloc.segment": (),
-    "alloc.managed_alignment": (),
-    "alloc.cudaMalloc_*": _ALLOCATE,
-    "alloc.cuMemAllocManaged": ("driver: cuMemAllocManaged",),
-    "alloc.cudaFree*": _FREE,
-    "alloc.empty_segment": _FREE,
-    "alloc.host_*": ("driver: cuMemAllocHost", "driver: memory_pool_allocate"),
-    "alloc.pool_*": ("driver: memory_pool_allocate",),
-    "async_handler.uncontended": ("behind device * async handler*",),
-    "ats.copies": _COPY,
-    "ats.enabled": _FAULTS,
-    "ats.first_touch": ("kernel", "page faults"),
-    "block.*": _FAULTS,
-    "compute.uncontended": ("behind device * compute units",),
-    "copy.async_limit": _COPY,
-    "copy.latency": ("device * copy engine *",),
-    "copy.small_latency_runtime": ("device * copy engine *", *_RING),
-    "copy_engine.uncontended": ("behind device * copy engine *",),
-    "core.uncontended": ("behind core",),
-    "cpu.cores": ("behind core",),
-    "cpu.first_touch_4k": (),
-    "cpu.fork_join": ("runtime",),
-    "cpu.fp64_core": ("program",),
-    "cpu.numa_domains": (),
-    "cpu.stream_*": ("program",),
-    "dma.*": _RING,
-    "dma.ring_create": ("driver: queue_create", "driver: memory_async_copy"),
-    "dma.rings": ("behind device * dma ring *", "behind dma ring * lock*"),
-    "dma.submit": ("driver: memory_async_copy",),
-    "dma_ring.uncontended": ("behind device * dma ring *",),
-    "driver.api": (),
-    "driver.calls": (),
-    "driver.context.uncontended": _CONTEXT,
-    "driver.copy_submit": ("driver: cuMemcpy*",),
-    "driver.event_record": ("driver: cuEventRecord",),
-    "driver.event_wait": ("driver: cuStreamWaitEvent",),
-    "driver.free_visits_streams": _FREE,
-    "driver.halt*": (*_FREE, "behind device * compute units"),
-    "driver.handoff": ("behind driver context", "behind driver library", "behind dma ring * lock*"),
-    "driver.handover": ("behind driver context", "behind driver library", "behind kernel driver*"),
-    "driver.launch": ("driver: cuLaunchKernel", "driver: cuMemset*"),
-    "driver.stream_create": ("driver: cuStreamCreate*",),
-    "driver.stream_depth": ("driver: cuLaunchKernel", "driver: cuMemcpy*"),
-    "driver.stream_destroy": ("driver: cuStreamDestroy",),
-    "driver.sync_idle": ("driver: cuStreamSynchronize",),
-    "entry.uncontended": ("behind entry locks*",),
-    "evict.*": _FAULTS,
-    "fault.*": _FAULTS,
-    "fault.cpu_*": ("program",),
-    "fault_handler.uncontended": ("page faults: their service",),
-    "free.pool_*": ("driver: memory_pool_free",),
-    "gpu.copy_engines*": ("behind device * copy engine *",),
-    "gpu.devices": (),
-    "gpu.fp32": ("kernel",),
-    "gpu.fp64": ("kernel",),
-    "gpu.hw_queues": ("behind device * hardware queue *",),
-    "gpu.independent_progress": (),
-    "gpu.max_concurrent_kernels": ("behind device * compute units",),
-    "gpu.max_connections": ("behind device * hardware queue *",),
-    "gpu.placement": ("kernel", "behind device * compute units"),
-    "gpu.sms": ("kernel",),
-    "gpu.team_dispatch": ("kernel",),
-    "gpu.unified_memory": (),
-    "gpu.xnack": (),
-    "gpu_memory_manager.hand_out": ("runtime",),
-    "gpu_memory_manager.uncontended": ("behind gpu memory manager*",),
-    "graph.*": ("driver: cuGraph*",),
-    "graph.capture": ("driver: cuLaunchKernel", "driver: cuMemcpy*"),
-    "graph.node": ("launch",),
-    "hardware_queue.uncontended": ("behind device * hardware queue *",),
-    "hip.pin*": ("driver: cuMemcpy*",),
-    "hip.pin.uncontended": ("driver: cuMemcpy*",),
-    "hip.unpin": ("driver: cuMemcpy*",),
-    "host.malloc": ("runtime",),
-    "host.memcpy_*": ("driver: cuMemcpy*",),
-    "host_memory.uncontended": ("driver: cuMemcpy*",),
-    "host_workers.uncontended": ("runtime",),
-    "hsa.barrier": ("driver: queue_submit", "driver: memory_async_copy"),
-    "hsa.dispatch": ("driver: queue_submit",),
-    "hsa.queue_assignment": ("behind device * hsa queue *", "behind hsa queue * lock*"),
-    "hsa.queue_create": ("driver: queue_create",),
-    "hsa.queues": ("behind device * hsa queue *", "behind hsa queue * lock*"),
-    "init.*": ("driver: cuInit", "driver: cuDevicePrimaryCtxRetain"),
-    "jit.compile": ("runtime", "behind compilation*"),
-    "jitter": (),
-    "launch.*": ("launch",),
-    "link.*": ("device * copy engine *", "page faults: migration *", *_RING),
-    "link.c2c_peak": ("device * remote port *",),
-    "link.fabric_peak": ("device * remote port *",),
-    "link.uncontended": ("device * copy engine *", "page faults: migration *"),
-    "machine.apu": (),
-    "managed.touch_chunk": (),
-    "mem.bw*": ("kernel",),
-    "mem.l2": ("kernel",),
-    "mem.latency": ("kernel",),
-    "mem.reserved": (),
-    "mem.sector": ("kernel",),
-    "mem.size": (),
-    "mem.small_pages": (),
-    "memory_manager.*": ("runtime",),
-    "memory_manager.uncontended": ("behind * bucket *", "behind * map"),
-    "memory_traffic.uncontended": ("kernel", *_RING),
-    "mempool.*": ("driver: cuMemPool*",),
-    "mempool.alloc": ("driver: cuMemAllocFromPoolAsync",),
-    "mempool.chunk": (),
-    "mempool.free": ("driver: cuMemFreeAsync",),
-    "mig.*": (),
-    "mmap.uncontended": ("behind mmap lock*",),
-    "module.*": ("driver: cuModule*",),
-    "mps.*": (),
-    "noise.run": (),
-    "numa.peer_*": _FAULTS,
-    "numa.socket.uncontended": ("device * copy engine *",),
-    "numa.socket_bw": ("device * copy engine *",),
-    "nvlink.*": _PEERS,
-    "otm.decision": ("runtime", "behind device table*"),
-    "otm.*": (),
-    "p2p.*": _PEERS,
-    "p2p.buffers": (),
-    "p2p.chunk": (),
-    "p2p.enable_access": ("driver: cuCtxEnablePeerAccess",),
-    "page.*": (),
-    "page.thp": _FAULTS,
-    "pcie.*": _PEERS,
-    "pcie_switch.uncontended": ("device * copy engine *",),
-    "peer_link.uncontended": ("behind peer link *",),
-    "pin.lock": ("driver: memory_lock",),
-    "pin.unlock": ("driver: memory_unlock",),
-    "pin.register*": ("driver: cuMemHostRegister", "driver: cuMemAllocHost"),
-    "pin.unregister": ("driver: cuMemHostUnregister", "driver: cuMemFreeHost"),
-    "prefault.*": _PREFAULT,
-    "prefetch.*": _FAULTS,
-    "prefetch_async.*": ("driver: cuMemPrefetchAsync", "page faults"),
-    "prefetch_async.call": ("driver: cuMemPrefetchAsync",),
-    "process.concurrent": ("kernel",),
-    "process.context_switch": ("device * time slicer", "kernel"),
-    "process.driver_lock": ("behind driver library",),
-    "process.driver_lock.uncontended": ("behind driver library",),
-    "process.eager_limit": (),
-    "process.kernel_driver.uncontended": ("behind kernel driver*",),
-    "process.message": ("program",),
-    "process.sharing": ("kernel", "behind device * compute units"),
-    "process.time_slice": ("device * time slicer", "kernel"),
-    "process.time_slices.uncontended": ("behind device * compute units",),
-    "process_lock.uncontended": ("behind kfd process lock*",),
-    "queue_lock.uncontended": ("behind hsa queue * lock*",),
-    "remote.access_bw": ("kernel", "device * remote port *"),
-    "remote.sector": ("kernel",),
-    "ring_lock.uncontended": ("behind dma ring * lock*",),
-    "runlist.*": ("device * queue scheduler", "behind device * hsa queue *"),
-    "runlist.uncontended": ("behind device * hsa queue *",),
-    "runtime.*": ("runtime",),
-    "runtime.hidden_helper_threads": (),
-    "runtime.schedule": ("driver: cuStreamSynchronize",),
-    "runtime.start": (),
-    "signal.create": ("driver: signal_create",),
-    "signal.handler": ("device * async handler*",),
-    "signal.initial": (),
-    "signal.register": ("driver: signal_async_handler",),
-    "sm.*": ("kernel",),
-    "staging.*": _COPY,
-    "stdpar.*": ("runtime",),
-    "stdpar_pool.uncontended": ("behind memory pool*",),
-    "stream.callback_thread.uncontended": ("behind device * callback thread*",),
-    "stream.event_create": ("driver: cuEventCreate",),
-    "stream.host_function": ("device * callback thread*",),
-    "stream.interrupt": ("driver: cuStreamSynchronize", "driver: cuEventSynchronize"),
-    "stream.priorities": (),
-    "stream.queue_assignment": ("behind device * hardware queue *",),
-    "stream.time_slice": ("behind core",),
-    "svms_lock.uncontended": ("behind kfd svms lock*",),
-    "sycl.submit": ("runtime",),
-    "sync.latency": ("driver: cuStreamSynchronize", "driver: cuEventSynchronize", "driver: signal_wait_scacquire"),
-    "table.erase": ("runtime", "behind device table*"),
-    "table.handoff": _TABLE,
-    "table.handover": _TABLE,
-    "table.insert": ("runtime", "behind device table*"),
-    "table.lookup": ("runtime", "behind device table*"),
-    "table.uncontended": ("behind device table*",),
-    "teams.*": ("kernel",),
-    "thrash.*": (),
-    "usm.global_indirection": ("kernel",),
-    "usm.malloc_host": ("driver: cuMemAllocHost", "driver: cuMemFreeHost"),
-    "usm.prefetch": ("driver: cuMemPrefetchAsync",),
-    "usm.restore": _FAULTS,
-    "usm.shared": (),
-    "usm.xnack": (),
-    "utlb.*": _FAULTS,
-    "uvm_lock.uncontended": ("behind uvm *",),
-    "vendor.submit": ("runtime",),
-}
-
-
-@cache
-def charged_in(key: str) -> tuple[str, ...] | None:
-    """Return where an entry is charged; None for one that is not declared, as one of a user's own file may be."""
-    if key in CHARGED_IN:
-        return CHARGED_IN[key]
-    beginnings = [name for name in CHARGED_IN if name.endswith("*") and key.startswith(name[:-1])]
-    return CHARGED_IN[max(beginnings, key=len)] if beginnings else None
-
 
 # ---------------------------------------------------------------------- topologies
 # How the devices of a machine hang together: links between them, PCIe switches, sockets.
@@ -441,11 +212,6 @@ class ProfileEntry:
     """Whether the entry is only there to compare with: no operation costs it."""
     overridden: bool = False
     """Whether a user has set the value."""
-
-    @property
-    def charged_in(self) -> tuple[str, ...]:
-        """Return where in a run it is charged; an entry of the user's own has no place."""
-        return charged_in(self.key) or ()
 
     @property
     def is_range(self) -> bool:
