@@ -27,7 +27,7 @@ from offloadrt.runtime import events as told
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.allocators import allocator as allocator_named
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory, FreedHostMemory, OffloadError, UnifiedMemoryUnavailable
-from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, DeviceEvent, Reported, Tell
+from offloadrt.runtime.events import BlockAllocated, BlockFreed, DataCopied, DeviceEvent, KernelWatch, Reported, Tell
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.launch.argument_blocks import ArgumentBlocks
 from offloadrt.runtime.lock_wait import take
@@ -301,7 +301,8 @@ class OffloadDevice:
         self.trace = trace
         self.tell: Tell | None = None
         """Tells all who listen of what happens on the device; None while nobody does."""
-        self.wants_uses = False
+        self.watch_kernel: Callable[..., KernelWatch] | None = None
+        """Follows each launch for a listener that wants to know what kernels use (`ProgramObserver.watch_kernel`)."""
         """Whether somebody listens to what kernels use."""
         self._listeners: list[Tell] = []
         if trace is not None:
@@ -362,10 +363,10 @@ class OffloadDevice:
         self._work = machine.work
         self.hooks = configuration.hooks(self)
 
-    def listen(self, listener: Tell, uses: bool = False) -> None:
-        """Let a listener be told of what happens from now on. uses: of what kernels use, too, which has to be found."""
+    def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
+        """Let a listener be told of what happens from now on; `watch_kernel` finds for it what kernels use."""
         self._listeners.append(listener)
-        self.wants_uses = self.wants_uses or uses
+        self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all
 
     def _tell_all(self, event: DeviceEvent) -> None:

@@ -13,9 +13,10 @@ slowly (1.3 against 0.4 microseconds), and each item of each directive tells som
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
+from numpy.typing import NDArray
 
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
@@ -455,3 +456,24 @@ class ProgramObserver(Protocol):
 
     def handle(self, event: ProgramEvent, /) -> None:
         """Take an event; it must neither wait nor change anything of the run."""
+
+    def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
+        """Return what Python sees of an array's values: an array that tells of its uses (`HostUsed`)."""
+
+    @property
+    def watch_kernel(self) -> Callable[..., KernelWatch]:
+        """Return what follows a launch.
+
+        It is called with the device, its `tell`, the `OffloadedRegion`, the bindings of arrays, the private copies, and
+        the number of the directive.
+        """
+
+
+class KernelWatch(Protocol):
+    """Follows one launch, for an observer that wants to know what kernels use."""
+
+    def view(self, argument: Any, seen: Any) -> Any:
+        """Return what the body sees of an argument instead of ``seen``."""
+
+    def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Tell of the launch (`KernelSubmitted`), and return what runs at its end instead of ``run``."""

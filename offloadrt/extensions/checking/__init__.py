@@ -5,6 +5,7 @@
                   host and devices, which carry versions; knows the line that is running. Open it first.
 ``strands.py``    happens-before: vector clocks of host threads and tasks
 ``accesses.py``   who does what to which bytes, and the directive that it belongs to; the devices' blocks by address
+``uses.py``       what kernels and Python use of arrays: from counts, or watched while they run
 ``races.py``      accesses that nothing orders
 ``versions.py``   which copy of the data is the newest: stale and uninitialised data
 ``lifetimes.py``  arrays that are freed while they are mapped; maps and blocks that are missing, too much, or ended

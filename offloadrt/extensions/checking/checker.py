@@ -11,16 +11,19 @@ from types import CodeType, FrameType
 from typing import Any
 
 import attrs
+from numpy.typing import NDArray
 
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.races import Races
 from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.events import HOST, DataCopied, MemoryUse, ProgramEvent
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
 from offloadrt.trace.events import plain_kernel
@@ -198,6 +201,16 @@ class Checker:
             ev.ConstantKnown: recorded.constant_known,
             ev.ProgramCut: self._program_cut,
         }
+
+    watch_kernel = Watch
+
+    def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
+        """Return an array that tells of each read and each write of its elements in Python."""
+
+        def note(low: int, high: int, writes: bool, exact: bool) -> None:
+            self.handle(ev.HostUsed(array, array.address + low, high - low, writes, exact))
+
+        return watched(values, note)
 
     def handle(self, event: ProgramEvent) -> None:
         """Take an event of the program."""

@@ -45,7 +45,6 @@ from offloadrt.runtime.mapping.map_item import (
     MapItem,
 )
 from offloadrt.runtime.mapping.present_table import INFINITE, ON_HOST, Binding, DevicePointer, Entry
-from offloadrt.runtime.watched_array import ObservedArray
 from offloadrt.sim import Lock
 
 
@@ -360,10 +359,8 @@ class ProgramArrays:
             address = memory.allocate(max(1, nbytes), align, "global")  # each has an address of its own
             if kind == "link" or self._globals_on_host:
                 pointer = memory.allocate(POINTER_BYTES, 8, "global")
-        if self.observer is None:
-            array = HostArray(name, address, lengths, element, kind, pointer, values)
-        else:
-            array = ObservedArray(name, address, lengths, element, kind, pointer, values, observer=self.observer)
+        watch = None if self.observer is None else self.observer.watch_array
+        array = HostArray(name, address, lengths, element, kind, pointer, values, watch=watch)
         return self.add(array, fill is not None)
 
     def add(self, array: HostArray, written: bool) -> HostArray:

@@ -17,7 +17,7 @@ from offloadrt.runtime.errors import MappingError
 from offloadrt.runtime.events import KernelSubmitted
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import PrivateArguments, bind_arguments, body_of, unmapped
-from offloadrt.runtime.launch.memory_uses import KernelWatch, OffloadedRegion
+from offloadrt.runtime.launch.region import OffloadedRegion
 from offloadrt.runtime.mapping.data_environment import target_data_begin, target_data_end
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, PreparedDirective, PreparedKernel
 from offloadrt.runtime.mapping.present_table import NOWHERE, Binding
@@ -97,8 +97,8 @@ def _submission(
 ) -> tuple[Body | None, Touching]:
     """Return the kernel's body, and what the device has to know of the host's memory; who looks on is told."""
     launch, watch = region.launch, None
-    if device.tell is not None and device.wants_uses:
-        watch = KernelWatch(device, device.tell, region, bindings, private.placed, queue.cause)
+    if device.tell is not None and device.watch_kernel is not None:
+        watch = device.watch_kernel(device, device.tell, region, bindings, private.placed, queue.cause)
     run = body_of(device, launch, region.arguments, bindings, queue, call, None if watch is None else watch.view)
     touching = region.touching(device, [bindings[array].is_host for array in region.arrays], queue, call)
     if watch is not None:

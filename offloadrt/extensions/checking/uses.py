@@ -1,18 +1,12 @@
-"""Which memory a launch touches: for the device, which may have page faults, and for whoever observes the program.
+"""What a program uses of its arrays, in its kernels and in Python, as the checker is told of it.
 
-*The device* is told of each argument that the device uses in place: the ranges of elements that the kernel's source
-says, as far as the region maps them. Where data decide, or the kernel is declared by its costs: the sections that the
-region maps; the whole array when it maps none, as a pointer says nothing of its extent.
+Of a loop nest and of a recorded kernel the launch's counts say which bytes it reads and writes (`static_uses`). A body
+that computes on NumPy views is watched while it runs (`Watch`). Of a kernel that is declared by its costs alone
+nothing is known but its arguments: it may read and write them.
 
-Of managed memory a launch also says in which order and how it is accessed (`accesses_of`). A loop nest's launch counts
-it (`kernels/memory_streams.py`), and says where in the array (`kernels/ranges.py`). Of a kernel that is declared,
-`ArrayUse` tells whether an array is swept in order (``constant`` and ``affine``) or met at random (``irregular`` and
-``indirect``), read or written, and after how many loads of others. An array without one is swept once, read and
-written.
-
-*An observer* is told which bytes a launch reads and writes. Of a loop nest and of a recorded kernel the launch's counts
-say it (`static_uses`). A body that computes on NumPy views is watched while it runs (`KernelWatch`). Of a kernel that
-is declared by its costs alone nothing is known but its arguments: it may read and write them.
+A `WatchedArray` is an `ndarray` that gives plain arrays and numbers for what it reads, and arrays of its own kind for
+views. Where NumPy does not say which elements a call touches, all that lies between the first and the last one of the
+view is told of, as some of it.
 """
 
 from __future__ import annotations
@@ -20,267 +14,192 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, cast
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
-from offloadrt.driver import NOTHING, Touching
-from offloadrt.kernels import ArrayUse, Launch
 from offloadrt.kernels.costs import ArrayCounts, split_atomic
 from offloadrt.kernels.execution import MappedSection
 from offloadrt.kernels.memory_streams import AccessStream
-from offloadrt.kernels.ranges import ElementRuns, merged
-from offloadrt.machine import AccessFault, MemoryAccessFault
-from offloadrt.machine.host import HostContents
-from offloadrt.machine.managed.sweep import ByteRuns, ManagedAccess
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.events import HOST, KernelRan, KernelSubmitted, MemoryUse, Tell
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, pointed_to, reaches_host
-from offloadrt.runtime.mapping.map_item import (
-    ATTACH,
-    LITERAL,
-    NOT_MAPPED,
-    PRIVATE,
-    TARGET_PARAM,
-    BlockUse,
-    DirectiveQueue,
-    MapItem,
-)
+from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, reaches_host
+from offloadrt.runtime.launch.region import OffloadedRegion
+from offloadrt.runtime.mapping.map_item import NOT_MAPPED, TARGET_PARAM, MapItem
 from offloadrt.runtime.mapping.present_table import Binding, DevicePointer
-from offloadrt.runtime.watched_array import watched
-from offloadrt.sim import Actor
+
+Note = Callable[[int, int, bool, bool], None]
+"""Called with the first byte and the one after the last, counted from the array's first one; written? all of them?"""
+
+_SHAPE_ONLY = frozenset(
+    {np.shape, np.size, np.ndim, np.zeros_like, np.empty_like, np.ones_like, np.result_type, np.may_share_memory,
+     np.shares_memory, np.iscomplexobj, np.isrealobj}
+)  # fmt: skip
+_VIEWS = frozenset(
+    {np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.squeeze, np.expand_dims, np.broadcast_to,
+     np.diagonal, np.split, np.array_split, np.hsplit, np.vsplit, np.real, np.imag, np.flip, np.rot90,
+     np.atleast_1d, np.atleast_2d}
+)  # fmt: skip
+_FIRST_WRITTEN = frozenset({np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis})
 
 
-@attrs.define(eq=False)
-class OffloadedRegion:
-    """A target region, which may be run again and again: what a compiler makes of it, and what follows from that.
+class WatchedArray(np.ndarray[Any, np.dtype[Any]]):
+    """Has each method of an array that reads or writes elements, as each has to be told of."""
 
-    arguments: what the kernel's body is called with, in order: HostArray, DevicePointer, Pointees or a value. follows:
-    those that are addresses, or hold some. blocks: what is known of its use of memory that is not mapped, reads before
-    writes.
-    """
+    _tell: Note | None = None
+    _first = 0
+    _after = 0
 
-    launch: Launch
-    items: Sequence[MapItem]
-    arguments: Sequence[Any]
-    follows: Sequence[object] = ()
-    blocks: Sequence[BlockUse] = ()
-    arrays: list[HostArray] = attrs.field(init=False)
-    """Those among the arguments."""
-    _touching: dict[int, tuple[Sequence[bool], Touching]] = attrs.field(factory=dict, init=False)
-    """By device number what the launch touches, with the arrays in these places."""
+    def __array_finalize__(self, made_from: Any) -> None:
+        if isinstance(made_from, WatchedArray):
+            self._tell, self._first, self._after = made_from._tell, made_from._first, made_from._after
 
-    def __attrs_post_init__(self) -> None:
-        named = [argument.pointers if isinstance(argument, Pointees) else argument for argument in self.arguments]
-        self.arrays = [array for array in named if isinstance(array, HostArray)]
+    def _note(self, writes: bool, exact: bool = True) -> None:
+        if self._tell is None or not self.size:
+            return
+        low, high = byte_bounds(self)
+        if self._first <= low and high <= self._after:
+            dense = exact and high - low == self.nbytes
+            self._tell(low - self._first, high - self._first, writes, dense)
 
-    def touching(self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str) -> Touching:
-        """Say what of the host's memory the kernel touches, to a device that can reach it.
+    def __getitem__(self, key: Any) -> Any:
+        view = self._view(key)
+        if view is None:
+            self._note(False, exact=False)
+            return np.asarray(self)[key]
+        if view.ndim:
+            return view
+        whole = np.ndarray.__getitem__(self, key)
+        if isinstance(whole, np.ndarray):
+            return view
+        view._note(False)
+        return whole
 
-        on_host: of each of the arrays, whether the device uses it in place. On a device that migrates pages these are
-        accesses to managed memory, on an APU ranges of host memory. Raises FreedHostMemory for managed memory that was
-        freed.
-        """
-        plugin = device.plugin
-        if device.driver.managed.uvm is not None:
-            migrating = [
-                device.manages(array) and in_place for array, in_place in zip(self.arrays, on_host, strict=True)
-            ]
-            for array, in_place in zip(self.arrays, migrating, strict=True):
-                if in_place:
-                    device.check_alive(array, call)
-            touching = self._known(device, migrating)
-            if self.follows and (pointed := pointed_to(device, self.follows)):
-                more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]
-                touching = attrs.evolve(touching, accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
-            return touching
-        if not plugin.kernels_fault:
-            return NOTHING
-        touching = self._known(device, on_host)
-        if self.follows and (pointed := pointed_to(device, self.follows)):
-            touching = attrs.evolve(touching, ranges=(*touching.ranges, *pointed))
-        if plugin.kernels_die and touching.ranges:
-            touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
-        return touching
+    def __setitem__(self, key: Any, value: Any) -> None:
+        view = self._view(key)
+        if isinstance(value, WatchedArray) and view is not None and value.data == view.data:
+            return  # the end of `a[...] += b`, which NumPy has done in place
+        value = _plain(value)
+        (self if view is None else view)._note(True, exact=view is not None)
+        np.asarray(self)[key] = value
 
-    def _known(self, device: OffloadDevice, on_host: Sequence[bool]) -> Touching:
-        """Return what the launch touches through its arrays, computed once for their places."""
-        places, touching = self._touching.get(device.number, (None, NOTHING))
-        if places != on_host:
-            if device.driver.managed.uvm is not None:
-                touching = accesses_of(device.number, self.launch, self.items, self.arguments, self.arrays, on_host)
-            else:
-                touching = touching_of(device, self.launch, self.items, self.arguments, self.arrays, on_host)
-            self._touching[device.number] = on_host, touching
-        return touching
+    def _view(self, key: Any) -> WatchedArray | None:
+        """Return a view of the elements that a key names; None when it picks them one by one, or names a field."""
+        parts = key if isinstance(key, tuple) else (key,)
+        if not all(part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)) for part in parts):
+            if isinstance(key, str):
+                return cast(WatchedArray, np.ndarray.__getitem__(self, key))
+            return None
+        if Ellipsis not in parts:
+            key = (*parts, Ellipsis)
+        return cast(WatchedArray, np.ndarray.__getitem__(self, key))
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        written = (inputs[0],) if method == "at" else (out or ())
+        read = [_plain(one) for one in inputs]
+        if out is not None:
+            options["out"] = tuple([np.asarray(one) if isinstance(one, WatchedArray) else one for one in out])
+        result = getattr(ufunc, method)(*read, **options)
+        for array in written:
+            if isinstance(array, WatchedArray):
+                array._note(True, exact=options.get("where", True) is True and method != "at")
+        if out is not None:
+            return out[0] if len(out) == 1 else out
+        return result
 
-Range = tuple[int, int]
-"""Address and bytes."""
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        if function in _VIEWS:
+            return super().__array_function__(function, types, arguments, options)
+        if function in _SHAPE_ONLY:
+            return function(*_quietly(arguments), **{key: _quietly(value) for key, value in options.items()})
+        outputs = [options.get("out"), *arguments[: int(function in _FIRST_WRITTEN)]]
+        first = int(function in _FIRST_WRITTEN)
+        plain = (*_quietly(arguments[:first]), *_plain(tuple(arguments[first:])))
+        named = {key: _quietly(value) if key == "out" else _plain(value) for key, value in options.items()}
+        result = function(*plain, **named)
+        for array in outputs:
+            if isinstance(array, WatchedArray):
+                array._note(True, exact="where" not in options and function not in (np.put, np.place, np.putmask))
+        return options["out"] if isinstance(options.get("out"), WatchedArray) else result
 
+    def __iter__(self) -> Any:
+        return iter([self[number] for number in range(len(self))])
 
-def touching_of(
-    device: OffloadDevice,
-    launch: Launch,
-    items: Sequence[MapItem],
-    arguments: Sequence[Any],
-    arrays: Sequence[HostArray],
-    on_host: Sequence[bool],
-) -> Touching:
-    """Return what a launch touches of the host's memory.
+    def __bool__(self) -> bool:
+        return bool(_plain(self))
 
-    `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
+    def __float__(self) -> float:
+        return float(_plain(self))
 
-    A global of the host is reached through a pointer on the device, which takes `usm.global_indirection` longer.
-    """
-    ranges: dict[Range, None] = {}
-    indirect = False
-    places = [k for k, argument in enumerate(arguments) if isinstance(argument, (HostArray, Pointees))]
-    for position, array, in_place in zip(places, arrays, on_host, strict=True):
-        if in_place:
-            found: Sequence[Range] = sections(items, array)
-            for counts in launch.counts.arrays if launch.counts and isinstance(arguments[position], HostArray) else ():
-                if counts.position == position:
-                    found = touched_ranges(counts.streams, array, counts.element_size, found)
-            ranges.update(dict.fromkeys(found))
-            indirect = indirect or (array.kind in ("global", "link") and device.globals_on_host)
-    serial_s = device.plugin.global_indirection if indirect else 0.0
-    return Touching(tuple(ranges), serial_s) if ranges else NOTHING
+    def __int__(self) -> int:
+        return int(_plain(self))
 
+    def __repr__(self) -> str:
+        return repr(_plain(self))
 
-def touched_ranges(
-    streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
-) -> Sequence[Range]:
-    """Return what a launch touches of an array, as far as it is mapped (`sections`): all of it where data decide.
-
-    When nothing of it is mapped the launch touches it all the same: the device uses the array in place.
-    """
-    around = [stream.reach.ranges for stream in streams]
-    known = [found for found in around if found is not None]
-    if len(known) < len(around):
-        return mapped
-    begin, parts = array.address, list[Range]()
-    ranges = [(begin + low * element_size, begin + (high + 1) * element_size) for low, high in merged(chain(*known))]
-    for low, high in ranges:
-        ends = [(max(first, low), min(first + nbytes, high)) for first, nbytes in mapped]
-        parts += [(first, end - first) for first, end in ends if first < end]
-    return parts or [(low, high - low) for low, high in ranges]
+    __str__ = __repr__
 
 
-def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
-    """List (address, bytes) of what a region maps of an array: the sections, or the whole array when it maps none."""
-    mapped = [
-        (item.begin, item.size)
-        for item in items
-        if item.array is array and item.size and not item.type & (ATTACH | LITERAL | PRIVATE) and not item.dimensions
-    ]
-    return mapped or ([(array.address, array.nbytes)] if array.nbytes else [])
+def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
+    """Return where in memory the first byte of an array lies, and the one after its last."""
+    low = high = array.__array_interface__["data"][0]
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        reach = (length - 1) * stride
+        low, high = low + min(0, reach), high + max(0, reach)
+    return low, high + array.itemsize
 
 
-def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """Have the thread that waits for the queue told, on a device on which a kernel dies of a missing page."""
-
-    def fault(fault: AccessFault) -> None:
-        array = contents.find(fault.address)
-        queue.kernel_error = MemoryAccessFault(fault, "" if array is None else array.name, thread.name)
-
-    return Touching(touching.ranges, touching.serial_s, fault)
-
-
-def accesses_of(
-    device: int,
-    launch: Launch,
-    items: Sequence[MapItem],
-    arguments: Sequence[Any],
-    arrays: Sequence[HostArray],
-    on_host: Sequence[bool],
-) -> Touching:
-    """Return what a launch does with managed memory.
-
-    `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory, used in place.
-    """
-    managed = {array for array, in_place in zip(arrays, on_host, strict=True) if in_place}
-    uses = {use.position: use for use in launch.kernel.arrays}
-    found: dict[ManagedAccess, None] = {}
-    for position, argument in enumerate(arguments):
-        array = argument.pointers if isinstance(argument, Pointees) else argument
-        if isinstance(array, HostArray) and array in managed:
-            whole = isinstance(argument, Pointees)
-            found.update(dict.fromkeys(_accesses(uses.get(position), launch, array, whole, sections(items, array))))
-    return Touching(accesses=tuple(found)) if found else NOTHING
+def _plain(value: Any) -> Any:
+    """Return a value with what is watched in it read."""
+    if isinstance(value, WatchedArray):
+        value._note(False)
+        return np.asarray(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)([_plain(one) for one in value])
+    return value
 
 
-def _accesses(
-    use: ArrayUse | None, launch: Launch, array: HostArray, whole: bool, mapped: Sequence[Range]
-) -> Iterator[ManagedAccess]:
-    """`whole`: the array holds the pointers that the kernel follows, of which its source says nothing."""
-    if use is None:
-        for begin, nbytes in mapped:
-            yield ManagedAccess(begin, nbytes)
-    elif launch.counts is None:
-        for begin, nbytes, part in _parts(mapped):
-            yield _declared(use, launch, begin, nbytes, part)
-    else:
-        counts = launch.counts.array(use.name)
-        for stream in counts.streams:
-            ranges = mapped if whole else touched_ranges([stream], array, counts.element_size, mapped)
-            for begin, nbytes, part in _parts(ranges):
-                yield _counted(stream, array.address, counts.element_size, begin, nbytes, part)
+def _quietly(value: Any) -> Any:
+    """Return a value without anything watched, of which nothing is read."""
+    if isinstance(value, WatchedArray):
+        return np.asarray(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)([_quietly(one) for one in value])
+    return value
 
 
-def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
-    """Return each range, and the part of the accesses that go there."""
-    total = 0
-    for _, nbytes in ranges:
-        total += nbytes
-    for begin, nbytes in ranges:
-        if nbytes:
-            yield begin, nbytes, nbytes / total
+def _reader(name: str) -> Callable[..., Any]:
+    def read(self: WatchedArray, *arguments: Any, **options: Any) -> Any:
+        return getattr(_plain(self), name)(*_plain(arguments), **options)
+
+    return read
 
 
-def _counted(
-    stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float
-) -> ManagedAccess:
-    """Return what a loop nest does, as its launch counts it."""
-    picked = None
-    if stream.order == "in order":
-        places = stream.places * part
-        run = max(stream.read, stream.written) * element_size / stream.places if places else 0.0
-        picked = ByteRuns(places, run, element_size, among=stream.among * part)
-    scattered = stream.places * part if stream.order == "random" else 0.0
-    reads, writes = (
-        tuple([_in_bytes(one, address, element_size, part) for one in places])
-        for places in (stream.reach.read, stream.reach.written)
-    )
-    return ManagedAccess(begin, nbytes, stream.level, scattered, reads, writes, picked)
+def _writer(name: str) -> Callable[..., Any]:
+    def write(self: WatchedArray, *arguments: Any, **options: Any) -> Any:
+        self._note(True, exact=name in ("fill", "sort"))
+        return getattr(np.asarray(self), name)(*_plain(arguments), **options)
+
+    return write
 
 
-def _in_bytes(places: ElementRuns, address: int, element_size: int, part: float) -> ByteRuns:
-    alignment = math.gcd(address, places.step * element_size)
-    return ByteRuns(places.count * part, places.run * element_size, alignment, places.even, places.among * part)
+for _name in ("copy", "tolist", "item", "tobytes", "astype", "dot", "argsort", "argmax", "argmin", "take", "nonzero",
+              "searchsorted", "repeat", "choose", "compress", "trace", "flatten"):  # fmt: skip
+    setattr(WatchedArray, _name, _reader(_name))
+for _name in ("fill", "sort", "put", "partition", "itemset"):
+    setattr(WatchedArray, _name, _writer(_name))
 
 
-def _declared(use: ArrayUse, launch: Launch, begin: int, nbytes: int, part: float) -> ManagedAccess:
-    """Return what a kernel does that is declared by its costs."""
-    scattered, often = 0.0, launch.iterations * part
-    if use.pattern in ("irregular", "indirect"):
-        scattered = (use.elements_read + use.elements_written or use.laf) * often
-    reads, writes = (
-        _of_declared(use, elements * often, scattered > 0.0)
-        for elements in (use.elements_read or use.reads, use.elements_written or use.writes)
-    )
-    return ManagedAccess(begin, nbytes, use.level, scattered, reads, writes)
-
-
-def _of_declared(use: ArrayUse, elements: float, at_random: bool) -> tuple[ByteRuns, ...] | None:
-    """Return the elements that are loaded, or stored: of a use that says of neither how many, all that it touches."""
-    if use.laf and not elements:
-        return ()
-    return (ByteRuns(elements, use.element_size, use.element_size),) if at_random else None
+def watched(values: NDArray[Any], tell: Note) -> WatchedArray:
+    """Return a view of an array that tells of each access to it."""
+    view = values.view(WatchedArray)
+    view._tell = tell
+    view._first, view._after = byte_bounds(values)
+    return view
 
 
 @attrs.frozen
@@ -310,7 +229,7 @@ def static_uses(
     declared = {} if launch.counts is not None else {use.position: use for use in launch.kernel.arrays}
     reads: list[MemoryUse] = []
     writes: list[MemoryUse] = []
-    parts = _parts_of_uses(device, region.items, arguments, private)
+    parts = _parts(device, region.items, arguments, private)
     for position, argument in enumerate(arguments):
         if (part := parts.get(position)) is not None:
             placed = _bound(device, argument, part)
@@ -342,7 +261,7 @@ def static_uses(
     return (*reads, *writes, *_reached(device, region))
 
 
-def _parts_of_uses(
+def _parts(
     device: OffloadDevice,
     items: Sequence[MapItem],
     arguments: Sequence[Any],
@@ -465,7 +384,7 @@ def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryU
 
 
 @attrs.define(eq=False)
-class KernelWatch:
+class Watch:
     """Tells of one launch what the kernel uses: of its uses at once, or when the body that showed them has run."""
 
     _device: OffloadDevice
