@@ -18,24 +18,13 @@ wait for one another at the library's locks.  ``calls.py`` accounts for them and
 from __future__ import annotations
 
 from offloadrt.driver.calls import CALLS, NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching, call_name
-from offloadrt.driver.cuda.context import (
-    BuiltGraph,
-    CapturedGraph,
-    CaptureMode,
-    Context,
-    DriverCosts,
-    Schedule,
-    StreamEvent,
-    TimedEvent,
-)
-from offloadrt.driver.cuda.copies import Copies, HostRange, PeerCopies, Staging
-from offloadrt.driver.cuda.driver import CudaDriver, DriverStatistics
+from offloadrt.driver.cuda.context import BuiltGraph, CapturedGraph, CaptureMode, Schedule, StreamEvent, TimedEvent
+from offloadrt.driver.cuda.driver import CudaDriver
 from offloadrt.driver.cuda.launches import GraphExec, Graphs
-from offloadrt.driver.cuda.process import MemPool, PinnedRanges, PoolAttributes, ReusePolicies
+from offloadrt.driver.cuda.process import MemPool, PoolAttributes
 from offloadrt.driver.driver import BlockCalls, Driver, open_driver, open_drivers
-from offloadrt.driver.halting import Halting
-from offloadrt.driver.kfd import Kfd, KfdStatistics
-from offloadrt.driver.rocr import AsyncHandler, HsaSignal, Rocr, RunHandler, blit
+from offloadrt.driver.kfd import Kfd
+from offloadrt.driver.rocr import HsaSignal, Rocr, RunHandler
 from offloadrt.driver.uvm.costs import UvmCounters
 from offloadrt.driver.uvm.faults import FaultBatch
 from offloadrt.driver.uvm.uvm import ADVICE, Advice, Uvm
@@ -45,43 +34,30 @@ __all__ = [
     "CALLS",
     "NOTHING",
     "Advice",
-    "AsyncHandler",
     "BlockCalls",
     "BuiltGraph",
     "CaptureMode",
     "CapturedGraph",
-    "Context",
-    "Copies",
     "CudaDriver",
     "DeviceLost",
     "Driver",
-    "DriverCosts",
     "DriverError",
-    "DriverStatistics",
     "FaultBatch",
     "GraphExec",
     "Graphs",
-    "Halting",
-    "HostRange",
     "HsaSignal",
     "Kfd",
-    "KfdStatistics",
     "MemPool",
     "OutOfDeviceMemory",
-    "PeerCopies",
-    "PinnedRanges",
     "PoolAttributes",
-    "ReusePolicies",
     "Rocr",
     "RunHandler",
     "Schedule",
-    "Staging",
     "StreamEvent",
     "TimedEvent",
     "Touching",
     "Uvm",
     "UvmCounters",
-    "blit",
     "call_name",
     "open_driver",
     "open_drivers",

@@ -24,7 +24,13 @@ from offloadrt.extensions.openacc.clauses import (
     lower_data,
     lower_update,
 )
-from offloadrt.extensions.openacc.runtime_library import AsyncQueues, InFlight, KernelTimes, RuntimeLibrary
+from offloadrt.extensions.openacc.runtime_library import (
+    AsyncQueues,
+    InFlight,
+    KernelTimes,
+    RuntimeLibrary,
+    device_pointers,
+)
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.arrays import Arena
@@ -48,7 +54,6 @@ from offloadrt.runtime.launch.region import OffloadedRegion
 from offloadrt.runtime.launch.target import target
 from offloadrt.runtime.mapping.map_item import TO, DirectiveQueue, MapItem
 from offloadrt.runtime.mapping.present_table import DevicePointer
-from offloadrt.runtime.mapping.program_pointers import device_pointers
 
 ACC_ASYNC_NOVAL = -1
 """The queue of an `async` clause without a value."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from offloadrt.extensions.openacc.jacc.generation import GeneratedKernel
 from offloadrt.extensions.openacc.multi_device import DividedKernel, Holders, Part, Transfer
-from offloadrt.extensions.openacc.runtime_library import AsyncQueues
+from offloadrt.extensions.openacc.runtime_library import AsyncQueues, ResolvedArrays
 from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.ranges import Ranges
@@ -20,7 +20,6 @@ from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import DirectiveQueue
-from offloadrt.runtime.mapping.program_pointers import ResolvedArrays
 
 
 @attrs.define(eq=False)

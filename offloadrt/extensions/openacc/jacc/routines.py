@@ -42,7 +42,13 @@ from offloadrt.extensions.openacc.jacc.dependences import (
 from offloadrt.extensions.openacc.jacc.division import Communication, Divider, Division, Exchange, PartialValues
 from offloadrt.extensions.openacc.jacc.generation import Argument, Attribute, CodeCache, GeneratedKernel, PushFlags
 from offloadrt.extensions.openacc.jacc.strategies import DeviceStrategy, Execution, Mode, PushPolicy, strategy_named
-from offloadrt.extensions.openacc.runtime_library import InFlight, KernelRecords, KernelTimes
+from offloadrt.extensions.openacc.runtime_library import (
+    InFlight,
+    KernelRecords,
+    KernelTimes,
+    ResolvedArrays,
+    device_pointers,
+)
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.integers import is_integer
 from offloadrt.kernels.memo import Memo
@@ -52,7 +58,6 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.region import OffloadedRegion
 from offloadrt.runtime.launch.target import target
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
-from offloadrt.runtime.mapping.program_pointers import ResolvedArrays, device_pointers
 from offloadrt.sim import Simulation
 
 
