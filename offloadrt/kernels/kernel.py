@@ -15,7 +15,6 @@ It takes two kinds of bodies:
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import math
@@ -29,7 +28,7 @@ from offloadrt.kernels.array_use import ArrayUse, KernelError
 from offloadrt.kernels.costs import KernelAnalysis
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.loop_subset import may_loop, read, refuse_loops, written_out
-from offloadrt.kernels.source import Source, is_loop_nest, text
+from offloadrt.kernels.source import Source, is_loop_nest
 
 if TYPE_CHECKING:
     from offloadrt.kernels.costs import KernelAnalysis, LaunchCounts
@@ -297,42 +296,6 @@ def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
         arrays=analysis.arrays,
         analysis=analysis,
     )
-
-
-def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
-    """Write a kernel as Python."""
-    decorator: ast.expr = ast.Name("kernel", ast.Load())
-    if collapse > 1:
-        decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
-    arguments = ast.arguments(posonlyargs=[], args=list(parameters), kwonlyargs=[], kw_defaults=[], defaults=[])
-    function = ast.FunctionDef(name=name, args=arguments, body=body, decorator_list=[decorator])
-    if "type_params" in function._fields:
-        function.type_params = []  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
-    lines = text(ast.fix_missing_locations(ast.Module([function], []))).splitlines()
-    return "\n".join(short for line in lines for short in _wrapped(line)) + "\n"
-
-
-_WIDTH = 120
-
-
-def _wrapped(line: str) -> list[str]:
-    """Wrap an assignment into lines that end before an operator outside of square brackets."""
-    target, sign, value = line.partition(" = ")
-    if len(line) <= _WIDTH or not sign:
-        return [line]
-    margin = " " * (len(line) - len(line.lstrip()) + 4)
-    pieces = [margin]
-    inside = start = 0
-    for end, character in enumerate([*value, ""]):
-        inside += (character == "[") - (character == "]")
-        if end == len(value) or (inside == 0 and value[end : end + 2] in (" +", " -", " *", " /")):
-            piece = value[start:end]
-            if len(pieces[-1]) + len(piece) > _WIDTH and pieces[-1] != margin:
-                pieces.append(margin)
-                piece = piece.lstrip()
-            pieces[-1] += piece
-            start = end
-    return [f"{target}{sign}(", *pieces, f"{margin[4:]})"]
 
 
 class KernelFields(TypedDict, total=False):

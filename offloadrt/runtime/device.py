@@ -353,7 +353,7 @@ class OffloadDevice:
         self.ended: Exception | None = None
         """The fatal error after which the device cannot be used any more."""
         self.abandoned: list[Signal] = []
-        """One signal for each directive that was left early, set when what it had begun is over (`abandoned.py`)."""
+        """One signal for each directive that was left early, set when what it had begun is over."""
         self.place = functools.lru_cache(4096)(self._place)
         """Asks the memory configuration, which is a pure function, about a section of which nothing is mapped."""
         self._blocks: dict[int, int] = {}

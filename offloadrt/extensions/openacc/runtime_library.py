@@ -12,12 +12,12 @@ from typing import Final
 
 import attrs
 
+from offloadrt.extensions.openacc.async_queue import AsyncQueue
 from offloadrt.extensions.openacc.jacc.generation import CodeCache
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Device
 from offloadrt.machine.messages import KernelPacket
 from offloadrt.runtime.allocators import DeviceAllocator, Direct, InternalPool
-from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import NotPresent
 from offloadrt.runtime.events import SectionFound

@@ -245,7 +245,7 @@ class DirectiveQueue:
 
     kernel_error: what a kernel of this queue did wrong, raised at synchronization. lasts: the directive ends before its
     queue has drained, and the stream belongs to a `AsyncQueue`, which keeps it. For a directive that is left early
-    (`abandoned.py`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
+    (`abandon`): items, of which the first `mapped` are left to unmap; copy, the completion of one outside of the
     stream; private, which frees its private arguments. kept: what the memory configuration's hooks keep of it.
     """
 
