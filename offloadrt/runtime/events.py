@@ -82,13 +82,6 @@ class DirectiveBegan:
     name: str
 
 
-@attrs.frozen
-class SourceNamed:
-    """The running actor comes to this line of the program; "" says that its Python source is the program's."""
-
-    source: str
-
-
 @attrs.define
 class DirectiveLeft:
     """A directive has ended. `error` is what it raised."""
@@ -132,20 +125,6 @@ class ArrayFreed:
     """The program has given an array's memory back."""
 
     array: HostArray
-
-
-@attrs.frozen
-class MappedFreed:
-    """The memory of an array that is mapped ends. where: the line; empty where none is known. did: how, with a verb.
-
-    who: empty for the running strand; else this thread did it, and the running strand comes after it. Told before
-    `ArrayFreed`, which a replay tells also of what has ended nobody knows when.
-    """
-
-    array: HostArray
-    where: str
-    did: str
-    who: str = ""
 
 
 @attrs.frozen
@@ -379,62 +358,6 @@ class KernelRan:
     uses: tuple[MemoryUse, ...]
 
 
-@attrs.frozen
-class KernelAccess:
-    """One of the accesses by which threads of a recorded kernel race, or by which it leaves its arrays."""
-
-    thread: int
-    team: int
-    writes: bool
-    atomic: bool
-    where: str
-    """The line of the kernel's source; empty where none is known."""
-
-
-@attrs.frozen
-class KernelRaced:
-    """Two threads of the kernel that the running strand comes to use the same bytes, and nothing orders them."""
-
-    kernel: str
-    device: int
-    name: str
-    accesses: tuple[KernelAccess, KernelAccess]
-
-
-@attrs.frozen
-class KernelStrayed:
-    """The kernel that the running strand comes to leaves the memory that it may use. name: of the array, or ""."""
-
-    kernel: str
-    name: str
-    access: KernelAccess
-    how: str
-    """Where it leads to, as ``12 bytes behind the end of its mapping``."""
-
-
-@attrs.frozen
-class MapStrayed:
-    """The running strand maps `nbytes` bytes of an array of the host, of which there are only `there`."""
-
-    name: str
-    nbytes: int
-    there: int
-
-
-@attrs.frozen
-class ConstantKnown:
-    """The program has a constant, which lies where nothing can be written."""
-
-    name: str
-    address: int
-    nbytes: int
-
-
-@attrs.frozen
-class ProgramCut:
-    """The program was ended before its end: what it has left over is none of its mistakes."""
-
-
 DeviceEvent = (
     DirectiveBegan | DirectiveLeft | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied | SectionFound
     | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached | PointerAssociated
@@ -443,8 +366,7 @@ DeviceEvent = (
 """What a device of the runtime tells."""
 
 ProgramEvent = (
-    DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade | ArrayFreed
-    | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
+    DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | ArrayMade | ArrayFreed | HostUsed
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]
@@ -454,8 +376,8 @@ Tell = Callable[[DeviceEvent], None]
 class ProgramObserver(Protocol):
     """Told what a program does."""
 
-    def handle(self, event: ProgramEvent, /) -> None:
-        """Take an event; it must neither wait nor change anything of the run."""
+    def handle(self, event: object, /) -> None:
+        """Take a `ProgramEvent`, or what an extension tells it; it must neither wait nor change anything of the run."""
 
     def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
         """Return what Python sees of an array's values: an array that tells of its uses (`HostUsed`)."""

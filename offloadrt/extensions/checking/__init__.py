@@ -10,6 +10,7 @@
 ``versions.py``   which copy of the data is the newest: stale and uninitialised data
 ``lifetimes.py``  arrays that are freed while they are mapped; maps and blocks that are missing, too much, or ended
                   under others; tasks that nobody waits for; mistakes inside of a recorded kernel
+``recorded.py``   what a replay tells besides: races and strays in recorded kernels, ends of mapped memory
 ``waste.py``      transfers and allocations that were for nothing, and how long they took
 ``mistakes.py``   what is reported, for people and as JSON
 ``checked.py``    runs a program under the checker; ``command.py`` is `offloadrt check`

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 from numpy.typing import NDArray
 
+from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
@@ -22,7 +23,7 @@ from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
 from offloadrt.runtime import events as ev
-from offloadrt.runtime.events import HOST, DataCopied, MemoryUse, ProgramEvent
+from offloadrt.runtime.events import HOST, DataCopied, MemoryUse
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
@@ -177,12 +178,12 @@ class Checker:
             ev.Awaited: lambda event: self._strands.take_over(event.what),
             ev.StrandBegan: self._strand_began,
             ev.StrandEnded: self._strand_ended,
-            ev.SourceNamed: self._source_named,
+            rec.SourceNamed: self._source_named,
             ev.DirectiveBegan: self._directive_began,
             ev.DirectiveLeft: self._directive_left,
             ev.ArrayMade: self._array_made,
             ev.ArrayFreed: self._array_freed,
-            ev.MappedFreed: lifetimes.freed,
+            rec.MappedFreed: lifetimes.freed,
             ev.HostUsed: self._host_used,
             ev.BlockAllocated: self._block_allocated,
             ev.BlockFreed: self._block_freed,
@@ -195,11 +196,11 @@ class Checker:
             ev.UpdateMissed: self._update_missed,
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
-            ev.KernelRaced: recorded.raced,
-            ev.KernelStrayed: recorded.strayed,
-            ev.MapStrayed: recorded.map_strayed,
-            ev.ConstantKnown: recorded.constant_known,
-            ev.ProgramCut: self._program_cut,
+            rec.KernelRaced: recorded.raced,
+            rec.KernelStrayed: recorded.strayed,
+            rec.MapStrayed: recorded.map_strayed,
+            rec.ConstantKnown: recorded.constant_known,
+            rec.ProgramCut: self._program_cut,
         }
 
     watch_kernel = Watch
@@ -212,7 +213,7 @@ class Checker:
 
         return watched(values, note)
 
-    def handle(self, event: ProgramEvent) -> None:
+    def handle(self, event: object) -> None:
         """Take an event of the program."""
         handler = self._handlers.get(type(event))
         if handler is not None:
@@ -229,7 +230,7 @@ class Checker:
             self._tasks.finish()
         return self._found.all()
 
-    def _program_cut(self, event: ev.ProgramCut) -> None:
+    def _program_cut(self, event: rec.ProgramCut) -> None:
         self._cut = True
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
@@ -265,7 +266,7 @@ class Checker:
         self._tasks.ended(event.what)
         self._strands.ended(event.what)
 
-    def _source_named(self, event: ev.SourceNamed) -> None:
+    def _source_named(self, event: rec.SourceNamed) -> None:
         self._has_lines = False
         strand = self._strands.current()
         strand.source = event.source
@@ -311,7 +312,7 @@ class Checker:
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
         if self._has_lines:
-            self._lifetimes.freed(ev.MappedFreed(array, program_line(), f"frees {array.name}"))
+            self._lifetimes.freed(rec.MappedFreed(array, program_line(), f"frees {array.name}"))
         freed = ev.HostUsed(array, array.address, array.nbytes, True)
         self._host_access(freed, f"frees {array.name}", judged=False)
 
