@@ -101,7 +101,7 @@ def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
 
     reader = reader_of(scenario)
     if json:
-        from offloadrt.cli.records import ScenarioRecord
+        from offloadrt.cli.render import ScenarioRecord
 
         file = Path(scenario)
         print_json(ScenarioRecord.of(registry.find(scenario)) if reader is None else reader.record_of(file))
@@ -161,7 +161,7 @@ def machines(
     named = [name for name in (machine, other) if name is not None]
     specs = [profiles.load(name, overrides, runtime=runtime) for name in named]
     if json:
-        from offloadrt.cli.records import machines_record
+        from offloadrt.cli.render import machines_record
 
         print_json(machines_record(specs))
     elif not specs:
@@ -191,14 +191,14 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("study.reporting.compare:Comparison",),
     "list": ("study.scripts.listing:ListedScenario[]",),
     "machines": (
-        "cli.records:MachinesRecord",
-        "cli.records:MachineRecord",
-        "cli.records:MachineDifferenceRecord",
+        "cli.render:MachinesRecord",
+        "cli.render:MachineRecord",
+        "cli.render:MachineDifferenceRecord",
     ),
     "run": ("study.reporting.results:Result",),
-    "show": ("cli.records:ScenarioRecord",),
+    "show": ("cli.render:ScenarioRecord",),
     "stats": ("trace.statistics:LogStatistics",),
-    "sweep": ("cli.records:SweepRecord",),
+    "sweep": ("cli.render:SweepRecord",),
 }
 """The classes of the records that a command may print, by module in offloadrt; `[]` is a list of such records."""
 SCHEMAS: Final = Registry[Any]("schema", "offloadrt.schemas")

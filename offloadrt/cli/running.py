@@ -155,7 +155,7 @@ def sweep(
         if figure is not None:
             written += figures.draw(figure, outcome.finished, out)
     if json:
-        from offloadrt.cli.records import SweepRecord
+        from offloadrt.cli.render import SweepRecord
 
         print_json(SweepRecord.of(chosen.name, outcome, written))
     else:

@@ -27,29 +27,25 @@ from offloadrt.kernels.kernel import Kernel, Launch, Tile, kernel
 from offloadrt.kernels.loop_subset import expect
 
 if TYPE_CHECKING:
-    from offloadrt.kernels.costs import ArrayCounts, KernelAnalysis, LaunchCounts
+    from offloadrt.kernels.costs import KernelAnalysis
 
 __all__ = [
-    "ArrayCounts",
     "ArrayUse",
     "IndexOutOfRange",
     "Kernel",
     "KernelAnalysis",
     "KernelError",
     "Launch",
-    "LaunchCounts",
     "SourceRefused",
     "Tile",
     "expect",
     "kernel",
 ]
 
-_LATE = ("ArrayCounts", "KernelAnalysis", "LaunchCounts")
-"""Imported when they are first used: a program of kernels with costs needs no analysis."""
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name != "KernelAnalysis":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.costs"), name)
+    # A program of kernels with costs needs no analysis, so it is imported at its first use.
+    value = globals()[name] = importlib.import_module(f"{__name__}.costs").KernelAnalysis
     return value

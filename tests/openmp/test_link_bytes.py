@@ -11,7 +11,7 @@ import pytest
 from offloadrt.kernels import ArrayUse, Kernel, expect, kernel
 from offloadrt.machine.managed.sweep import ManagedAccess
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.region import accesses_of
+from offloadrt.runtime.launch.target import accesses_of
 
 SECTOR = 32
 N = 96

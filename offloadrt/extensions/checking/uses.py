@@ -28,7 +28,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.events import HOST, KernelRan, KernelSubmitted, MemoryUse, Tell
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, reaches_host
-from offloadrt.runtime.launch.region import OffloadedRegion
+from offloadrt.runtime.launch.target import OffloadedRegion
 from offloadrt.runtime.mapping.map_item import NOT_MAPPED, TARGET_PARAM, MapItem
 from offloadrt.runtime.mapping.present_table import Binding, DevicePointer
 

@@ -50,8 +50,7 @@ from offloadrt.models.host.directive import (
 from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.region import OffloadedRegion
-from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.map_item import TO, DirectiveQueue, MapItem
 from offloadrt.runtime.mapping.present_table import DevicePointer
 

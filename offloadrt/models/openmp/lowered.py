@@ -26,8 +26,7 @@ from offloadrt.models.openmp.program import OpenMP
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, Kind
 from offloadrt.runtime.launch.kernel_arguments import required_alignment
-from offloadrt.runtime.launch.region import OffloadedRegion
-from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.data_environment import strided_pieces
 from offloadrt.runtime.mapping.map_item import (
     ATTACH,

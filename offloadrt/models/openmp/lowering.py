@@ -53,8 +53,7 @@ from offloadrt.models.openmp.clauses import (
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, required_alignment
-from offloadrt.runtime.launch.region import OffloadedRegion
-from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.map_item import (
     ALLOC,
     ATTACH,

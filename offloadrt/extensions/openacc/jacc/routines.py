@@ -55,8 +55,7 @@ from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.directive import Work, beginning, ending, launch_of, updating
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.region import OffloadedRegion
-from offloadrt.runtime.launch.target import target
+from offloadrt.runtime.launch.target import OffloadedRegion, target
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 from offloadrt.sim import Simulation
 
