@@ -209,8 +209,9 @@ def test_events_carry_the_cause_that_is_given_or_the_actors(rig):
 
     async def main():
         hardware.sim.current.cause = 7
-        address = await hardware.driver.memory.alloc(10)
-        await hardware.driver.memory.free(address, cause=9)
+        address = await hardware.driver.memory.alloc(20)
+        stream = await hardware.driver.streams.create()
+        await hardware.driver.copies.dtod(address + 10, address, 10, stream, cause=9)
 
     hardware.run(main)
     causes = {

@@ -519,8 +519,8 @@ class Context:
         self._accounts = CallAccounts(machine, device, CALL_NAMES[machine.spec.text("driver.calls")])
         self._work = machine.work
 
-    def call(self, api: str, stream: Stream | None, cause: int | None, nbytes: int = 0) -> DriverCall:
-        """Account for one call, in a stream or none: ``with context.call("cuMemAlloc", None, cause) as call``.
+    def call(self, api: str, stream: Stream | None = None, cause: int | None = None, nbytes: int = 0) -> DriverCall:
+        """Account for one call, in a stream or none: ``with context.call("cuMemAlloc") as call``.
 
         ``cause`` is the directive that asks for it; None: that of the running actor.  ``nbytes``: of an allocation of
         device memory, what it asks for.

@@ -584,20 +584,20 @@ class PeerCopies:
                 )
             await self._context.submit(packet, self._context.costs.copy_submit)
 
-    async def can_access(self, peer: int, cause: int | None = None) -> bool:
+    async def can_access(self, peer: int) -> bool:
         """Return whether this device has a link to another (cuDeviceCanAccessPeer).
 
         Raises DriverError for a device that does not exist.
         """
-        with self._context.call("cuDeviceCanAccessPeer", None, cause) as call:
+        with self._context.call("cuDeviceCanAccessPeer") as call:
             return self._check(call.api, peer).can_access(self._number, peer)
 
-    async def enable_access(self, peer: int, cause: int | None = None) -> None:
+    async def enable_access(self, peer: int) -> None:
         """Let copies, and managed memory, use the link to another device from now on (cuCtxEnablePeerAccess).
 
         Raises DriverError when there is none, and when access is enabled already.
         """
-        with self._context.call("cuCtxEnablePeerAccess", None, cause) as call:
+        with self._context.call("cuCtxEnablePeerAccess") as call:
             await self._context.locked_work(self._context.costs.enable_peer_access)
             if peer == self._number or not self._check(call.api, peer).can_access(self._number, peer):
                 why = f"device {self._number} has no link to {peer}"

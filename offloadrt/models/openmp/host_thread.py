@@ -174,7 +174,7 @@ class TaskGraphs:
 
         async def replay(where: OffloadDevice, queue: DirectiveQueue) -> None:
             await where.plugin.open(queue)
-            await known.graphs.launch(known.executable, queue.stream, queue.cause)
+            await known.graphs.launch(known.executable, queue.stream)
 
         await in_directive(t.program, CALL, known.device.number, replay)
 
@@ -202,7 +202,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
         nonlocal graph
         assert isinstance(queue, PreparedDirective)
         await where.plugin.open(queue)
-        graph = await graphs.create(queue.cause)
+        graph = await graphs.create()
         region, nodes = TaskRegion(), dict[Task, int]()
         for construct, _ in recording.tasks:
             await construct.work(where, queue)
@@ -210,7 +210,7 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
             task = Task(construct.name, _nothing, Signal(t.program.sim, CALL))
             after = sorted(nodes[one] for one in region.ordered_before(construct.depends))
             region.enter(task, construct.depends)
-            nodes[task] = await graphs.add_kernel_node(graph, after, kernel.launch, (), queue.cause, kernel.touching)
+            nodes[task] = await graphs.add_kernel_node(graph, after, kernel.launch, (), kernel.touching)
 
     await in_directive(t.program, f"{CALL} record", device.number, build, make_queue=PreparedDirective)
     assert graph is not None
