@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
-from offloadrt.driver.call_names import call_name
+from offloadrt.driver.calls import call_name
 from offloadrt.papers.figures import figures_of
 from offloadrt.papers.stdpar.programs import (
     KEPT,

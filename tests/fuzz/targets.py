@@ -21,14 +21,14 @@ import attrs
 from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
+from offloadrt.cli.app import statistics_of
 from offloadrt.extensions.evidence.conformance.conform import ConformanceFileError, read_cases, replay_case
 from offloadrt.extensions.evidence.independent.measured import read as read_measured
 from offloadrt.extensions.exploring.schedules import PREFIX, ScheduleCase, Token
+from offloadrt.extensions.exploring.strategies import Choice, Hold
 from offloadrt.extensions.recording.format import RecordingError, RecordingFile
 from offloadrt.sim import SimulationError
-from offloadrt.sim.strategies import Choice, Hold
 from offloadrt.study.errors import UserError
-from offloadrt.study.logs import statistics_of
 from offloadrt.study.running import profiles
 
 TESTS = Path(__file__).parents[1]

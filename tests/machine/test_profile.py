@@ -4,7 +4,6 @@ import pickle
 import subprocess
 import sys
 import tomllib
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ import attrs
 import pytest
 
 from offloadrt.machine import ProfileError, UnknownEntry, available, load
-from offloadrt.machine.profile.charged_in import CHARGED_IN, charged_in
 
 HARDWARE = Path(__file__).parents[3] / "shared/papers/hardware.toml"
 
@@ -282,20 +280,6 @@ def test_the_profile_of_the_apu_holds_what_was_collected_about_it():
 def test_the_costs_of_a_prefault_are_those_of_the_calibration():
     spec = load("mi300a")
     assert 1.3e-6 <= spec.value("prefault.call") + spec.value("prefault.locked") <= 3.3e-6
-
-
-def test_every_entry_says_where_it_is_charged():
-    entries = {key for name in available() for key in load(name).entries}
-    references = {key for name in available() for key, entry in load(name).entries.items() if entry.reference}
-    assert not {key for key in entries - references if charged_in(key) is None}
-    declared = {name for name in CHARGED_IN if not any(fnmatchcase(key, name) for key in entries)}
-    assert not declared, "there are no such entries"
-
-
-def test_an_entry_has_the_place_of_the_longest_name_that_fits():
-    assert load("alex-a100").entries["graph.launch"].charged_in == ("driver: cuGraph*",)
-    assert load("alex-a100").entries["graph.node"].charged_in == ("launch",)
-    assert charged_in("abacus.beads") is None
 
 
 def test_importing_a_machine_does_not_import_the_registry_of_units():

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from offloadrt import machine as machines
 from offloadrt.cli import main
-from offloadrt.cli.schemas import schema_of
+from offloadrt.cli.app import schema_of
 from offloadrt.cli.terminal import stages
 from offloadrt.extensions.evidence.validation.judging import Judgement, may_matter
 from offloadrt.extensions.evidence.validation.ranges import CORNER, MachineVariant, variants_of

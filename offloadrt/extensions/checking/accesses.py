@@ -10,7 +10,7 @@ from sortedcontainers import SortedDict
 
 from offloadrt.extensions.checking.mistakes import Story
 from offloadrt.extensions.checking.strands import Strand
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime.mapping.present_table import Entry
 
 Role = Literal["", "enters", "uses", "leaves"]

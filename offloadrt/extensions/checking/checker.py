@@ -11,17 +11,21 @@ from types import CodeType, FrameType
 from typing import Any
 
 import attrs
+from numpy.typing import NDArray
 
+from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.races import LostUpdates, Races
 from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime import events as ev
-from offloadrt.runtime.events import HOST, DataCopied, MemoryUse, ProgramEvent
+from offloadrt.runtime.events import HOST, DataCopied, MemoryUse
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
 from offloadrt.trace.events import plain_kernel
@@ -171,7 +175,7 @@ class Checker:
         )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
-        self._ends_unseen: AddressMap[ev.EndUnseen] = AddressMap()
+        self._ends_unseen: AddressMap[rec.EndUnseen] = AddressMap()
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
@@ -182,12 +186,12 @@ class Checker:
             ev.Awaited: lambda event: self._strands.take_over(event.what),
             ev.StrandBegan: self._strand_began,
             ev.StrandEnded: self._strand_ended,
-            ev.SourceNamed: self._source_named,
+            rec.SourceNamed: self._source_named,
             ev.DirectiveBegan: self._directive_began,
             ev.DirectiveLeft: self._directive_left,
             ev.ArrayMade: self._array_made,
             ev.ArrayFreed: self._array_freed,
-            ev.MappedFreed: lifetimes.freed,
+            rec.MappedFreed: lifetimes.freed,
             ev.HostUsed: self._host_used,
             ev.BlockAllocated: self._block_allocated,
             ev.BlockFreed: self._block_freed,
@@ -201,16 +205,26 @@ class Checker:
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
             ev.KernelEnded: lambda event: lost.kernel_ended(event.cause),
-            ev.KernelRaced: recorded.raced,
-            ev.KernelStrayed: recorded.strayed,
-            ev.MapStrayed: recorded.map_strayed,
-            ev.ConstantKnown: recorded.constant_known,
-            ev.ProgramCut: self._program_cut,
-            ev.EndUnseen: self._end_unseen,
+            rec.KernelRaced: recorded.raced,
+            rec.KernelStrayed: recorded.strayed,
+            rec.MapStrayed: recorded.map_strayed,
+            rec.ConstantKnown: recorded.constant_known,
+            rec.ProgramCut: self._program_cut,
+            rec.EndUnseen: self._end_unseen,
             ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
         }
 
-    def handle(self, event: ProgramEvent) -> None:
+    watch_kernel = Watch
+
+    def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
+        """Return an array that tells of each read and each write of its elements in Python."""
+
+        def note(low: int, high: int, writes: bool, exact: bool) -> None:
+            self.handle(ev.HostUsed(array, array.address + low, high - low, writes, exact))
+
+        return watched(values, note)
+
+    def handle(self, event: object) -> None:
         """Take an event of the program."""
         handler = self._handlers.get(type(event))
         if handler is not None:
@@ -237,7 +251,7 @@ class Checker:
             if one.happened or frozenset((story.did, story.where) for story in one.stories) not in places
         ]
 
-    def _program_cut(self, event: ev.ProgramCut) -> None:
+    def _program_cut(self, event: rec.ProgramCut) -> None:
         self._cut = True
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
@@ -273,7 +287,7 @@ class Checker:
         self._tasks.ended(event.what)
         self._strands.ended(event.what)
 
-    def _source_named(self, event: ev.SourceNamed) -> None:
+    def _source_named(self, event: rec.SourceNamed) -> None:
         self._has_lines = False
         strand = self._strands.current()
         strand.source = event.source
@@ -317,14 +331,14 @@ class Checker:
         self._versions.array_made(begin, end)
         self._wastes.array_made(begin, end)
 
-    def _end_unseen(self, event: ev.EndUnseen) -> None:
+    def _end_unseen(self, event: rec.EndUnseen) -> None:
         if self._ends_unseen.get(event.begin) is None:
             self._ends_unseen[event.begin] = event
 
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
         if self._has_lines:
-            self._lifetimes.freed(ev.MappedFreed(array, program_line(), f"frees {array.name}"))
+            self._lifetimes.freed(rec.MappedFreed(array, program_line(), f"frees {array.name}"))
         freed = ev.HostUsed(array, array.address, array.nbytes, True)
         self._host_access(freed, f"frees {array.name}", judged=False)
 

@@ -14,18 +14,17 @@ import attrs
 
 from offloadrt.extensions.checking.accesses import Directive, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Mistakes, Story
-from offloadrt.extensions.checking.strands import Strand, Strands
-from offloadrt.machine.memory.address_map import AddressMap
-from offloadrt.runtime.events import (
+from offloadrt.extensions.checking.recorded import (
     ConstantKnown,
-    FreedCopied,
-    ItemFound,
     KernelAccess,
     KernelRaced,
     KernelStrayed,
     MappedFreed,
     MapStrayed,
 )
+from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.machine.memory import AddressMap
+from offloadrt.runtime.events import FreedCopied, ItemFound
 from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.trace.events import plain_kernel

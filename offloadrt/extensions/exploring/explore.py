@@ -21,8 +21,9 @@ import attrs
 
 from offloadrt.extensions.exploring.program import AwaitRecorder, Program, RunOutcome
 from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan
-from offloadrt.sim.strategies import Dfs, Fifo, Recorded
-from offloadrt.sim.strategies.recorded import Chance
+from offloadrt.extensions.exploring.strategies import Dfs, Recorded
+from offloadrt.extensions.exploring.strategies.recorded import Chance
+from offloadrt.sim.strategies import Fifo
 from offloadrt.study.running.execution import patient_collector
 
 _BATCH = 40

@@ -24,9 +24,9 @@ import trio
 from trio.lowlevel import Task, add_instrument, remove_instrument
 
 from offloadrt.extensions.checking.checked import reports_mistakes, reports_runtime_faults
+from offloadrt.extensions.exploring.invariants import held, unreturned, violations
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, Token, costs_with_a_range
-from offloadrt.runtime.invariants import held, unreturned, violations
-from offloadrt.sim import SimulationError, source_line
+from offloadrt.sim import SimulationError, story
 from offloadrt.sim.scheduler import SELF, Actor
 from offloadrt.sim.strategies import Strategy
 from offloadrt.study.errors import ScriptFailed, UserError
@@ -499,7 +499,7 @@ class StoryStrategy:
         return held
 
     def _who(self, actor: Actor) -> str:
-        site = source_line.site(source_line.awaited(getattr(actor.task, "coro", None)))
+        site = story.site(story.awaited(getattr(actor.task, "coro", None)))
         if site:
             self.sites[actor.cause] = site
         elif actor.cause:

@@ -15,8 +15,8 @@ import attrs
 from offloadrt.extensions.exploring.explore import fitted, is_failure
 from offloadrt.extensions.exploring.program import Program, RunOutcome
 from offloadrt.extensions.exploring.schedules import ScheduleCase, SchedulePlan
-from offloadrt.sim.strategies import Hold, Recorded
-from offloadrt.sim.strategies.schedule import Departure
+from offloadrt.extensions.exploring.strategies import Hold, Recorded
+from offloadrt.extensions.exploring.strategies.schedule import Departure
 from offloadrt.study.running.execution import patient_collector
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
+from offloadrt.extensions.openacc.async_queue import AsyncQueue
 from offloadrt.extensions.openacc.clauses import (
     DataClause,
     DataConstruct,
@@ -24,7 +25,13 @@ from offloadrt.extensions.openacc.clauses import (
     lower_data,
     lower_update,
 )
-from offloadrt.extensions.openacc.runtime_library import AsyncQueues, InFlight, KernelTimes, RuntimeLibrary
+from offloadrt.extensions.openacc.runtime_library import (
+    AsyncQueues,
+    InFlight,
+    KernelTimes,
+    RuntimeLibrary,
+    device_pointers,
+)
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.arrays import Arena
@@ -41,15 +48,11 @@ from offloadrt.models.host.directive import (
     updating,
 )
 from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
-from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.device_pointer import DevicePointer
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.launch.target import target
-from offloadrt.runtime.launch.touching import OffloadedRegion
-from offloadrt.runtime.mapping.map_item import TO, MapItem
-from offloadrt.runtime.mapping.program_pointers import device_pointers
+from offloadrt.runtime.launch.target import OffloadedRegion, target
+from offloadrt.runtime.mapping.map_item import TO, DirectiveQueue, MapItem
+from offloadrt.runtime.mapping.present_table import DevicePointer
 
 ACC_ASYNC_NOVAL = -1
 """The queue of an `async` clause without a value."""
@@ -265,14 +268,14 @@ class HostThread(ProgramThread):
         values = tuple(wait) if isinstance(wait, (tuple, list)) else (wait,)
         if values or async_ is not None:
             _check_async(name, values if async_ is None else (*values, async_))
-        async_queue = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_)
+        put = None if async_ is None or async_ == ACC_ASYNC_SYNC else queues.of(number, async_).use
 
         async def behind(where: OffloadDevice, queue: DirectiveQueue) -> None:
             for earlier in _queues(queues, number, values):
                 await earlier.precede(where, queue)
             await work(where, queue)
 
-        return in_directive(self.program, name, number, behind if values else work, unmaps, async_queue)
+        return in_directive(self.program, name, number, behind if values else work, unmaps, put)
 
 
 def _queues(queues: AsyncQueues, device: int, values: Iterable[int]) -> list[AsyncQueue]:

@@ -34,7 +34,6 @@ from offloadrt.kernels import Launch
 from offloadrt.machine import Machine
 from offloadrt.runtime.configurations.managed import Managed
 from offloadrt.runtime.device import MapHooks, OffloadDevice, Placement, ResultSection
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import PlacementError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees
@@ -46,6 +45,7 @@ from offloadrt.runtime.mapping.map_item import (
     PRIVATE,
     RETURN_PARAM,
     TARGET_PARAM,
+    DirectiveQueue,
     MapFlags,
     MapItem,
     flags_of,

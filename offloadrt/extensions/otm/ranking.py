@@ -26,7 +26,7 @@ import attrs
 from offloadrt.extensions.host_functions.flow import Scope, assigned, nodes_of, outer_names, parameters
 from offloadrt.extensions.host_functions.frequencies import frequencies, iterations
 from offloadrt.extensions.host_functions.host_walk import HostWalk
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.source import FunctionTree, Source, text
 

@@ -101,7 +101,7 @@ def record(
     keep_raw:
         Keep the raw files as well, in RECORDING.raw.
     """
-    from offloadrt.cli.outputs import check_not_read
+    from offloadrt.cli.options import check_not_read
     from offloadrt.extensions.recording import toolchain
     from offloadrt.extensions.recording.format import RecordingError, convert, is_recording
     from offloadrt.extensions.recording.toolchain import RecordingRefused

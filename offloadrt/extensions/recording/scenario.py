@@ -14,7 +14,7 @@ from offloadrt.extensions.recording.format.container import RunSummary
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
 from offloadrt.extensions.recording.replay.declared import read_declared
 from offloadrt.extensions.recording.replay.program import requires_unified_shared_memory, run_of
-from offloadrt.machine.memory.page_table import MemoryAccessFault
+from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.run import Run

@@ -22,8 +22,8 @@ from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.extensions.stdpar.translation_unit import ExecutionPolicy
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
 @attrs.frozen

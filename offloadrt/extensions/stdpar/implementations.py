@@ -26,7 +26,7 @@ import attrs
 import msgspec
 
 from offloadrt.extensions.stdpar.translation_unit import ALGORITHMS, ExecutionPolicy
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 
 NEVER = -1
 """`Allocation.most_recent_batch` of one that no kernel has used."""

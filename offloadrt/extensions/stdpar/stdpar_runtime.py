@@ -23,7 +23,7 @@ from offloadrt.models.host.directive import launch_of
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
 from offloadrt.runtime.host_array import HostArray, element_of, make_values, shape_of
-from offloadrt.runtime.launch.touching import accesses_of
+from offloadrt.runtime.launch.target import accesses_of
 from offloadrt.trace import Trace, events
 
 

@@ -19,10 +19,9 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.engines import RemotePort
-from offloadrt.machine.managed.access import Accesses, ManagedAccess
-from offloadrt.machine.managed.page_sets import PageSets, among, begun, how_many, merged, without
+from offloadrt.machine.managed.block import PageSets, among, begun, how_many, merged, without
 from offloadrt.machine.managed.pages import ManagedPages
-from offloadrt.machine.managed.sweep import HOST, ManagedSweep, Residence, order_of
+from offloadrt.machine.managed.sweep import HOST, Accesses, ManagedAccess, ManagedSweep, Residence, order_of
 from offloadrt.machine.messages import (
     AccessNotification,
     ManagedFault,

@@ -16,7 +16,6 @@ import attrs
 import msgspec
 
 from offloadrt.machine.profile import units
-from offloadrt.machine.profile.charged_in import charged_in
 from offloadrt.registry import Registry
 
 # ---------------------------------------------------------------------- topologies
@@ -216,11 +215,6 @@ class ProfileEntry:
     """The machine on whose host the time was measured, where it is a time of software; None: not said."""
     overridden: bool = False
     """Whether a user has set the value."""
-
-    @property
-    def charged_in(self) -> tuple[str, ...]:
-        """Return where in a run it is charged (``charged_in.py``); an entry of the user's own has no place."""
-        return charged_in(self.key) or ()
 
     @property
     def is_range(self) -> bool:

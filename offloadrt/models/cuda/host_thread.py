@@ -30,7 +30,7 @@ from offloadrt.machine import DeviceArray, HostBuffer, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, DefaultStream, PrimaryContext, device_of
 from offloadrt.models.host.arrays import Section, array_of, extent
 from offloadrt.runtime.host_array import HostArray, HostSpan, element_of, make_values, shape_of
-from offloadrt.runtime.launch.touching import accesses_of
+from offloadrt.runtime.launch.target import accesses_of
 
 Shape = int | tuple[int, int]
 HostMemory = Literal["pageable", "pinned"]

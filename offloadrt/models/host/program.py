@@ -180,7 +180,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Let an observer be told of everything that the program does from now on."""
         self.observer = self.arrays.observer = observer
         for device in self.devices:
-            device.listen(observer.handle, uses=True)
+            device.listen(observer.handle, observer.watch_kernel)
             if not device.keeps_events:
                 observer.handle(MapsUnordered(device.number))
 

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from offloadrt.driver import DriverError
-from offloadrt.runtime.device import OffloadDevice, Placement
-from offloadrt.runtime.directive_queue import DirectiveQueue
+from offloadrt.runtime.device import OffloadDevice, Placement, report_failure
 from offloadrt.runtime.errors import FreedHostMemory, MappingError, NotPresent
 from offloadrt.runtime.events import (
     EntryCounted,
@@ -36,7 +35,6 @@ from offloadrt.runtime.events import (
     SectionFound,
     UpdateMissed,
 )
-from offloadrt.runtime.failures import report_failure
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray, HostSpan
 from offloadrt.runtime.mapping.map_item import (
     ALWAYS,
@@ -48,6 +46,7 @@ from offloadrt.runtime.mapping.map_item import (
     PRESENT,
     PTR_AND_OBJ,
     TO,
+    DirectiveQueue,
     MapFlags,
     MapItem,
     MapItems,

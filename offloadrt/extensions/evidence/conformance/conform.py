@@ -28,11 +28,10 @@ from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.clauses import Clause
 from offloadrt.models.openmp.host_thread import HostThread, TargetData
 from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
-from offloadrt.runtime.mapping.present_table import count_text
+from offloadrt.runtime.mapping.present_table import DevicePointer, count_text
 from offloadrt.runtime.ompt import start_tool
 from offloadrt.sim import Gear, Simulation
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.resources
 import inspect
 import json
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -20,6 +22,7 @@ from typing import Any, get_args
 import attrs
 import msgspec
 
+from offloadrt import machine as machines
 from offloadrt.extensions.evidence.validation.claims import Claim, JudgedKind
 from offloadrt.extensions.evidence.validation.judging import (
     Answers,
@@ -293,7 +296,7 @@ def validate(
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
     options = RunSpec(machine=machine, runtime=runtime or paper.runtime, overrides=dict(overrides or {}))
     spec = profiles.load(machine or paper.machine, overrides, runtime=options.runtime)
-    if machine is not None and not profiles.is_based_on(machine, paper.machine):
+    if machine is not None and not _is_based_on(machine, paper.machine):
         raise UserError(
             f"--machine {machine}: the claims of {paper.name} are about {paper.machine} "
             f"({profiles.load(paper.machine).title}), and {spec.name} is another machine; "
@@ -399,3 +402,25 @@ class _Runs:
             return outcome.finished
 
         return answers
+
+
+def _is_based_on(machine: str, base: str) -> bool:
+    """Return whether `machine` is the profile `base`, a copy that kept its name, or a user's file built on it.
+
+    `machine` is a name or a file. A profile of this package that only takes entries over from `base` is another
+    machine. Raises UserError when it cannot be read.
+    """
+    profiles.load(machine)  # it and all that it is built on can be read
+    parent: str | None = machine
+    while parent is not None:
+        header = tomllib.loads(_text(parent))["machine"]
+        if base in (parent, header["name"]):
+            return True
+        parent = None if parent in machines.available() else header.get("base")
+    return False
+
+
+def _text(machine: str) -> str:
+    if machine in machines.available():
+        return (importlib.resources.files(machines) / "profiles" / f"{machine}.toml").read_text(encoding="utf-8")
+    return Path(machine).read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ def kernels(scenario: str, /, *, predicated: Predicated = False, json: Json = Fa
         A scenario's name, a script, SCRIPT.py:NAME, or a recording, whose kernels are shown with their counted costs.
     """
     from offloadrt.extensions.explaining.kernels.shown import kernels_of, predicated_kernels_of, record_of
-    from offloadrt.study.scripts.program_files import reader_of
+    from offloadrt.study.scripts.definition import reader_of
 
     reader = reader_of(scenario)
     if json:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +14,9 @@ from rich.markup import escape
 
 from offloadrt.cli.render import table_of
 from offloadrt.kernels import ArrayUse, Kernel, KernelAnalysis, KernelError
-from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP
-from offloadrt.kernels.counting import show_ranges
+from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP, ArrayAccess
+from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.counting import Range, extent
 from offloadrt.registry import NotInstalled, Registry
 from offloadrt.study import Scenario, UserError
 from offloadrt.study.scripts import registry
@@ -293,7 +295,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
     table = table_of("", *_ARRAY, "read", "written", right=range(1, 7))
     for use in analysis.arrays:
         accesses = [access for access in analysis.accesses if access.array == use.name]
-        ranges = (show_ranges(access for access in accesses if access.kind == kind) for kind in ("read", "write"))
+        ranges = (_show_ranges(access for access in accesses if access.kind == kind) for kind in ("read", "write"))
         table.add_row(*_cells(use, any(access.near is not None for access in accesses)), *map(escape, ranges))
     yield table
     if analysis.guessed:
@@ -326,3 +328,31 @@ def number(value: float) -> str:
 
 def _variable(symbol: str) -> str:
     return symbol.partition("@")[0]
+
+
+def _show_ranges(accesses: Iterable[ArrayAccess]) -> str:
+    """Write the index ranges of some accesses to one array, one for each dimension: ``1 … n - 2, 0 … m - 1``."""
+    dimensions: dict[int, list[Range | None]] = {}
+    for access in accesses:
+        for dimension, index in enumerate(access.index):
+            ends = None if index is None or access.through else extent(index, access.path, {})
+            dimensions.setdefault(dimension, []).append(ends)
+    return ", ".join(_hull(ranges) for _, ranges in sorted(dimensions.items()))
+
+
+def _hull(ranges: Sequence[Range | None]) -> str:
+    known = [ends for ends in ranges if ends is not None]
+    if not known or len(known) < len(ranges):
+        return "any"
+    lows = reduce(lambda kept, low: _kept(kept, low, 1), (low for low, _ in known), list[Polynomial]())
+    highs = reduce(lambda kept, high: _kept(kept, high, -1), (high for _, high in known), list[Polynomial]())
+    low = lows[0].show() if len(lows) == 1 else f"min({', '.join(bound.show() for bound in lows)})"
+    high = highs[0].show() if len(highs) == 1 else f"max({', '.join(bound.show() for bound in highs)})"
+    return low if low == high else f"{low} … {high}"
+
+
+def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
+    """Add a bound to others, and leave out those that are surely not the outermost."""
+    if any((other - bound).sign == direction or other == bound for bound in bounds):
+        return list(bounds)
+    return [bound for bound in bounds if (bound - other).sign != direction] + [other]

@@ -44,7 +44,7 @@ def report(
     """
     import attrs
 
-    from offloadrt.cli.outputs import check_files
+    from offloadrt.cli.options import check_files
     from offloadrt.extensions.explaining.explain import explain
     from offloadrt.extensions.explaining.report.page import ReportedRun, write_report
     from offloadrt.study.errors import UserError

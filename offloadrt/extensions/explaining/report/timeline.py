@@ -14,8 +14,7 @@ import attrs
 
 from offloadrt.extensions.explaining.critical_path import PathPart
 from offloadrt.trace import CausalLog, Row
-from offloadrt.trace.drawing import HOST, LOCKS, Drawing
-from offloadrt.trace.tracks import Notes
+from offloadrt.trace.drawing import HOST, LOCKS, Drawing, Notes
 
 MOST_SLICES = 40_000
 """More than these are aggregated, so that a page stays small and quick."""

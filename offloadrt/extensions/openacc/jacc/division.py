@@ -9,18 +9,17 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
+from offloadrt.extensions.openacc.async_queue import AsyncQueue
 from offloadrt.extensions.openacc.jacc.generation import GeneratedKernel
 from offloadrt.extensions.openacc.multi_device import DividedKernel, Holders, Part, Transfer
-from offloadrt.extensions.openacc.runtime_library import AsyncQueues
+from offloadrt.extensions.openacc.runtime_library import AsyncQueues, ResolvedArrays
 from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.ranges import Ranges
 from offloadrt.models.host.directive import Work, launch_of
-from offloadrt.runtime.async_queue import AsyncQueue
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.host_array import HostArray
-from offloadrt.runtime.mapping.program_pointers import ResolvedArrays
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
 @attrs.define(eq=False)

@@ -12,7 +12,7 @@ import abc
 import functools
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -22,13 +22,13 @@ import numpy as np
 from offloadrt.extensions.openacc.multi_device.dependence import WrittenRegion
 from offloadrt.extensions.openacc.multi_device.partial_values import Combination
 from offloadrt.kernels.accesses import ArrayAccess, Loop
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.costs import launch_key
 from offloadrt.kernels.counting import Counting
-from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel
 from offloadrt.kernels.memo import Memo
-from offloadrt.kernels.ranges import Box, Ranges, boxes, byte_ranges, reaching_as_much
+from offloadrt.kernels.ranges import Box, Ranges, boxes
 
 _memo = functools.partial(Memo, 256)
 
@@ -187,7 +187,7 @@ class DividedKernel(abc.ABC):
             if some is None or most is None:
                 return None
             for box in some:
-                alike = reaching_as_much(box, most)
+                alike = _reaching_as_much(box, most)
                 last = divided if divided is not None else alike.index(False) if False in alike else -1
                 sides = zip(box, shape, alike, strict=True)
                 reached.append(
@@ -234,7 +234,7 @@ class DividedKernel(abc.ABC):
         argument = self._argument(name, arguments)
         assert self.original.analysis is not None
         declared = self.original.analysis.use(name).element_size
-        return byte_ranges(
+        return _byte_ranges(
             touched, argument.shape, int(getattr(getattr(argument, "dtype", None), "itemsize", declared))
         )
 
@@ -407,3 +407,45 @@ class Holders:
     def everywhere(self, array: Hashable) -> None:
         """Note that all of an array is right on all devices, after a copy to all of them."""
         self._pieces.pop(array, None)
+
+
+def _reaching_as_much(box: Box, others: Sequence[Box]) -> list[bool]:
+    """Say by dimension whether a box reaches from the first to the last index of all the others.
+
+    It does not when there are no others: a share comes to the second part of an `or` also where the launch never does.
+    """
+    if not others:
+        return [False] * len(box)
+    return [
+        side == (min(low for low, _ in sides), max(high for _, high in sides))
+        for side, sides in zip(box, zip(*others, strict=True), strict=True)
+    ]
+
+
+def _byte_ranges(touched: Iterable[Box], shape: Sequence[int], element_size: int) -> Ranges:
+    """Return the bytes of some boxes of an array in C order; pieces that meet are one."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for box in touched:
+        if any(low > high for low, high in box):
+            continue
+        last = len(box) - 1
+        while last > 0 and box[last] == (0, shape[last] - 1):
+            last -= 1
+        inner = element_size
+        for length in shape[last + 1 :]:
+            inner *= length
+        outer = np.zeros(1, np.int64)
+        for (low, high), length in zip(box[:last], shape[:last], strict=True):
+            outer = (outer[:, np.newaxis] * length + np.arange(low, high + 1)).ravel()
+        low, high = box[last]
+        begins = (outer * shape[last] + low) * inner
+        starts += begins.tolist()
+        ends += (begins + (high - low + 1) * inner).tolist()
+    pieces: list[tuple[int, int]] = []
+    for start, end in sorted(zip(starts, ends, strict=True)):
+        if pieces and start <= pieces[-1][1]:
+            pieces[-1] = pieces[-1][0], max(end, pieces[-1][1])
+        else:
+            pieces.append((start, end))
+    return tuple((start, end - start) for start, end in pieces)

@@ -20,10 +20,9 @@ import numpy as np
 
 from offloadrt.extensions.openacc.multi_device.dependence import Names
 from offloadrt.kernels.accesses import Branch, Reduction
-from offloadrt.kernels.errors import KernelError
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.execution import NestBody
-from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.kernel import Kernel, of_source
 from offloadrt.kernels.loop_subset import MATH, LoopNest, called, reads_first
 from offloadrt.kernels.source import assignments, statements, text
 
@@ -322,3 +321,39 @@ class _Replaced(ast.NodeTransformer):
         if (scalar := self.scalars.get(text(node))) is not None:
             return ast.copy_location(ast.Name(scalar, node.ctx), node)
         return self.generic_visit(node)
+
+
+def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
+    """Write a kernel as Python."""
+    decorator: ast.expr = ast.Name("kernel", ast.Load())
+    if collapse > 1:
+        decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
+    arguments = ast.arguments(posonlyargs=[], args=list(parameters), kwonlyargs=[], kw_defaults=[], defaults=[])
+    function = ast.FunctionDef(name=name, args=arguments, body=body, decorator_list=[decorator])
+    if "type_params" in function._fields:
+        function.type_params = []  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
+    lines = text(ast.fix_missing_locations(ast.Module([function], []))).splitlines()
+    return "\n".join(short for line in lines for short in _wrapped(line)) + "\n"
+
+
+_WIDTH = 120
+
+
+def _wrapped(line: str) -> list[str]:
+    """Wrap an assignment into lines that end before an operator outside of square brackets."""
+    target, sign, value = line.partition(" = ")
+    if len(line) <= _WIDTH or not sign:
+        return [line]
+    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    pieces = [margin]
+    inside = start = 0
+    for end, character in enumerate([*value, ""]):
+        inside += (character == "[") - (character == "]")
+        if end == len(value) or (inside == 0 and value[end : end + 2] in (" +", " -", " *", " /")):
+            piece = value[start:end]
+            if len(pieces[-1]) + len(piece) > _WIDTH and pieces[-1] != margin:
+                pieces.append(margin)
+                piece = piece.lstrip()
+            pieces[-1] += piece
+            start = end
+    return [f"{target}{sign}(", *pieces, f"{margin[4:]})"]

@@ -36,13 +36,12 @@ from offloadrt.extensions.openacc.multi_device.divided import (
     nest_body,
     split_values,
 )
-from offloadrt.extensions.openacc.multi_device.partial_values import combination, separate, with_scalars
+from offloadrt.extensions.openacc.multi_device.partial_values import combination, separate, with_scalars, written
 from offloadrt.kernels.accesses import ArrayAccess, Loop, Path, Reduction, Walk, loops_of
 from offloadrt.kernels.algebra import Polynomial
+from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.counting import Counting, Range, extent
-from offloadrt.kernels.errors import KernelError
-from offloadrt.kernels.kernel import Kernel
-from offloadrt.kernels.loop_kernel import of_source, written
+from offloadrt.kernels.kernel import Kernel, of_source
 from offloadrt.kernels.loop_subset import LoopNest
 from offloadrt.kernels.ranges import Box
 from offloadrt.kernels.source import Source

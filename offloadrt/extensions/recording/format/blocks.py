@@ -18,7 +18,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import LOADS, MAYBE_STORED, STORES, Row, a_of
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15

@@ -22,9 +22,9 @@ from offloadrt.kernels import ArrayUse, Kernel, Launch
 from offloadrt.kernels.costs import ArrayCounts, LaunchCounts, split_atomic
 from offloadrt.kernels.memory_streams import AccessStream, Moved, Moves, Waits
 from offloadrt.kernels.ranges import ElementRuns, Reach
-from offloadrt.runtime.device_pointer import DevicePointer
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import LITERAL, TARGET_PARAM, BlockUse, MapItem
+from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.plugins.plugin import GridDefaults
 
 SECTOR: Final = 32

@@ -13,6 +13,17 @@ from typing import Final
 
 import attrs
 
+from offloadrt.extensions.checking.recorded import (
+    ConstantKnown,
+    EndUnseen,
+    KernelAccess,
+    KernelRaced,
+    KernelStrayed,
+    MappedFreed,
+    MapStrayed,
+    ProgramCut,
+    SourceNamed,
+)
 from offloadrt.extensions.recording.format.blocks import STRETCH
 from offloadrt.extensions.recording.format.recording import (
     NONE,
@@ -26,21 +37,7 @@ from offloadrt.extensions.recording.format.recording import (
     StrayKind,
 )
 from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
-from offloadrt.runtime.events import (
-    Awaited,
-    ConstantKnown,
-    EndUnseen,
-    HostUsed,
-    KernelAccess,
-    KernelRaced,
-    KernelStrayed,
-    MappedFreed,
-    MapStrayed,
-    ProgramCut,
-    ProgramObserver,
-    Signalled,
-    SourceNamed,
-)
+from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.sim import Simulation

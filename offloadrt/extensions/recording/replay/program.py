@@ -16,7 +16,7 @@ from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.kernels import Kernel
-from offloadrt.machine.memory.address_map import AddressMap
+from offloadrt.machine.memory import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
 from offloadrt.models.openmp.lowering import Construct

@@ -1,84 +1,34 @@
 """Published points beside emulated ones: what a paper's claims say of the runs that a figure shows.
 
-A `PublishedPoint` of a figure names a claim; `marks_of` finds the runs of a panel that it is about, and `draw_mark`
-draws it there with hollow markers. Claims are read when a figure is drawn: no program knows them while it runs.
+A `PublishedPoint` of a figure names a claim; `marks_of` finds the runs of a panel that it is about. Claims are read
+when a figure is drawn: no program knows them while it runs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any
 
 import attrs
 
-from offloadrt.registry import Registry
+from offloadrt.extensions.evidence.validation.claims import Claim, claims_of
 from offloadrt.study.errors import UserError, did_you_mean
+from offloadrt.study.reporting.figures import Mark
 from offloadrt.study.reporting.panels import DrawnRun, Series, label, number_of
 from offloadrt.study.reporting.results import Cell
 from offloadrt.study.scripts.definition import Figure, PublishedPoint
 
-_CLAIMS: Final = Registry[Callable[[str], Mapping[str, Any]]]("reader of claims", "offloadrt.claims")
-"""Called with the name of a package, it gives the claims of the paper there by name."""
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 _RATIOS = ("x", "ratio", "fraction")
 _NEUTRAL = "#303030"
 _ROLES = ("predict", "calibrate", "input")
 """From the one that was given least: it is the role of a ratio of two claims."""
+_claims = cache(claims_of)
 
 
-@attrs.frozen
-class Mark:
-    """A published point as it is drawn: the places along x, and the lowest and highest height published there."""
-
-    label: str
-    role: str
-    colour: str
-    x: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    """Without heights the mark is a place along x."""
-    marker: str = "D"
-    is_curve: bool = False
-    """Whether it is about all runs along x instead of one."""
-
-
-class _Claim(Protocol):
-    """What a paper reports, as it is needed to draw it."""
-
-    @property
-    def value(self) -> Any:
-        """Return the reported number, or several."""
-
-    @property
-    def lo(self) -> float | None:
-        """Return the least number for which it holds."""
-
-    @property
-    def hi(self) -> float | None:
-        """Return the largest number for which it holds."""
-
-    @property
-    def unit(self) -> str:
-        """Return its unit, such as "us" or "x"."""
-
-    @property
-    def where(self) -> str:
-        """Return where the paper says it."""
-
-    @property
-    def role(self) -> str:
-        """Return one of `_ROLES`."""
-
-
-@cache
-def _claims(package: str) -> Mapping[str, _Claim]:
-    claims: Mapping[str, _Claim] = _CLAIMS.load("toml")(package)
-    return claims
-
-
-def _claim(package: str, name: str) -> _Claim:
+def _claim(package: str, name: str) -> Claim:
     claims = _claims(package)
     if name not in claims:
         raise UserError(
@@ -122,7 +72,7 @@ def _reported(point: PublishedPoint, y: str) -> _Reported:
     )
 
 
-def _scale(point: PublishedPoint, claim: _Claim, y: str) -> float:
+def _scale(point: PublishedPoint, claim: Claim, y: str) -> float:
     if point.per is not None or point.along_x:
         return 1.0
     if point.over or point.times:
@@ -233,31 +183,3 @@ def _from_emulated(
             x = tuple(place.at for place in places)
             marks.append(Mark(text, reported.role, colour, x, heights, heights, marker, is_curve=len(x) > 1))
     return marks
-
-
-def draw_mark(area: Any, mark: Mark) -> None:
-    """Draw a published point with hollow markers, a published range as a bar or a band, a place along x as a line."""
-    dashed = (0, (4, 3))
-    hollow = {"markerfacecolor": "white", "markeredgecolor": mark.colour, "markeredgewidth": 1.6, "zorder": 5}
-    if not mark.low:
-        area.axvline(mark.x[0], color=mark.colour, linestyle=dashed, linewidth=1.3, zorder=1.5)
-    elif mark.low == mark.high:
-        line = dashed if mark.is_curve else "none"
-        area.plot(
-            mark.x,
-            mark.low,
-            color=mark.colour,
-            linestyle=line,
-            linewidth=1.3,
-            marker=mark.marker,
-            markersize=7.0,
-            **hollow,
-        )
-    elif mark.is_curve:
-        area.fill_between(mark.x, mark.low, mark.high, color=mark.colour, alpha=0.13, linewidth=0, zorder=0.8)
-        for edge in (mark.low, mark.high):
-            area.plot(mark.x, edge, color=mark.colour, linestyle=dashed, linewidth=1.2, zorder=0.9)
-    else:
-        area.vlines(mark.x, mark.low, mark.high, color=mark.colour, linewidth=1.6, zorder=4)
-        for edge in (mark.low, mark.high):
-            area.plot(mark.x, edge, linestyle="none", marker=mark.marker, markersize=5.0, clip_on=False, **hollow)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from offloadrt.extensions.exploring.strategies.schedule import Choice, Departure, Hold
 from offloadrt.sim.scheduler import Actor
-from offloadrt.sim.strategies.schedule import Choice, Departure, Hold
-from offloadrt.sim.strategies.strategy import Strategy
+from offloadrt.sim.strategies import Strategy
 
 
 @attrs.frozen

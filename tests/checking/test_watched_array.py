@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offloadrt.runtime.watched_array import byte_bounds, watched
+from offloadrt.extensions.checking.uses import byte_bounds, watched
 
 READ, WRITE, READ_SOME, WRITE_SOME = (False, True), (True, True), (False, False), (True, False)
 ALL = (0, 64)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from offloadrt.sim.strategies.recorded import Chance
-from offloadrt.sim.strategies.schedule import Choice, Departure, Hold, Schedule
+from offloadrt.extensions.exploring.strategies.recorded import Chance
+from offloadrt.extensions.exploring.strategies.schedule import Choice, Departure, Hold, Schedule
 
 
 @attrs.frozen

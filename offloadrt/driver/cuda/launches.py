@@ -1,24 +1,22 @@
-"""The calls of CUDA's driver library for graphs: capture, construction node by node, instantiation, launch.
+"""The calls of CUDA's driver library that launch: kernels, its own for a memset, and graphs.
 
-A launch holds the context lock once.  It puts the packets of all nodes into the stream and, for each further stream of
-the capture, into a stream of the executable graph's own; the edges between them become waits in the hardware queues,
-so that the launching thread has no part in what follows.
+The calls for graphs are capture, construction node by node, instantiation and launch.  A launch holds the context lock
+once.  It puts the packets of all nodes into the stream and, for each further stream of the capture, into a stream of
+the executable graph's own; the edges between them become waits in the hardware queues, so that the launching thread has
+no part in what follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import attrs
 import msgspec
 
 from offloadrt.driver.calls import INVALID, NOTHING, DriverCall, DriverError, Touching
-from offloadrt.driver.cuda.context import Context
-from offloadrt.driver.cuda.copies import Copies, HostRange
-from offloadrt.driver.cuda.kernels import DeviceArguments, Kernels
-from offloadrt.driver.cuda.order import (
+from offloadrt.driver.cuda.context import (
     UNJOINED,
     UNMATCHED,
     UNSUPPORTED,
@@ -27,16 +25,123 @@ from offloadrt.driver.cuda.order import (
     Capture,
     CapturedGraph,
     CaptureMode,
+    Context,
     GraphNode,
     HostNode,
     NodeWork,
 )
+from offloadrt.driver.cuda.copies import Copies, HostRange
 from offloadrt.driver.cuda.streams import Streams
-from offloadrt.kernels import Launch
-from offloadrt.machine import Stream
-from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, WaitPacket
+from offloadrt.kernels import Kernel, Launch
+from offloadrt.machine import DeviceArray, LaunchOutOfResources, Stream
+from offloadrt.machine.messages import CopyPacket, KernelPacket, Move, Packet, WaitPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import events
+
+
+@attrs.frozen
+class Computed:
+    """Stands for a kernel's arguments where the caller computes the result, by a function that runs at its end."""
+
+    run: Move | None
+
+
+DeviceArguments = Sequence[Any] | Callable[[], Sequence[Any]] | Computed
+"""Arguments of a kernel's body (a DeviceArray becomes a view), or a function that makes them when the kernel ends."""
+
+_MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
+"""Shape of the memset kernel.  It is our choice; it matters only for ranges too small to fill the device."""
+
+
+class Kernels:
+    """The launches of one context."""
+
+    def __init__(self, context: Context, copies: Copies) -> None:
+        self._context = context
+        self._copies = copies
+        self._device = context.device
+        self._machine = context.machine
+
+    async def launch(
+        self,
+        launch: Launch,
+        device_args: DeviceArguments,
+        stream: Stream,
+        cause: int | None = None,
+        touching: Touching = NOTHING,
+    ) -> None:
+        """Launch a kernel (cuLaunchKernel); ``touching`` says what it does with managed memory.
+
+        The body runs when the kernel ends in virtual time, unless it has none or an argument is a phantom.
+
+        Raises DriverError when no team of the launch fits on an SM.
+        """
+        with self._context.call("cuLaunchKernel", stream, cause) as call:
+            packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
+            await self._submit(packet)
+
+    def launching(
+        self,
+        api: str,
+        launch: Launch,
+        device_args: DeviceArguments,
+        stream: Stream,
+        cause: int,
+        touching: Touching = NOTHING,
+    ) -> KernelPacket:
+        """Return the packet of a launch by the call ``api``; raises what `launch` does."""
+        try:
+            self._device.compute.spec.limits.resident_teams(launch)
+        except LaunchOutOfResources as error:
+            raise DriverError(api, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", str(error)) from None
+        return self._packet(launch, self._body(launch.kernel, device_args), stream, cause, touching)
+
+    async def memset(self, dst: int, value: int, nbytes: int, stream: Stream) -> None:
+        """Write ``nbytes`` bytes of ``value`` by a kernel of the driver (cuMemsetD8Async).
+
+        Raises DriverError when the range lies in no block.
+        """
+        with self._context.call("cuMemsetD8Async", stream) as call:
+            call.takes(bytes=nbytes, address=dst)
+            await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
+
+    def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
+        """Return the packet of a memset by the call ``api``; raises what `memset` does."""
+        target = self._copies.device_bytes(api, dst, nbytes)
+        run = None if target is None else lambda: target(0, nbytes).fill(value)
+        writing = Kernel("cuMemsetD8", bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
+        teams = max(1, -(-nbytes // (_MEMSET_THREADS * _MEMSET_BYTES_PER_THREAD)))
+        return self._packet(writing.launch(teams, iterations=nbytes), run, stream, cause, NOTHING)
+
+    def _body(self, kernel: Kernel, device_args: DeviceArguments) -> Move | None:
+        """Return what computes the kernel's result at its end; None when there is nothing to compute."""
+        if isinstance(device_args, Computed):
+            return device_args.run
+        memory, body = self._device.memory, kernel.body
+        if body is None:
+            return None
+        if callable(device_args):
+            return lambda: body(*device_args())
+        arrays = [argument for argument in device_args if isinstance(argument, DeviceArray)]
+        if any(memory.is_phantom(array.address) for array in arrays):
+            return None
+        return lambda: body(
+            *(memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args)
+        )
+
+    def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:
+        number = self._machine.next_number()
+        done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
+        return KernelPacket(number, stream, cause, launch, run, done, accesses=touching.accesses)
+
+    async def _submit(self, packet: KernelPacket) -> None:
+        """Put the packet of a kernel into its stream."""
+        stream = packet.stream
+        await self._context.submit(packet, self._context.costs.launch)
+        if (trace := self._machine.trace) is not None and stream not in self._context.captures.streams:
+            queue, name = stream.queue.number, packet.launch.kernel.name
+            trace(events.KernelSubmit, self._device.index, queue, packet.cause, packet.number, name)
+
 
 HANDLE, ILLEGAL_STATE = "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_ILLEGAL_STATE"
 BEGIN, END, LAUNCH = "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphLaunch"
@@ -84,12 +189,12 @@ class Graphs:
     def _costs(self) -> GraphCosts:
         return self._context.machine.spec.read(GraphCosts)
 
-    async def begin_capture(self, stream: Stream, mode: CaptureMode, cause: int | None = None) -> None:
+    async def begin_capture(self, stream: Stream, mode: CaptureMode) -> None:
         """Have a stream capture from now on what is put into it (cuStreamBeginCapture).
 
         Raises DriverError for a mode that does not exist, the legacy default stream and one that is capturing.
         """
-        with self._context.call(BEGIN, stream, cause) as call:
+        with self._context.call(BEGIN, stream) as call:
             if mode not in get_args(CaptureMode):
                 modes = ", ".join(get_args(CaptureMode))
                 raise DriverError(call.api, INVALID, f"mode is {mode!r}; it can be {modes}")
@@ -100,14 +205,14 @@ class Graphs:
             await self._context.locked_work(self._context.capture_cost)
             self._context.captures.begin(stream, mode, self._sim.current.name)
 
-    async def end_capture(self, stream: Stream, cause: int | None = None) -> CapturedGraph:
+    async def end_capture(self, stream: Stream) -> CapturedGraph:
         """End the capture that began in a stream, and return its graph (cuStreamEndCapture).
 
         Raises DriverError when none began there, when another thread began it and its mode is not relaxed, when it is
         invalid, and when a stream that joined has commands for which the origin does not wait.  But for the first two,
         the capture has ended then.
         """
-        with self._context.call(END, stream, cause) as call:
+        with self._context.call(END, stream) as call:
             capture = self._context.captures.streams.get(stream)
             if capture is None or capture.origin is not stream:
                 raise DriverError(call.api, UNMATCHED, f"no capture began in stream {stream.index}")
@@ -127,9 +232,9 @@ class Graphs:
 
     # construction; graphs have no lock in CUDA, so that these calls take none
 
-    async def create(self, cause: int | None = None) -> BuiltGraph:
+    async def create(self) -> BuiltGraph:
         """Make a graph without nodes (cuGraphCreate)."""
-        with self._context.call("cuGraphCreate", None, cause):
+        with self._context.call("cuGraphCreate"):
             await self._context.work(self._costs.add_node)
             self._graphs_made += 1
             return BuiltGraph(self._graphs_made - 1, self._context.device.index)
@@ -140,7 +245,6 @@ class Graphs:
         after: Sequence[int],
         launch: Launch,
         device_args: DeviceArguments,
-        cause: int | None = None,
         touching: Touching = NOTHING,
     ) -> int:
         """Add a launch (cuGraphAddKernelNode); returns its node. Raises what `Kernels.launch` does."""
@@ -148,17 +252,15 @@ class Graphs:
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
 
-        return await self._add("cuGraphAddKernelNode", graph, after, work, cause)
+        return await self._add("cuGraphAddKernelNode", graph, after, work)
 
-    async def add_memset_node(
-        self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int, cause: int | None = None
-    ) -> int:
+    async def add_memset_node(self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int) -> int:
         """Add a memset (cuGraphAddMemsetNode); returns its node. Raises what `Kernels.memset` does."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.filling(api, dst, value, nbytes, self._template, cause)
 
-        return await self._add("cuGraphAddMemsetNode", graph, after, work, cause)
+        return await self._add("cuGraphAddMemsetNode", graph, after, work)
 
     async def add_memcpy_node(
         self,
@@ -167,7 +269,6 @@ class Graphs:
         destination: HostRange | int,
         source: HostRange | int,
         nbytes: int,
-        cause: int | None = None,
     ) -> int:
         """Add a copy (cuGraphAddMemcpyNode) between addresses of the device and pinned memory; returns its node.
 
@@ -177,7 +278,7 @@ class Graphs:
         def work(api: str, cause: int) -> NodeWork:
             return self._copies.of_node(api, destination, source, nbytes, self._template, cause)
 
-        return await self._add("cuGraphAddMemcpyNode", graph, after, work, cause)
+        return await self._add("cuGraphAddMemcpyNode", graph, after, work)
 
     async def add_host_node(
         self,
@@ -185,10 +286,9 @@ class Graphs:
         after: Sequence[int],
         function: Callable[[], object] | None,
         seconds: float,
-        cause: int | None = None,
     ) -> int:
         """Add a function of the host (cuGraphAddHostNode); returns its node."""
-        return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds), cause)
+        return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds))
 
     @property
     def _template(self) -> Stream:
@@ -201,9 +301,8 @@ class Graphs:
         graph: BuiltGraph,
         after: Sequence[int],
         work: Callable[[str, int], NodeWork],
-        cause: int | None,
     ) -> int:
-        with self._context.call(api, None, cause) as call:
+        with self._context.call(api) as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")
             for place in after:
@@ -212,12 +311,12 @@ class Graphs:
             await self._context.work(self._costs.add_node)
             return graph.add(work(call.api, call.cause), after)
 
-    async def instantiate(self, graph: CapturedGraph | BuiltGraph, cause: int | None = None) -> GraphExec:
+    async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
         """Make an executable graph (cuGraphInstantiate) of a graph as it is now.
 
         Raises DriverError for a graph of another device.
         """
-        with self._context.call("cuGraphInstantiate", None, cause) as call:
+        with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")
             if isinstance(graph, BuiltGraph):
@@ -226,22 +325,22 @@ class Graphs:
             async with self._context.locked(costs.instantiate + costs.instantiate_node * size):
                 return GraphExec(graph, [self._context.device.open_stream(one) for one in graph.priorities[1:]])
 
-    async def destroy(self, executable: GraphExec, cause: int | None = None) -> None:
+    async def destroy(self, executable: GraphExec) -> None:
         """Destroy an executable graph (cuGraphExecDestroy); what was launched still completes."""
-        with self._context.call("cuGraphExecDestroy", None, cause) as call:
+        with self._context.call("cuGraphExecDestroy") as call:
             self._check(call, executable)
             executable.destroyed = True
             for lane in executable.lanes:
                 self._context.device.queues.close_stream(lane)
             await self._context.locked_work(self._context.costs.stream_destroy)
 
-    async def launch(self, executable: GraphExec, stream: Stream, cause: int | None = None) -> None:
+    async def launch(self, executable: GraphExec, stream: Stream) -> None:
         """Put all nodes into a stream (cuGraphLaunch), behind the executable graph's launch before; the caller goes on.
 
         A graph takes one of the places of the stream, however many nodes it has. Raises DriverError for one that is
         destroyed or of another device, and when the stream is capturing.
         """
-        with self._context.call(LAUNCH, stream, cause) as call:
+        with self._context.call(LAUNCH, stream) as call:
             self._check(call, executable)
             if self.is_capturing(stream):
                 raise DriverError(call.api, UNSUPPORTED, "graphs within graphs are not emulated")

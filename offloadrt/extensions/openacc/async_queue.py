@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from offloadrt.runtime.directive_queue import DirectiveQueue
 from offloadrt.runtime.lock_wait import take
+from offloadrt.runtime.mapping.map_item import DirectiveQueue
 from offloadrt.sim import Lock
 
 if TYPE_CHECKING:
