@@ -153,10 +153,11 @@ def _fetch(staged: Bytes, source: DeviceBytes, offset: int) -> Move:
 class ContextStaging:
     """The pinned buffers of one context; ``packet`` makes the packet of a transfer.
 
-    What calls of one thread wait for beside another thread's copies shows the context's buffers on an H200 with driver
-    580 (bench/hardware/h200, rows ``beside_pageable``). Beside a copy to the device, only other such copies wait, for
-    all of it, unless they are small enough to travel with their command. Beside a copy from the device, every call
-    waits now and then, for a part of one: the context lock is held while a piece is transferred and copied.
+    That the context has such buffers shows in what calls of one thread wait for beside another thread's copies, on an
+    H200 with driver 580 (bench/hardware/h200, rows ``beside_pageable``).  Beside a copy to the device, only other such
+    copies wait, for all of it, unless they are small enough to travel with their command.  Beside a copy from the
+    device, every call waits now and then, for a part of one: the context lock is held while a piece is transferred and
+    copied.
     """
 
     def __init__(self, context: Context, packet: Callable[..., CopyPacket]) -> None:

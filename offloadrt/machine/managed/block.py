@@ -9,8 +9,8 @@ The methods of ``ManagedBlock`` are the transitions between these states.  Nobod
 transition keeps the invariants that ``ManagedBlock.broken`` lists.  What the real driver keeps in ``uvm_va_block_t``
 is the model: ``resident``, ``pages`` of the page tables, ``mapped``, and the policies of a range.
 
-The functions before it compute with pages of several blocks, as (block, its pages).  They keep an order of pages as far
-as such pairs can: those of one pair ascend.  A block may come twice.
+The functions at the top compute with pages of several blocks, each as (block, its pages).  They keep an order of pages
+as far as such pairs can: the pages of one pair ascend.  A block may come twice.
 """
 
 from __future__ import annotations
