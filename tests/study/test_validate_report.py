@@ -18,7 +18,6 @@ from offloadrt.cli.schemas import schema_of
 from offloadrt.cli.terminal import stages
 from offloadrt.extensions.evidence.validation.judging import Judgement, may_matter
 from offloadrt.extensions.evidence.validation.ranges import CORNER, MachineVariant, variants_of
-from offloadrt.extensions.evidence.validation.shown import validation
 from offloadrt.extensions.evidence.validation.validate import (
     Finding,
     StructuralInput,
@@ -26,6 +25,7 @@ from offloadrt.extensions.evidence.validation.validate import (
     _reason,
     _verdict,
     validate,
+    validation,
 )
 from offloadrt.papers.exahype.judges import PAPER
 from offloadrt.study.running import profiles

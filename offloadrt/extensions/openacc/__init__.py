@@ -63,8 +63,7 @@ from offloadrt.extensions.openacc.jacc.strategies import (
     after_execution,
     strategy_named,
 )
-from offloadrt.extensions.openacc.options import OpenACCOptions
-from offloadrt.extensions.openacc.program import OpenACC
+from offloadrt.extensions.openacc.program import OpenACC, OpenACCOptions
 from offloadrt.extensions.openacc.runtime_library import COMPILERS, CompilerModel, KernelTimes, compiler_model
 from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import (

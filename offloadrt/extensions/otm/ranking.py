@@ -23,8 +23,15 @@ from typing import Any
 
 import attrs
 
-from offloadrt.extensions.host_functions.flow import Scope, assigned, nodes_of, outer_names, parameters
-from offloadrt.extensions.host_functions.frequencies import frequencies, iterations
+from offloadrt.extensions.host_functions.flow import (
+    Scope,
+    assigned,
+    frequencies,
+    iterations,
+    nodes_of,
+    outer_names,
+    parameters,
+)
 from offloadrt.extensions.host_functions.host_walk import HostWalk
 from offloadrt.kernels.errors import KernelError
 from offloadrt.kernels.kernel import Kernel

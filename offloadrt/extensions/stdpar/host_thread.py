@@ -23,11 +23,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, Algorithms
 from offloadrt.extensions.stdpar.arrays import UsmArray, adopted
-from offloadrt.extensions.stdpar.elision import Marker
+from offloadrt.extensions.stdpar.elision import Marker, par_unseq
 from offloadrt.extensions.stdpar.execution import Executor, Queue, submit
 from offloadrt.extensions.stdpar.heap import Heap
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
-from offloadrt.extensions.stdpar.translation_unit import par_unseq
 from offloadrt.kernels import Kernel
 from offloadrt.models.host.arrays import Section, array_of
 from offloadrt.models.host.program import OffloadProgram, ProgramThread

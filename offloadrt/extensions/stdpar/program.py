@@ -10,8 +10,7 @@ import attrs
 from offloadrt.extensions.stdpar.elision import Decision, Elided, refuse_captures, table
 from offloadrt.extensions.stdpar.heap import Heap
 from offloadrt.extensions.stdpar.host_thread import HostThread
-from offloadrt.extensions.stdpar.implementations import HostPointer
-from offloadrt.extensions.stdpar.options import StdParOptions
+from offloadrt.extensions.stdpar.implementations import HostPointer, StdParOptions
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.machine import Machine
 from offloadrt.models.host.arrays import Arena

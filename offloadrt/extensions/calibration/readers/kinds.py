@@ -7,10 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Protocol
 
-from offloadrt.extensions.calibration.device_trace import CalibrationError, DeviceTrace
+from offloadrt.extensions.calibration.device_trace import CalibrationError, Database, DeviceTrace
 from offloadrt.extensions.calibration.readers import benchmarks
 from offloadrt.extensions.calibration.readers.benchmarks import BenchmarkRun
-from offloadrt.extensions.calibration.readers.database import Database
 from offloadrt.registry import Registry
 
 

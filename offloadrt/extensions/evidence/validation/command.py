@@ -54,9 +54,9 @@ def validate(
     out:
         Folder for points.jsonl, which keeps finished runs: the same command, started again, makes only what is missing.
     """
-    from offloadrt.extensions.evidence.validation import shown
     from offloadrt.extensions.evidence.validation.judging import paper_named
     from offloadrt.extensions.evidence.validation.validate import validate as judge
+    from offloadrt.extensions.evidence.validation.validate import validation
     from offloadrt.study.errors import UserError
     from offloadrt.study.sweep import executor as executor_of
     from offloadrt.study.sweep import processors
@@ -83,15 +83,14 @@ def validate(
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
-        console().print(*shown.validation(report), sep="\n")
+        console().print(*validation(report), sep="\n")
     return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
 def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
-    from offloadrt.extensions.evidence.independent import shown
     from offloadrt.extensions.evidence.independent.measured import read
-    from offloadrt.extensions.evidence.independent.prediction import predict
+    from offloadrt.extensions.evidence.independent.prediction import predict, predictions
     from offloadrt.study.sweep import executor as executor_of
 
     entries = _MEASURED.load("results")() if file is None else read(file)
@@ -100,4 +99,4 @@ def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> No
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
-        console().print(*shown.predictions(report), sep="\n")
+        console().print(*predictions(report), sep="\n")

@@ -8,10 +8,10 @@ configurations work, with the small recorded runs of `probes`.
 from __future__ import annotations
 
 from offloadrt.extensions.evidence.validation.judging import Paper
-from offloadrt.papers.zerocopy import specaccel as specaccel_inputs
+from offloadrt.papers.zerocopy import specaccel
 from offloadrt.papers.zerocopy.judges import accelerator, figures, mechanisms
 from offloadrt.papers.zerocopy.judges.figures import CANDIDATES, MACHINE, SENSITIVITY, bench, grid
-from offloadrt.papers.zerocopy.qmcpack import inputs as qmcpack_inputs
+from offloadrt.papers.zerocopy.qmcpack import structure
 from offloadrt.study.inputs import inputs_of
 
 PAPER = Paper(
@@ -21,7 +21,7 @@ PAPER = Paper(
     grid,
     SENSITIVITY,
     CANDIDATES,
-    inputs=inputs_of(qmcpack_inputs, specaccel_inputs),
+    inputs=inputs_of(structure, specaccel),
     uses=["teams.per_cu"],
 )
 
