@@ -21,34 +21,6 @@ Factors = Mapping[str, float]
 """For each kernel, the time of the compiler's code relative to a code at the machine's limits."""
 
 
-class Layer(Protocol):
-    """What a benchmark asks of its layer."""
-
-    async def create(self, *arrays: acc.HostArray) -> None:
-        """Allocate device memory for arrays."""
-
-    async def copyin(self, *arrays: acc.HostArray) -> None:
-        """Allocate device memory and copy the host's values to it."""
-
-    async def copyout(self, *arrays: acc.HostArray) -> None:
-        """Copy the values to the host and free the device memory."""
-
-    async def delete(self, *arrays: acc.HostArray) -> None:
-        """Free the device memory."""
-
-    async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
-        """Run a kernel on arrays on the device; with `varies`, a number among the arguments differs each time."""
-
-    async def update_host(self, array: acc.HostArray) -> None:
-        """Copy the values to the host."""
-
-    async def update_device(self, array: acc.HostArray) -> None:
-        """Copy the values to the device."""
-
-    async def wait(self) -> None:
-        """Wait until everything has been done."""
-
-
 class Directives:
     """OpenACC's directives on one device, each of which the host waits for. `factors` multiply the kernels' times."""
 
@@ -70,6 +42,7 @@ class Directives:
         await self.thread.exit_data(acc.delete(*arrays))
 
     async def kernel(self, kernel: Kernel, *args: Any, varies: bool = False) -> None:
+        """Run a kernel on arrays on the device; with `varies`, a number among the arguments differs each time."""
         key = (id(kernel), args)
         if key not in self._codes:
             self._codes[key] = (kernel, *self._compiled(kernel, args))  # kept, so that no other kernel gets its id
@@ -138,6 +111,10 @@ class JaccRoutines:
 
     async def wait(self) -> None:
         await self.jacc.jacc_wait()
+
+
+Layer = Directives | JaccRoutines
+"""What a benchmark runs on."""
 
 
 def _gangs(code: Kernel, iterations: int | None) -> int | None:
