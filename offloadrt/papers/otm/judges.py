@@ -31,7 +31,8 @@ from offloadrt.extensions.evidence.validation.judging import (
 )
 from offloadrt.extensions.otm.configuration import placements_of
 from offloadrt.extensions.otm.ranking import HostProgram
-from offloadrt.papers.otm import probes, rodinia
+from offloadrt.papers.otm import probes
+from offloadrt.papers.otm import rodinia as inputs
 from offloadrt.papers.otm.probes import DENSITY, LAF, ROUNDS
 from offloadrt.papers.otm.rodinia import Bfs, Cfd, Srad
 from offloadrt.study.inputs import inputs_of
@@ -744,6 +745,4 @@ def slower_on_demand(grid: RodiniaGrid) -> Hearing:
     return Reading(emulated, demand / copy, "faults take less time than the host's copy into a pinned buffer")
 
 
-PAPER = Paper(
-    "otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(rodinia), uses=["stream.interrupt"]
-)
+PAPER = Paper("otm", MACHINE, bench, grid, SENSITIVITY, CANDIDATES, inputs=inputs_of(inputs), uses=["stream.interrupt"])
