@@ -19,7 +19,7 @@ from offloadrt.extensions.calibration import benchmark_entries, cuda_entries, ro
 from offloadrt.extensions.calibration.device_trace import CalibrationError, DeviceTrace
 from offloadrt.extensions.calibration.operations import Measurement, Operations
 from offloadrt.extensions.calibration.readers import kinds
-from offloadrt.extensions.calibration.readers.benchmarks import BenchmarkRun
+from offloadrt.extensions.calibration.readers.kinds import BenchmarkRun
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.summary import KernelSummary, kernels_of
 from offloadrt.kernels import Kernel, Launch
