@@ -22,7 +22,7 @@ from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
 from offloadrt.extensions.evidence.conformance.conform import ConformanceFileError, read_cases, replay_case
-from offloadrt.extensions.evidence.independent.measured import read as read_measured
+from offloadrt.extensions.evidence.independent.prediction import read as read_measured
 from offloadrt.extensions.exploring.schedules import PREFIX, ScheduleCase, Token
 from offloadrt.extensions.recording.format import RecordingError, RecordingFile
 from offloadrt.sim import SimulationError

@@ -93,8 +93,7 @@ def validate(
 
 def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
-    from offloadrt.extensions.evidence.independent.measured import read
-    from offloadrt.extensions.evidence.independent.prediction import predict, predictions
+    from offloadrt.extensions.evidence.independent.prediction import predict, predictions, read
     from offloadrt.study.sweep import executor as executor_of
 
     entries = _MEASURED.load("results")() if file is None else read(file)

@@ -3,6 +3,17 @@
 with executor("process", 2) as pool:
     page = explain(find_scenario("exahype"), {"threads": 64, "memory": "map"}, pool, jobs=2, budget_s=60)
 page.limit.sentence
+
+It also says how robust the sentence is: whether it holds at points drawn in all ranges of the machine, and which
+entries matter.
+
+The draws are those of `study/inputs.py`: a scrambled Sobol sequence over all ranges at once. A sentence holds in a
+draw when it names the same resource and the same call.
+
+`total_order` gives total-order Sobol indices, by SALib. The figure is the share of the critical path that waits for
+the resource that limits the run, or is spent on it. The index of an entry is the part of the figure's variance that
+would be left if all other entries were known (Sobol 2001; Saltelli et al. 2010). Entries that the draws show to matter
+most stand for themselves, all others are one group.
 """
 
 from __future__ import annotations

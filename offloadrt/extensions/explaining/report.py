@@ -3,6 +3,10 @@
 `timeline_of` collects the slices that `offloadrt.trace` draws, and adds up the host threads' time from them.
 `write_report` makes the charts and puts everything into `page/page.html`, with its script and its style. Altair's Vega
 bundle is a part of the page, so that it opens from a disk without a network.
+
+`Timeline` is a `Canvas` that keeps what `offloadrt.trace` draws; `overview` shortens that of a long run. `flame_of`
+makes a tree of what lay in what.
+The charts are Vega-Lite specifications that Altair makes.
 """
 
 from __future__ import annotations

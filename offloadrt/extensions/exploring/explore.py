@@ -7,6 +7,12 @@ neither the number of processes nor which one was faster changes it.
 `everywhere` runs it once for each of its awaits, in which that await fails or its thread dies. Each of these runs has
 to end as it is documented: with the program's own result, or with a named error of the program, its runtime or its
 driver library. A run that hangs, ends in another error, or leaves something behind in the runtime's state is a failure.
+
+`shrink` makes a failing schedule smaller, as long as the program still fails in the same way.
+
+First the program's parameters that shrink, then the schedule: as holds, one for each time that an actor was late, if
+these alone fail as well; then without what is not needed (delta debugging: Zeller and Hildebrandt, 2002); then with
+shorter holds.
 """
 
 from __future__ import annotations

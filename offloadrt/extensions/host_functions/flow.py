@@ -2,6 +2,12 @@
 
 `Node` and its successors are the graph. The same nodes stand, in the order of the source, in nested pieces: a
 `HostLoop` holds those of its rounds, an `InlinedCall` those of the function called. `FlowBuilder` builds both.
+
+`frequencies` says how often control comes to each node of the graph, for each run of the function.
+
+As LLVM's BlockFrequencyInfo does it: the mass of what comes to a loop or a function is spread over the nodes in it in
+the order of the source, and a loop's nodes are then multiplied by the number of its rounds. An inlined call is assumed
+to return, whatever is raised in it.
 """
 
 from __future__ import annotations

@@ -58,7 +58,6 @@ from offloadrt.extensions.stdpar.heuristic import (
     Sampling,
     Why,
 )
-from offloadrt.extensions.stdpar.host_thread import HostThread, SyclQueue
 from offloadrt.extensions.stdpar.implementations import (
     IMPLEMENTATIONS,
     AlwaysReading,
@@ -68,7 +67,7 @@ from offloadrt.extensions.stdpar.implementations import (
     StdParOptions,
     implementation,
 )
-from offloadrt.extensions.stdpar.program import StdPar
+from offloadrt.extensions.stdpar.program import HostThread, StdPar, SyclQueue
 from offloadrt.extensions.stdpar.stdpar_runtime import Counts
 from offloadrt.models.host.arrays import Section, section
 from offloadrt.runtime import InvalidFree

@@ -12,6 +12,9 @@ barrier of its own. What ends such a *window* (``SyncElision.cpp``, ``doc/stdpar
 
 `Window` is fed with operations as they come, `windows` with a recorded list. `ElisionPass` decides the same from
 the source of a host function, where no run is at hand.
+
+A translation unit is what a compiler sees at once. AdaptiveCpp forces the inlining of its functions that call
+algorithms themselves, one level deep (``SyncElisionInliningPass``).
 """
 
 from __future__ import annotations

@@ -8,7 +8,22 @@ Space" (OTM), section 3; loops, map clauses and array shapes are those of the pu
 `Cfd`   an Euler solver on an unstructured mesh: eight kernels an iteration
 `Srad`  speckle-reducing diffusion of an image, with statistics on the host every iteration
 
-What the authors leave open comes first, as ranges and choices.
+What the authors leave open comes first, as ranges and choices. The paper says "inputs of various sizes" and gives no lengths of runs. Levels of BFS are no input: a random graph of the
+generator that comes with Rodinia decides them.
+
+BFS: every level is a kernel that expands the frontier and one that makes the next, each over all nodes.
+
+The host clears a flag before a level and looks at it afterwards: it is set when the level has reached a node.
+
+CFD: an Euler solver for compressible flow with finite volumes and three Runge-Kutta steps an iteration.
+
+As the paper describes it, each kernel is a target region of its own: copy, step factors, and three times fluxes and
+time step. Arrays hold one quantity after the other (density, three momenta, energy), each for all elements.
+
+SRAD v2: two kernels per iteration over an image, after the host has looked at a corner of it.
+
+The loops over rows and columns are nested, and only the loop over rows is distributed: a compiler that does not know
+how often the inner loop runs underestimates how densely the image is accessed.
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 A case is one line of a JSON Lines file: a sequential program on one device (`steps`) and what LLVM's libomptarget did
 in each step: operations in order, present table, presence, host and device values, return codes, errors. The replay
 starts from the clauses; the lowering (order of items, map types) is ours.
+
+A recorded program is as its file has it: one JSON object a line, read into the classes below.
+The fields are explained in ``tests/data/conformance/SCHEMA.md``. Offsets and lengths are bytes unless said otherwise;
+what a file has besides is ignored. Reading refuses whatever a replay could not understand: fields of the wrong type,
+steps of unknown kind, and names of arrays, blocks and regions that do not exist.
 """
 
 from __future__ import annotations

@@ -4,6 +4,14 @@ Every device runs the changed kernel on full arrays of its own. Afterwards the p
 owns are right on that device; the others get them from there (`segments`), all of them or those that they will read
 (`reads_of`). Put together, they are what one device computes, bit by bit; what is reduced is made of the devices'
 partial values (`Combination`).
+
+Reductions are shared, too.
+Each device begins with the operator's identity (for minimum and maximum with the value before the loop), reduces what
+its share contributes, and stores that as its element of an array, the partial values. When every device has those of
+all, each one runs a kernel of its own (`Combination`): the value before the loop and the partial values in the order of
+the devices are reduced to the result, and what stands after the loop is done with it. So all devices have one result,
+the same bit by bit. It is the sequential one for minimum and maximum (of equal zeros the sign, and what becomes of NaN,
+depend on the order) and for whole numbers; sums and products of floating-point numbers are rounded in another order.
 """
 
 from __future__ import annotations
