@@ -8,8 +8,8 @@ Space" (OTM), section 3; loops, map clauses and array shapes are those of the pu
 `Cfd`   an Euler solver on an unstructured mesh: eight kernels an iteration
 `Srad`  speckle-reducing diffusion of an image, with statistics on the host every iteration
 
-What the authors leave open comes first, as ranges and choices. The paper says "inputs of various sizes" and gives no lengths of runs. Levels of BFS are no input: a random graph of the
-generator that comes with Rodinia decides them.
+What the authors leave open comes first, as ranges and choices. The paper says "inputs of various sizes" and gives no
+lengths of runs. Levels of BFS are no input: a random graph of the generator that comes with Rodinia decides them.
 
 BFS: every level is a kernel that expands the frontier and one that makes the next, each over all nodes.
 

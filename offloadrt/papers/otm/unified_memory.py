@@ -4,7 +4,8 @@ Its parameters decide whether managed memory pays (the OTM paper's Table 2: size
 of the first array's pages that a kernel touches. The array is accessed at random, by so few accesses that this part is
 expected; all other arrays are swept.
 
-`computing_and_moving_s` is the time that the OTM paper measures: computation and data transfer, without allocations and frees (section 3).
+`computing_and_moving_s` is the time that the OTM paper measures: computation and data transfer, without allocations
+and frees (section 3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The ten programs of the JACC paper, in the structure of the public codes of the same names.
 
-`benchmark.py` defines how a program is written down, has the two layers that it can run on, and runs it. Each program has a file of its own.
+`benchmark.py` defines how a program is written down, has the two layers that it can run on, and runs it. Each program
+has a file of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Judges of mechanisms: facts counted in small recorded runs, and the rules that choose a configuration.
 
-Before them stand the judges of SPECaccel: Table II (ratios), Table III (memory management and initialisation), and the lessons drawn.
+Before them stand the judges of SPECaccel: Table II (ratios), Table III (memory management and initialisation), and the
+lessons drawn.
 
 Every benchmark runs once under each configuration, on one parameter set of the machine; sizes, run lengths and kernel
 work are inputs of the programs. Table III cannot hold in full with one set of unit costs, as its cells contradict one

@@ -13,7 +13,8 @@ all walkers make together, whatever the number of crowds. The published number o
 A crowd runs `MOVE` for each electron, and `JOB` for each batch of the non-local pseudopotential. Kernels and copies of
 a crowd are both published, so that moves and jobs follow from the two; the number of jobs can be given instead.
 
-At the end stands what the paper leaves open about QMCPACK: each input as a range with its source, and where in it a run takes it.
+At the end stands what the paper leaves open about QMCPACK: each input as a range with its source, and where in it a run
+takes it.
 """
 
 from __future__ import annotations
