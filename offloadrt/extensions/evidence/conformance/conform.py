@@ -644,24 +644,14 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
             raise ConformanceFileError(f"{path}: line {number}: no conformance case: {error}") from None
 
 
-def conform(
-    paths: Sequence[str | Path],
-    gear: Gear = "turbo",
-    machine: str = "",
-    progress: Callable[[str], None] | None = None,
-) -> ConformanceReport:
-    """Replay every case of the files. machine: as in `replay_case`. progress is told each case's name as it begins.
-
-    Raises ConformanceFileError.
-    """
+def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceReport:
+    """Replay every case of the files. Raises ConformanceFileError."""
     cases = 0
     first: list[ReplayDifference] = []
     for path in paths:
         for case in read_cases(Path(path)):
-            if progress is not None:
-                progress(case.name)
             cases += 1
-            first.extend(replay_case(case, gear, machine)[:1])
+            first.extend(replay_case(case, gear)[:1])
     if not cases:
         raise ConformanceFileError(f"{', '.join(map(str, paths))}: holds no case")
     return ConformanceReport(cases, tuple(first))

@@ -449,13 +449,13 @@ async def material_properties(t: std.HostThread, domain: Domain) -> None:
     await domain.give(t, vnewc)
 
 
-def repetitions(region: int, cost: int = 1) -> int:
+def repetitions(region: int) -> int:
     """Return how often the equation of state of a region is evaluated: costly regions are few."""
     if region < REGIONS // 2:
         return 1
     if region < REGIONS - (REGIONS + 15) // 20:
-        return 1 + cost
-    return 10 * (1 + cost)
+        return 2
+    return 20
 
 
 async def time_constraints(t: std.HostThread, domain: Domain) -> None:
