@@ -11,9 +11,18 @@ import pytest
 from instrumented import Phantom, counted
 
 from offloadrt.kernels import Kernel, KernelError, expect, kernel
-from offloadrt.papers.otm.rodinia.bfs import Frontier, Graph, advance, expand
-from offloadrt.papers.otm.rodinia.cfd import Cfd, copy, step_factor, time_step
-from offloadrt.papers.otm.rodinia.srad import diffuse, gradients
+from offloadrt.papers.otm.rodinia import (
+    Cfd,
+    Frontier,
+    Graph,
+    advance,
+    copy,
+    diffuse,
+    expand,
+    gradients,
+    step_factor,
+    time_step,
+)
 
 N = 30
 

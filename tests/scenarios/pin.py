@@ -191,7 +191,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {"application": "tealeaf", "size": 64, "steps": 3},
         {"application": "lulesh", "size": 6, "steps": 2},
         {"application": "lulesh", "size": 6, "steps": 2, "pool": "off", "prefetch": "after-sync"},
-        {"application": "lulesh", "size": 3, "steps": 2, "phantom": False, "implementation": "nvcpp"},
+        {"application": "lulesh", "size": 3, "steps": 2, "implementation": "nvcpp"},
     ],
     "stdpar_babelstream": [{"kernel": "dot", "implementation": "vendor", "steps": 2}],
     "stdpar_lulesh": [{"size": 4, "variant": "mp+se+pm", "steps": 1}],

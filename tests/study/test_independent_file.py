@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offloadrt.extensions.evidence.independent.measured import parse, read
-from offloadrt.extensions.evidence.independent.prediction import NO_RUN, plan
+from offloadrt.extensions.evidence.independent.prediction import NO_RUN, parse, plan, read
 from offloadrt.papers.independent import results
 from offloadrt.study import UserError
 

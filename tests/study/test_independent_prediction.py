@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offloadrt.extensions.evidence.independent.measured import UnitMismatch, converted, parse, unit_of
-from offloadrt.extensions.evidence.independent.prediction import KindAccuracy, PredictedEntry, PredictedValue, predict
+from offloadrt.extensions.evidence.independent.prediction import (
+    KindAccuracy,
+    PredictedEntry,
+    PredictedValue,
+    UnitMismatch,
+    converted,
+    parse,
+    predict,
+    unit_of,
+)
 from offloadrt.study import UserError
 from offloadrt.study.sweep import InProcess
 

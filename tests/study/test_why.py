@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from offloadrt.extensions.explaining.charged_in import CHARGED_IN, charged_in
 from offloadrt.extensions.explaining.command import holder_labels
-from offloadrt.extensions.explaining.explain import Page, explain
-from offloadrt.extensions.explaining.robustness import dependences, groups_of, total_order
+from offloadrt.extensions.explaining.explain import Page, dependences, explain, groups_of, total_order
 from offloadrt.extensions.explaining.sentence import Holder, Observed, limit_of, observe
 from offloadrt.extensions.explaining.what_if import Proposal, Trials, command_of, decisions, proposals
 from offloadrt.machine import available, load

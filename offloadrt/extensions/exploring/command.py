@@ -298,8 +298,8 @@ class ExplorationRecord:
     @classmethod
     def of(cls, found: Exploration, strategy: str) -> ExplorationRecord:
         """Describe an exploration; each failure is made smaller, which takes runs."""
+        from offloadrt.extensions.exploring.explore import shrink
         from offloadrt.extensions.exploring.program import story_of
-        from offloadrt.extensions.exploring.shrink import shrink
 
         failures = []
         for counted in found.failures:

@@ -14,8 +14,7 @@ from offloadrt.driver import NOTHING, Driver, OutOfDeviceMemory, Touching, Uvm
 from offloadrt.extensions.stdpar.arrays import Memory, UsmArray
 from offloadrt.extensions.stdpar.elision import Decision, Window
 from offloadrt.extensions.stdpar.heuristic import HeuristicDatabase, HeuristicRules, OffloadHeuristic
-from offloadrt.extensions.stdpar.implementations import DataMemory, SubmitPath
-from offloadrt.extensions.stdpar.options import StdParOptions
+from offloadrt.extensions.stdpar.implementations import DataMemory, StdParOptions, SubmitPath
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Machine

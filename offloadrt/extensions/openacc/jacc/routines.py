@@ -18,7 +18,8 @@ from typing import Any, Literal, get_args
 
 import attrs
 
-from offloadrt.extensions.openacc.clauses import (
+from offloadrt.extensions.openacc.host_thread import (
+    HostThread,
     copy,
     copyin,
     copyout,
@@ -30,7 +31,6 @@ from offloadrt.extensions.openacc.clauses import (
     lower_data,
     lower_update,
 )
-from offloadrt.extensions.openacc.host_thread import HostThread
 from offloadrt.extensions.openacc.jacc.dependences import (
     AliasedArgument,
     Dependences,
@@ -39,9 +39,19 @@ from offloadrt.extensions.openacc.jacc.dependences import (
     OverlappingWrites,
     Range,
 )
-from offloadrt.extensions.openacc.jacc.division import Communication, Divider, Division, Exchange, PartialValues
+from offloadrt.extensions.openacc.jacc.division import (
+    Communication,
+    DeviceStrategy,
+    Divider,
+    Division,
+    Exchange,
+    Execution,
+    Mode,
+    PartialValues,
+    PushPolicy,
+    strategy_named,
+)
 from offloadrt.extensions.openacc.jacc.generation import Argument, Attribute, CodeCache, GeneratedKernel, PushFlags
-from offloadrt.extensions.openacc.jacc.strategies import DeviceStrategy, Execution, Mode, PushPolicy, strategy_named
 from offloadrt.extensions.openacc.runtime_library import (
     InFlight,
     KernelRecords,

@@ -1,17 +1,21 @@
-"""The command `validate`."""
+"""The commands `validate` and `conform`, and what the latter prints with `--json`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import attrs
 from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Jobs, Json
-from offloadrt.cli.terminal import NEGATIVE, console, stages
+from offloadrt.cli.terminal import NEGATIVE, console, print_json, stages
 from offloadrt.registry import Registry
-from offloadrt.study.spec import Machine, Overrides, Runtime
+from offloadrt.study.spec import Gear, Machine, Overrides, Runtime
+
+if TYPE_CHECKING:
+    from offloadrt.extensions.evidence.conformance.conform import ConformanceReport
 
 _MEASURED: Final = Registry[Any]("part of the independent measurements", "offloadrt.independent")
 """What `--independent` compares with when no file is given: the results of the package."""
@@ -54,9 +58,9 @@ def validate(
     out:
         Folder for points.jsonl, which keeps finished runs: the same command, started again, makes only what is missing.
     """
-    from offloadrt.extensions.evidence.validation import shown
     from offloadrt.extensions.evidence.validation.judging import paper_named
     from offloadrt.extensions.evidence.validation.validate import validate as judge
+    from offloadrt.extensions.evidence.validation.validate import validation
     from offloadrt.study.errors import UserError
     from offloadrt.study.sweep import executor as executor_of
     from offloadrt.study.sweep import processors
@@ -83,15 +87,13 @@ def validate(
     if json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
-        console().print(*shown.validation(report), sep="\n")
+        console().print(*validation(report), sep="\n")
     return NEGATIVE if {"fails", "depends"} & report.counts().keys() else 0
 
 
 def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> None:
     """Predict the measured results of a file, or those of the package, and print the report."""
-    from offloadrt.extensions.evidence.independent import shown
-    from offloadrt.extensions.evidence.independent.measured import read
-    from offloadrt.extensions.evidence.independent.prediction import predict
+    from offloadrt.extensions.evidence.independent.prediction import predict, predictions, read
     from offloadrt.study.sweep import executor as executor_of
 
     entries = _MEASURED.load("results")() if file is None else read(file)
@@ -100,4 +102,65 @@ def _predict(file: Path | None, jobs: int, *, ranges: bool, as_json: bool) -> No
     if as_json:
         sys.stdout.buffer.write(report.to_json() + b"\n")
     else:
-        console().print(*shown.predictions(report), sep="\n")
+        console().print(*predictions(report), sep="\n")
+
+
+def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
+    """Replay recorded programs and compare, step by step, with what the real runtime did.
+
+    Prints the first step and field that differ, per case; the exit code is 0 only when all agree.
+
+    Parameters
+    ----------
+    files:
+        Files of recorded cases (JSON Lines).
+    """
+    from offloadrt.study.errors import UserError
+
+    if not files:
+        raise UserError("conform: name at least one file of recorded cases")
+    for file in files:
+        if file.is_dir():
+            raise UserError(f"{file}: is a directory; name the files in it")
+        if not file.exists():
+            raise UserError(f"{file}: cannot be read: no such file")
+    from offloadrt.extensions.evidence.conformance import conform as conformance
+
+    try:
+        report = conformance.conform(list(files), gear=gear)
+    except conformance.ConformanceFileError as error:
+        raise UserError(str(error)) from None
+    if json:
+        print_json(ConformanceRecord.of(report))
+    else:
+        print(report)
+    return NEGATIVE if report.differing else 0
+
+
+@attrs.frozen
+class ConformanceDifference:
+    """The first difference of a case; step -1 is the outcome of the whole program. Values as Python writes them."""
+
+    case: str
+    step: int
+    field: str
+    expected: str
+    actual: str
+
+
+@attrs.frozen
+class ConformanceRecord:
+    """What `conform` prints."""
+
+    cases: int
+    differing: int
+    differences: list[ConformanceDifference]
+
+    @classmethod
+    def of(cls, report: ConformanceReport) -> ConformanceRecord:
+        """Describe a report."""
+        differences = [
+            ConformanceDifference(found.case, found.step, found.field, repr(found.expected), repr(found.actual))
+            for found in report.differences
+        ]
+        return cls(report.cases, report.differing, differences)

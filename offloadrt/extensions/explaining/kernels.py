@@ -1,4 +1,4 @@
-"""What `offloadrt kernels` prints: what each kernel's source says, and the regions and objects of a host function."""
+"""`offloadrt kernels`: what the compilers know of the kernels and the objects of a program. Open `command.py` first."""
 
 from __future__ import annotations
 
