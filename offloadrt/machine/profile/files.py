@@ -23,7 +23,7 @@ import msgspec
 
 from offloadrt.machine.profile.entry import EntryError, ProfileEntry, in_words, parse
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, RangeEnds, UnknownEntry, near_matches
-from offloadrt.registry import Registry
+from offloadrt.registry import Registry, regular
 
 _PROFILES = importlib.resources.files("offloadrt.machine") / "profiles"
 
@@ -270,7 +270,7 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
         given = others.load(name)
         name = str(given() if callable(given) else given)
     try:
-        return name, Path(name).read_text(encoding="utf-8")
+        return name, regular(Path(name)).read_text(encoding="utf-8")
     except OSError as error:
         raise ProfileError(name, "", f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -11,6 +11,7 @@ import attrs
 
 from offloadrt import machine as machines
 from offloadrt.machine import MachineSpec, ProfileEntry, ProfileError
+from offloadrt.registry import regular
 from offloadrt.study.errors import UserError
 
 _ENDS = ("low", "mean", "high")
@@ -72,7 +73,7 @@ def is_based_on(machine: str, base: str) -> bool:
 def _text(machine: str) -> str:
     if machine in machines.available():
         return (importlib.resources.files(machines) / "profiles" / f"{machine}.toml").read_text(encoding="utf-8")
-    return Path(machine).read_text(encoding="utf-8")
+    return regular(Path(machine)).read_text(encoding="utf-8")
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:

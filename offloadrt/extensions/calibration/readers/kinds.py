@@ -11,7 +11,7 @@ from offloadrt.extensions.calibration.device_trace import CalibrationError, Devi
 from offloadrt.extensions.calibration.readers import benchmarks
 from offloadrt.extensions.calibration.readers.benchmarks import BenchmarkRun
 from offloadrt.extensions.calibration.readers.database import Database
-from offloadrt.registry import Registry
+from offloadrt.registry import Registry, regular
 
 
 class DatabaseReader(Protocol):
@@ -38,7 +38,7 @@ def read(path: Path) -> DeviceTrace | BenchmarkRun:
     Raises CalibrationError.
     """
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             head = file.read(len(_POINTER))
     except OSError as error:
         raise CalibrationError(f"{path}: cannot be read: {error.strerror or error}") from None

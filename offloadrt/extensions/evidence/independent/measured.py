@@ -36,6 +36,7 @@ from typing import Any
 import msgspec
 
 from offloadrt.machine.profile import units
+from offloadrt.registry import regular
 from offloadrt.study.errors import UserError
 from offloadrt.study.scripts.parameters import Value
 
@@ -101,7 +102,7 @@ class MeasuredResult(msgspec.Struct, frozen=True):
 def read(file: Path) -> list[MeasuredResult]:
     """Read the entries of a file. Raises UserError that names the file, the entry and the field."""
     try:
-        return parse(file.read_text(encoding="utf-8"), str(file))
+        return parse(regular(file).read_text(encoding="utf-8"), str(file))
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

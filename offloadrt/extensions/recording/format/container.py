@@ -34,6 +34,7 @@ from offloadrt.extensions.recording.format.recording import (
     with_later_columns,
 )
 from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
+from offloadrt.registry import regular
 
 _LISTS: Final = {
     "items.first": "item.base",
@@ -400,7 +401,7 @@ class _opened:
         if self.path.is_dir():
             return _Folder(self.path)
         try:
-            self._archive = zipfile.ZipFile(self.path)
+            self._archive = zipfile.ZipFile(regular(self.path))
         except FileNotFoundError:
             raise NotARecording(f"{self.path}: cannot be read: no such file") from None
         except (NotImplementedError, OSError, ValueError) as error:  # zipfile's own errors for a damaged directory
