@@ -113,9 +113,9 @@ def measured(data: bytes) -> None:
 
 
 def numbers(data: bytes) -> None:
-    """Load a recording in which the bytes say which numbers of which columns are changed, and replay what is accepted.
+    """Load a recording in which the bytes say which numbers of which columns are changed.
 
-    Four bytes a change: a column, a place in it, and one of `_ODD`. An accepted recording takes a time that can be.
+    Four bytes a change: a column (two), a place in it, and one of `_ODD`.
     """
     path = FOLDER / "numbers.rec"
     stored = _stored()

@@ -300,7 +300,9 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
     measured: dict[str, Value] = {}
     for name, value in returned.items():
         plain = value.item() if isinstance(value, np.generic | np.ndarray) and np.size(value) == 1 else value
-        told = f"scenario {scenario} returned {reprlib.repr(name)}: {reprlib.repr(value)}"
+        large = isinstance(plain, int) and abs(plain) > sys.float_info.max  # too long for Python to write
+        shown = "an int beyond all floats" if large else reprlib.repr(value)
+        told = f"scenario {scenario} returned {reprlib.repr(name)}: {shown}"
         if not isinstance(name, str) or not isinstance(plain, int | float | bool | str | None):
             shape = f" of shape {value.shape}" if isinstance(value, np.ndarray) else ""
             raise ScenarioRefused(f"{told}{shape}; figures are numbers, texts, true, false or None")
