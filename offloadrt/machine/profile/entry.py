@@ -363,7 +363,7 @@ def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
         value, dimension = units.quantity(given.strip())
     except units.UnitError:
         return  # `_number` says what is wrong with it
-    if value and not dimension:
+    if value and math.isfinite(value) and not dimension:
         example = f"{key}={given.strip()}{unit.text}"
         raise EntryError(f"{given!r} has no unit, and this is a quantity of {unit.dimension}; write {example}")
 
