@@ -168,6 +168,16 @@ _AT_MOST_UNITS: dict[str, float] = {"engines": 1024, "queues": 1024, "connection
 """Upper limits of counts of what has an actor each."""
 _MOST = 1 << 30
 """Upper limit of every other count."""
+_LIMITS: dict[str, tuple[float, float, str]] = {
+    "time": (0.0, 1e5, "no step takes longer than 100,000 s"),
+    "data": (0.0, 2.0**60, "no memory has more than 1 EiB"),
+    "data / time": (1e3, 1e18, "a rate is 1 kB/s to 1e9 GB/s"),
+    "work / time": (1e3, 1e21, "a rate is 1e3 to 1e21 operations a second"),
+    "time / data": (0.0, 1e-3, "a byte takes 1 ms at most"),
+    "fraction": (0.0, 1e6, "a factor is 1e6 at most"),
+}
+"""The least and the largest SI value by dimension, and why. They are far beyond all hardware, so that what is outside
+is a slip."""
 
 
 class EntryError(ValueError):
@@ -363,7 +373,7 @@ def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
         value, dimension = units.quantity(given.strip())
     except units.UnitError:
         return  # `_number` says what is wrong with it
-    if value and not dimension:
+    if value and math.isfinite(value) and not dimension:
         example = f"{key}={given.strip()}{unit.text}"
         raise EntryError(f"{given!r} has no unit, and this is a quantity of {unit.dimension}; write {example}")
 
@@ -396,6 +406,9 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
     most = _AT_MOST.get(key, _AT_MOST_UNITS.get(unit.text, _MOST) if unit.is_count else math.inf)
     if value > most:
         raise EntryError(f"{given!r} must be at most {most:.15g}")
+    lowest, highest, why = _LIMITS.get(unit.dimension, (0.0, math.inf, ""))
+    if not lowest <= value <= highest:
+        raise EntryError(f"{given!r} cannot be: {why}")
     if key in _POSITIVE and value != int(value):
         raise EntryError(f"{given!r} must be a whole number of bytes")
     if unit.is_count and value != int(value):

@@ -40,7 +40,7 @@ from offloadrt.machine.profile.entry import (
     parse_groups,
     parse_topology,
 )
-from offloadrt.registry import Registry
+from offloadrt.registry import Registry, regular
 
 T = TypeVar("T")
 
@@ -617,7 +617,7 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
         given = others.load(name)
         name = str(given() if callable(given) else given)
     try:
-        return name, Path(name).read_text(encoding="utf-8")
+        return name, regular(Path(name)).read_text(encoding="utf-8")
     except OSError as error:
         raise ProfileError(name, "", f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from offloadrt.kernels.array_use import SourceRefused
+from offloadrt.registry import regular
 from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
 from offloadrt.study.scripts.definition import Scenario, hint_of, is_source, reader_of
 from offloadrt.study.scripts.listing import (
@@ -49,7 +50,7 @@ def load(path: Path) -> dict[str, Scenario]:
 
 def _import(path: Path) -> ModuleType:
     try:
-        path.read_text(encoding="utf-8")
+        regular(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ScenarioNotFound(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from offloadrt.extensions.calibration.device_trace import CalibrationError, Database, DeviceTrace
-from offloadrt.registry import Registry
+from offloadrt.registry import Registry, regular
 
 
 class BenchmarkRow(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ def read(path: Path) -> DeviceTrace | BenchmarkRun:
     Raises CalibrationError.
     """
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             head = file.read(len(_POINTER))
     except OSError as error:
         raise CalibrationError(f"{path}: cannot be read: {error.strerror or error}") from None

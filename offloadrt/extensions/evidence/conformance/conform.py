@@ -31,6 +31,7 @@ from offloadrt.models import openmp as omp
 from offloadrt.models.openmp.clauses import Clause
 from offloadrt.models.openmp.host_thread import HostThread, TargetData
 from offloadrt.models.openmp.program import OpenMP, OpenMPOptions
+from offloadrt.registry import regular
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import NON_CONTIG, MapItem
@@ -627,7 +628,7 @@ class ConformanceFileError(ValueError):
 def read_cases(path: Path) -> Iterator[RecordedProgram]:
     """Read the cases of a JSON Lines file, plain or gzipped. Raises ConformanceFileError."""
     try:
-        raw = path.read_bytes()
+        raw = regular(path).read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw
     except OSError as error:
         raise ConformanceFileError(f"{path}: {error.strerror or error}") from None

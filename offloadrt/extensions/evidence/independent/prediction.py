@@ -51,6 +51,7 @@ from offloadrt.cli.render import table_of
 from offloadrt.extensions.evidence.validation.judging import may_matter
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile import units
+from offloadrt.registry import regular
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
 from offloadrt.study.reporting.results import Result
 from offloadrt.study.running import profiles
@@ -126,7 +127,7 @@ class MeasuredResult(msgspec.Struct, frozen=True):
 def read(file: Path) -> list[MeasuredResult]:
     """Read the entries of a file. Raises UserError that names the file, the entry and the field."""
     try:
-        return parse(file.read_text(encoding="utf-8"), str(file))
+        return parse(regular(file).read_text(encoding="utf-8"), str(file))
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -54,6 +54,7 @@ from offloadrt.extensions.evidence.validation.judging import (
     sensitivity_points,
 )
 from offloadrt.machine import MachineSpec
+from offloadrt.registry import regular
 from offloadrt.study.errors import UserError
 from offloadrt.study.inputs import DRAWS, InputRange, draws_of
 from offloadrt.study.reporting.results import Result
@@ -725,7 +726,7 @@ def _is_based_on(machine: str, base: str) -> bool:
 def _text(machine: str) -> str:
     if machine in machines.available():
         return (importlib.resources.files(machines) / "profiles" / f"{machine}.toml").read_text(encoding="utf-8")
-    return Path(machine).read_text(encoding="utf-8")
+    return regular(Path(machine)).read_text(encoding="utf-8")
 
 
 def validation(report: ValidationReport) -> Iterable[RenderableType]:
