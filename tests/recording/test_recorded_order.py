@@ -52,7 +52,9 @@ def test_what_is_ordered_is_no_race(checked: Checked, source: str, level: str, t
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_what_is_not_ordered_is_one(checked: Checked, level: str, threads: int) -> None:
     mistakes = checked("tasking.c", level, "wrong", threads).mistakes
-    assert {(one.kind, one.subject.split()[0].removeprefix("wrong.")) for one in mistakes} == {("race", one) for one in UNORDERED}
+    assert {(one.kind, one.subject.split()[0].removeprefix("wrong.")) for one in mistakes} == {
+        ("race", one) for one in UNORDERED
+    }
 
 
 @pytest.mark.slow
