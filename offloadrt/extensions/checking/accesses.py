@@ -22,7 +22,8 @@ enters it, the uses of those who hold the mapping, and the copy and the free of 
 class WatchedBlock:
     """A block of device memory. entry: the mapping that it was allocated for; cause: of the directive that did so.
 
-    end_unseen: another array of the host may lie where this one's was (`EndUnseen`).
+    end_unseen: another array of the host may lie where this one's was (`EndUnseen`). was_used: kernels have used what
+    an earlier mapping had of the same bytes.
     """
 
     device: int
@@ -34,6 +35,7 @@ class WatchedBlock:
     cause: int = 0
     by_routine: bool = False
     end_unseen: bool = False
+    was_used: bool = False
 
 
 @attrs.define(eq=False)
@@ -153,6 +155,11 @@ class Intervals(Generic[C]):
         if at < end:
             cells.append(self._add(at, end))
         return cells
+
+    def holds(self, begin: int, end: int) -> bool:
+        """Tell whether something is known of [begin, end)."""
+        last = self._cells.bisect_left(end)
+        return bool(last) and self._cells.peekitem(last - 1)[1].end > begin
 
     def forget(self, begin: int, end: int) -> None:
         """Forget what is known of [begin, end)."""

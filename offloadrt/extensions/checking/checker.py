@@ -380,8 +380,10 @@ class Checker:
             event.device, begin, end, name, self._story(directive, f"allocates it in {directive.name}")
         )
         block.cause, block.by_routine = event.cause, directive.name == "omp_target_alloc"
-        unseen = self._ends_unseen.before(event.host_address)
-        block.end_unseen = unseen is not None and event.host_address < unseen[0] + unseen[1].nbytes
+        host = event.host_address
+        unseen = self._ends_unseen.before(host)
+        block.end_unseen = unseen is not None and host < unseen[0] + unseen[1].nbytes
+        block.was_used = self._races.was_used(event.device, host, host + event.nbytes)
         self._memories.add_block(block)
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
@@ -394,6 +396,8 @@ class Checker:
         if block is None:
             return
         role: Role = "" if block.entry is None else "leaves"
+        if block.entry is not None and not block.end_unseen:
+            self._races.block_left(block, block.entry)
         did = f"frees {block.name} of the device in {directive.name}"
         access = directive.access(
             self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
@@ -500,7 +504,7 @@ class Checker:
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
             self._races.access(access)
-            if role and block is not None and (entry := block.entry) is not None and not block.end_unseen:
+            if role and block is not None and block.was_used and (entry := block.entry) is not None:
                 self._races.mapped_use(access, entry.host_begin - entry.device_begin)
             self._judge(access)
             if use.writes and use.mapped and memory != HOST:

@@ -249,6 +249,7 @@ class Tasks:
         who = maker.name if maker.deferred else f"task of {maker.name}"
         self._made[task] = Story(who, f"is {name}", where, self.strands.sim.now)
         self.strands.signalled(task)
+        self.strands.concurrent = True
 
     def began(self, task: Hashable, after: tuple[Hashable, ...]) -> None:
         made = self._made[task]

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals
+from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Kind, Mistakes
 from offloadrt.extensions.checking.strands import Strands
 from offloadrt.runtime.events import HOST
@@ -60,14 +60,31 @@ class Races:
             if len(kept) > _MANY:
                 self._drop(kept)
 
-    def mapped_use(self, access: Access, shift: int) -> None:
-        """Compare the uses of what several maps of the same bytes of the host have brought to a device.
+    def block_left(self, block: WatchedBlock, entry: Entry) -> None:
+        """Keep the uses of a mapping that ends, by the host's addresses.
 
-        Had one thread come earlier than the other one left, they would have used one block. So whether this run has
-        given them two is no matter. shift: from an address of the block to that of the host.
+        Had another thread mapped the same bytes earlier, it would have used the same block. So its kernels race with
+        these also where this run has given it a block of its own.
         """
-        begin, end = access.begin + shift, access.end + shift
-        self.access(attrs.evolve(access, memory=_LIST_ITEMS - access.memory, begin=begin, end=end))
+        shift = entry.host_begin - entry.device_begin
+        kept = self._cells(_LIST_ITEMS - block.device)
+        for cell in self._cells(block.device).cut(entry.device_begin, block.end) if self.strands.concurrent else ():
+            used = [access for access in (*cell.reads.values(), *cell.writes.values()) if access.role == "uses"]
+            for mine in kept.cut(cell.begin + shift, cell.end + shift) if used else ():
+                for access in used:
+                    key = access.strand.chain, access.site, access.role
+                    (mine.writes if access.writes else mine.reads)[key] = access
+
+    def was_used(self, device: int, begin: int, end: int) -> bool:
+        """Tell whether `block_left` has kept uses of some bytes of the host."""
+        cells = self._memories.get(_LIST_ITEMS - device)
+        return cells is not None and cells.holds(begin, end)
+
+    def mapped_use(self, access: Access, shift: int) -> None:
+        """Compare a use of a mapping with those of earlier ones of the same bytes. shift: to the host's addresses."""
+        for cell in self._cells(_LIST_ITEMS - access.memory).cut(access.begin + shift, access.end + shift):
+            for other in (*cell.writes.values(), *(cell.reads.values() if access.writes else ())):
+                self._compare(other, access)
 
     def forget_host(self, begin: int, end: int) -> None:
         """Forget a range of the host that is another array's from now on."""
@@ -94,8 +111,6 @@ class Races:
     def _compare(self, earlier: Access, access: Access) -> None:
         if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_counts(earlier, access):
             return
-        if access.memory < HOST and access.block is earlier.block:
-            return  # they are compared in the block's own memory
         by_maps = _ordered_by_maps(earlier, access)
         if by_maps and access.maps not in self.unordered_maps and earlier.maps not in self.unordered_maps:
             return
@@ -134,7 +149,7 @@ def _ordered_by_maps(one: Access, other: Access) -> bool:
 
 
 def _where(memory: int) -> str:
-    return "on the host" if memory == HOST else f"on device {memory if memory > HOST else _LIST_ITEMS - memory}"
+    return "on the host" if memory == HOST else f"on device {memory}"
 
 
 def _missing(one: Access, other: Access) -> str:
