@@ -157,8 +157,7 @@ class Checker:
         self._found = Mistakes()
         self._strands = Strands(sim)
         self._races = Races(self._strands, self._found)
-        self._of_runtime = Mistakes()
-        self._lost = lost = LostUpdates(self._of_runtime)
+        self._lost = lost = LostUpdates()
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
         self._lifetimes = lifetimes = Lifetimes(self._strands, self._found)
@@ -228,14 +227,8 @@ class Checker:
         return self._found.all()
 
     def runtime_faults(self) -> list[Mistake]:
-        """Return what the runtime does wrong with a program that is right: what happened, then what can happen."""
-        found = self._of_runtime.all()
-        places = {frozenset((story.did, story.where) for story in one.stories) for one in found if one.happened}
-        return [
-            one
-            for one in found
-            if one.happened or frozenset((story.did, story.where) for story in one.stories) not in places
-        ]
+        """Return what the runtime does wrong with what the program rightly asks for: what happened, then what can."""
+        return self._lost.all()
 
     def _program_cut(self, event: ev.ProgramCut) -> None:
         self._cut = True
