@@ -221,13 +221,12 @@ class LostUpdates:
         region.overtaken.clear()
 
     def _tell(self, write: Access, copy: Access, happened: bool) -> None:
-        subject = f"{write.name} {_where(write.memory)}, by the runtime"
+        subject = f"{write.name} {_where(write.memory)}" + ", by the runtime" * happened
         then = (
             "LLVM counts the mapping down before the kernel has ended, so that another thread was its last user and "
             "copied back without waiting for the kernel."
             if happened
-            else "LLVM counts the mapping down before the kernel has ended. Here it had ended before the copy; under "
-            "another schedule the copy does not wait for it (`offloadrt explore --check`)."
+            else "LLVM counts the mapping down before the kernel has ended, which here came first by chance."
         )
         advice = (
             f"{then} OpenMP allows the program. A barrier or a taskwait between the two helps; "
@@ -242,5 +241,5 @@ class LostUpdates:
     def all(self) -> list[Mistake]:
         """Return the updates that were lost, then the arrays of which one can be lost under another schedule."""
         found = self._found.all()
-        lost = {one.subject for one in found}
+        lost = {one.subject.removesuffix(", by the runtime") for one in found}
         return [*found, *(one for subject, one in self._possible.items() if subject not in lost)]
