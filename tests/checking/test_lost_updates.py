@@ -176,7 +176,7 @@ def test_check_names_what_another_schedule_can_lose(capsys: pytest.CaptureFixtur
     assert main(["check", "lost_update", "gap_us=100"]) == 0
     first, note = capsys.readouterr().out.splitlines()[:2]
     assert first == "lost_update on mi300x: nothing to report"
-    assert note.startswith("LLVM can lose an update of a on device 0 under another schedule: one writes a in kernel")
+    assert note.startswith("LLVM can lose an update of a on device 0 under another schedule: host thread 0 writes")
 
 
 @pytest.mark.parametrize("machine", ["mi300x", "alex-a100", "h100"])

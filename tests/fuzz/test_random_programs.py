@@ -1,6 +1,7 @@
-"""Random programs that are right get no report, and planted mistakes get one; `python -m bench.random_programs` has many.
+"""Random programs that are right get no report, and planted mistakes get one.
 
-The oracle is `bench/random_programs/abstract.py`, which shares nothing with the emulator.
+`python -m bench.random_programs` tries as many as one likes. The oracle is `bench/random_programs/abstract.py`, which
+shares nothing with the emulator.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ sys.path.insert(0, str(ROOT))
 from bench.random_programs.__main__ import Table, c_programs, python_programs  # noqa: E402
 from bench.random_programs.abstract import judged  # noqa: E402
 from bench.random_programs.generate import correct, planted  # noqa: E402
-
 from offloadrt.extensions.recording.toolchain import ToolchainMissing, find_compiler  # noqa: E402
 
 
