@@ -1,4 +1,4 @@
-"""Random OpenMP programs that are right by construction, and the same with one planted mistake: a yardstick for `check`.
+"""Random OpenMP programs that are right by construction, and such with one planted mistake: a yardstick for `check`.
 
 `abstract.py` is a program's abstract form, and the oracle that says which reads are stale and which accesses race. It
 shares nothing with the emulator. `generate.py` draws programs and plants mistakes; `emit.py` writes them as Python

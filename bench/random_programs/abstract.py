@@ -45,9 +45,9 @@ class Map:
 class Op:
     """What one thread does.
 
-    what: write or read (the host), enter, exit, update, kernel, begin and end (a data region), wait, free, alloc, dealloc.
-    how: of an update `to` or `from`; of a kernel `set`, `add` or `copy` (from `source`, plus the value). depend: pairs
-    of a way and an array. flavour: in what words it is written.
+    what: write or read (by the host), enter, exit, update, kernel, begin and end (of a data region), wait, free (an
+    array), alloc and dealloc (a block of the device). how: of an update `to` or `from`; of a kernel `set`, `add` or
+    `copy` (from `source`, plus the value). depend: pairs of a way and an array. flavour: in what words it is written.
     """
 
     what: str
@@ -95,7 +95,10 @@ class Program:
 
 @attrs.frozen
 class Use:
-    """A use of one block in one memory. maps: by a map; counted: by a kernel whose region has a reference of its own."""
+    """A use of one block in one memory.
+
+    maps: by a map clause; counted: by a kernel whose region has a reference of its own.
+    """
 
     memory: str
     array: str
@@ -386,9 +389,9 @@ def _races(used: list[tuple[int, list[Use], Op]], order: _Order) -> Iterator[str
     for node, uses, _ in used:
         for use in uses:
             for other, known in earlier.get((use.memory, use.array, use.block), ()):
-                if other != node and not order.before[node] >> other & 1 and not order.before[other] >> node & 1:
-                    if (use.writes or known.writes) and not _ordered(use, known):
-                        yield f"race: {use.array} on the {use.memory}"
+                apart = other != node and not order.before[node] >> other & 1 and not order.before[other] >> node & 1
+                if apart and (use.writes or known.writes) and not _ordered(use, known):
+                    yield f"race: {use.array} on the {use.memory}"
         for use in uses:
             earlier.setdefault((use.memory, use.array, use.block), []).append((node, use))
 

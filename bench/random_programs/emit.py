@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.random_programs.abstract import BLOCKS, Array, Map, Op, Program
 
-KERNELS = '''from __future__ import annotations
+KERNELS = """from __future__ import annotations
 
 from typing import Any
 
@@ -35,23 +35,24 @@ def copy_to(a: Any, first: int, last: int, value: float, b: Any, shift: int) -> 
     for i in range(first, last):
         a[i] = b[i + shift] + value
 
-'''
+"""
 _NAMES = {"set": "set_all", "add": "add_to", "copy": "copy_to"}
 
 
 def scenario(program: Program, machine: str, name: str = "program") -> str:
     """Return the text of a scenario that returns the sum of all that it reads."""
-    lines = [KERNELS, f'@scenario(machine="{machine}", results=("sum",))', f"async def {name}(run: Run) -> dict[str, float]:"]
+    lines = [KERNELS, f'@scenario(machine="{machine}", results=("sum",))']
+    lines += [f"async def {name}(run: Run) -> dict[str, float]:"]
+    own = [one for one in program.arrays.values() if one.kind in ("heap", "static", "stack")]
     declared = [one for one in program.arrays.values() if one.kind == "declared"]
     lines += [f'    {one.name} = run.openmp.declare_target("{one.name}", {one.size}, fill=0.0)' for one in declared]
     lines += ["    made: dict[str, Any] = {}", f"    sums = [0.0] * {program.threads}", ""]
     lines += ["    async def setup(t: omp.HostThread) -> None:"]
-    for one in program.arrays.values():
-        if one.kind in ("heap", "static", "stack"):
-            kind = "heap" if one.kind == "heap" else "static"
-            lines.append(f'        made["{one.name}"] = t.array("{one.name}", {one.size}, fill=0.0, kind="{kind}")')
+    for one in own:
+        kind = "heap" if one.kind == "heap" else "static"
+        lines.append(f'        made["{one.name}"] = t.array("{one.name}", {one.size}, fill=0.0, kind="{kind}")')
     lines += ["        sums[0] += 0.0", "", "    await run.parallel(setup)"]
-    lines += [f'    {one.name} = made["{one.name}"]' for one in program.arrays.values() if one.kind in ("heap", "static", "stack")]
+    lines += [f'    {one.name} = made["{one.name}"]' for one in own]
     lines += ["", "    async def body(t: omp.HostThread) -> None:"]
     if any(one.kind == "device" for one in program.arrays.values()):
         lines.append("        nonlocal made")
@@ -286,5 +287,5 @@ def translation_unit(programs: list[Program]) -> tuple[str, list[tuple[int, int]
         text += function(program, number) + "\n"
         places.append((first, text.count("\n")))
     calls = [f'    if (only < 0 || only == {n}) printf("{n} %.17g\\n", p{n}());' for n in range(len(programs))]
-    main = ["int main(int argc, char **argv)", "{", "    int only = argc > 1 ? atoi(argv[1]) : -1;", *calls, "    return 0;", "}"]
-    return text + "\n".join([*main, ""]), places
+    main = ["int main(int argc, char **argv)", "{", "    int only = argc > 1 ? atoi(argv[1]) : -1;"]
+    return text + "\n".join([*main, *calls, "    return 0;", "}", ""]), places

@@ -228,3 +228,40 @@ def test_kernels_of_two_maps_race_also_where_this_run_has_given_them_two_blocks(
         await t.taskwait()
 
     assert set(found(body)) == {("race", "a on device 0")}
+
+
+@pytest.mark.parametrize("order", ["", "wait", "own map"])
+def test_a_region_that_needs_a_map_has_to_come_behind_it(order: str) -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0, kind="heap")
+        await t.target_enter_data(omp.map(to=a), nowait=True)
+        await t.compute(1e-3)
+        if order == "wait":
+            await t.taskwait()
+        await t.target(double, a, N, maps=[omp.map(tofrom=a)] if order == "own map" else [])
+        await t.taskwait()
+        await t.target_exit_data(omp.map(from_=a))
+
+    assert kinds(body) == ([] if order else ["race"])
+
+
+def test_kernels_race_in_device_memory_that_is_viewed_flat() -> None:
+    async def body(t: omp.HostThread) -> None:
+        block = await t.omp_target_alloc(8 * N)
+        assert block is not None
+        await t.target(fill, block.viewed("f8"), N)
+        await t.target(double, block.viewed("f8"), N // 2, nowait=True)
+        await t.target(fill_part, block.viewed("f8"), N // 4, N // 4)
+        await t.taskwait()
+        await t.omp_target_free(block)
+
+    assert kinds(body) == ["race"]
+
+
+def test_the_host_uses_an_array_that_it_has_freed() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0, kind="heap")
+        t.free(a)
+        assert a[0] == 1.0
+
+    assert kinds(body) == ["use after free"]

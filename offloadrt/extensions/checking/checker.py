@@ -161,8 +161,7 @@ class Checker:
         self._found = Mistakes()
         self._strands = Strands(sim)
         self._races = Races(self._strands, self._found)
-        self._of_runtime = Mistakes()
-        self._lost = lost = LostUpdates(self._of_runtime)
+        self._lost = lost = LostUpdates()
         self._versions = Versions(self._found)
         self._mappings = Mappings(self._found)
         self._lifetimes = lifetimes = Lifetimes(self._strands, self._found)
@@ -197,7 +196,7 @@ class Checker:
             ev.BlockFreed: self._block_freed,
             ev.DataCopied: self._data_copied,
             ev.EntryEntered: self._entry_entered,
-            ev.ItemFound: lambda event: lifetimes.found(event, self._directive(event.cause)),
+            ev.ItemFound: self._item_found,
             ev.EntryLeft: self._entry_left,
             ev.FreedCopied: lambda event: lifetimes.not_copied(event, self._directive(event.cause)),
             ev.ItemEnded: self._item_ended,
@@ -242,14 +241,8 @@ class Checker:
         return self._found.all()
 
     def runtime_faults(self) -> list[Mistake]:
-        """Return what the runtime does wrong with a program that is right: what happened, then what can happen."""
-        found = self._of_runtime.all()
-        places = {frozenset((story.did, story.where) for story in one.stories) for one in found if one.happened}
-        return [
-            one
-            for one in found
-            if one.happened or frozenset((story.did, story.where) for story in one.stories) not in places
-        ]
+        """Return what the runtime does wrong with what the program rightly asks for: what happened, then what can."""
+        return self._lost.all()
 
     def _program_cut(self, event: rec.ProgramCut) -> None:
         self._cut = True
@@ -304,6 +297,7 @@ class Checker:
         directive = self._directives[event.cause]
         self._flush(directive)
         self._lost.directive_left(event.cause)
+        self._mappings.directive_left(event.cause)
         if isinstance(event.error, Exception):
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
@@ -414,9 +408,14 @@ class Checker:
         elif block is None:
             self._versions.entered(event.device, entry)
         told = self._story(directive, f"maps it in {directive.name}")
-        self._mappings.entered(entry, told, directive.name.startswith("target") and "data" not in directive.name)
-
+        structured = directive.name.startswith("target") and "data" not in directive.name
+        self._mappings.entered(entry, told, structured, directive.strand)
         self._lifetimes.entered(entry, told)
+
+    def _item_found(self, event: ev.ItemFound) -> None:
+        directive = self._directive(event.cause)
+        self._lifetimes.found(event, directive)
+        self._mappings.found(event, directive)
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
@@ -506,6 +505,8 @@ class Checker:
             self._races.access(access)
             if role and block is not None and block.was_used and (entry := block.entry) is not None:
                 self._races.mapped_use(access, entry.host_begin - entry.device_begin)
+            if role and block is not None and block.entry is not None:
+                self._mappings.needed(access, block.entry, directive.number)
             self._judge(access)
             if use.writes and use.mapped and memory != HOST:
                 self._lost.wrote(directive, access)

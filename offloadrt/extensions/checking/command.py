@@ -45,14 +45,22 @@ def check(
 
 
 def _lines(report: CheckReport) -> Iterator[str]:
-    for mistake in (*report.mistakes, *report.runtime_faults):
+    happened = [fault for fault in report.runtime_faults if fault.happened]
+    for mistake in (*report.mistakes, *happened):
         yield from (*mistake.lines(), "")
     count = len(report.mistakes)
     found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
-    if lost := sum([fault.happened for fault in report.runtime_faults]):
+    if lost := len(happened):
         of_program = f"{found} of the program's" if count else "no mistake of the program's"
         found = f"{of_program}, {lost} lost update{'s' * (lost > 1)} of the runtime's"
     yield f"{report.scenario} on {report.machine}: {found}"
+    for fault in report.runtime_faults:
+        if not fault.happened:
+            write, copy = fault.stories
+            yield (
+                f"LLVM can lose an update of {fault.subject} under another schedule: {write.who} {write.did} at "
+                f"{write.where}. No event of the runtime orders that before this: {copy.who} {copy.did} at {copy.where}"
+            )
     if report.unknown_kernels:
         names = ", ".join(report.unknown_kernels)
         yield f"not checked, for nothing says what they read and write: kernels {names}"

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Directive, WatchedBlock
+from offloadrt.extensions.checking.accesses import Access, Directive, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Mistakes, Story
 from offloadrt.extensions.checking.recorded import (
     ConstantKnown,
@@ -116,6 +116,8 @@ class _LiveEntry:
     entered: Story
     structured: bool
     """Whether a target region made it, which ends by itself what it maps."""
+    references: list[tuple[int, int]] = attrs.field(factory=list)
+    """Chain and epoch of each directive that has taken a reference by mapping some of its bytes."""
 
 
 @attrs.define(eq=False)
@@ -124,9 +126,39 @@ class Mappings:
 
     mistakes: Mistakes
     _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
+    _unordered: dict[int, set[Entry]] = attrs.field(factory=dict)
+    """By directive: the mappings that it found, needs, and may come before."""
 
-    def entered(self, entry: Entry, story: Story, structured: bool) -> None:
-        self._live[entry] = _LiveEntry(entry, story, structured)
+    def entered(self, entry: Entry, story: Story, structured: bool, strand: Strand) -> None:
+        self._live[entry] = _LiveEntry(entry, story, structured, [(strand.chain, strand.epoch)])
+
+    def found(self, event: ItemFound, directive: Directive) -> None:
+        """Note who takes a reference to a mapping, and who needs it without being ordered behind any that maps it.
+
+        A pointer in no clause is looked up with a size of 0, which maps nothing where nothing is mapped.
+        """
+        entry, strand = event.entry, directive.strand
+        mapping = None if entry is None else self._live.get(entry)
+        if mapping is None or entry is None or entry.total == INFINITE:
+            return
+        if event.item.size:
+            mapping.references.append((strand.chain, strand.epoch))
+        elif not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
+            self._unordered.setdefault(directive.number, set()).add(entry)
+
+    def needed(self, access: Access, entry: Entry, directive: int) -> None:
+        """Judge what a kernel does to a mapping."""
+        if entry in self._unordered.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
+            self._unordered[directive].discard(entry)
+            subject = f"{access.name} on device {access.memory}"
+            advice = (
+                "Nothing orders the region behind the map that it needs: a taskwait or a barrier would, or "
+                f"a map of {access.name} in the region."
+            )
+            self.mistakes.add("race", subject, (mapping.entered, access.story), advice, subject, data=access.name)
+
+    def directive_left(self, directive: int) -> None:
+        self._unordered.pop(directive, None)
 
     def left(self, entry: Entry) -> None:
         self._live.pop(entry, None)

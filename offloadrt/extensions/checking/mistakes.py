@@ -15,7 +15,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 ORDER: Final[tuple[str, ...]] = (
-    "fatal error", "lost update", "possible lost update", "race", "use after free", "freed while mapped", "stale data",
+    "fatal error", "lost update", "race", "use after free", "freed while mapped", "stale data",
     "uninitialised data",
     "outside of what is mapped", "map beyond the array", "write to a constant",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals, WatchedBlock
-from offloadrt.extensions.checking.mistakes import Kind, Mistakes
+from offloadrt.extensions.checking.mistakes import Mistake, Mistakes
 from offloadrt.extensions.checking.strands import Strands
 from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import Entry
@@ -183,8 +183,9 @@ class LostUpdates:
     last user of the mapping copies back meanwhile. A region is safe if some other reference was given back after it.
     """
 
-    mistakes: Mistakes
-    """Those of the runtime, which are no mistakes of the program."""
+    _found: Mistakes = attrs.field(factory=Mistakes)
+    _possible: dict[str, Mistake] = attrs.field(factory=dict)
+    """What another schedule can lose, one pair of directives for each array."""
     _regions: dict[int, _Region] = attrs.field(factory=dict)
     """By directive, until its kernel has ended and its thread goes on."""
     _users: dict[Entry, list[_Region]] = attrs.field(factory=dict)
@@ -235,17 +236,25 @@ class LostUpdates:
         region.overtaken.clear()
 
     def _tell(self, write: Access, copy: Access, happened: bool) -> None:
-        subject = f"{write.name} {_where(write.memory)}, by the runtime"
+        subject = f"{write.name} {_where(write.memory)}" + ", by the runtime" * happened
         then = (
             "LLVM counts the mapping down before the kernel has ended, so that another thread was its last user and "
             "copied back without waiting for the kernel."
             if happened
-            else "LLVM counts the mapping down before the kernel has ended. Here it had ended before the copy; under "
-            "another schedule the copy does not wait for it (`offloadrt explore --check`)."
+            else "LLVM counts the mapping down before the kernel has ended, which here came first by chance."
         )
         advice = (
             f"{then} OpenMP allows the program. A barrier or a taskwait between the two helps; "
             "`--set table.count_down=kernel` runs it under a runtime without the fault."
         )
-        kind: Kind = "lost update" if happened else "possible lost update"
-        self.mistakes.add(kind, subject, (write.story, copy.story), advice, subject, data=write.name)
+        stories = (write.story, copy.story)
+        if happened:
+            self._found.add("lost update", subject, stories, advice, subject)
+        else:
+            self._possible.setdefault(subject, Mistake("possible lost update", subject, stories, advice))
+
+    def all(self) -> list[Mistake]:
+        """Return the updates that were lost, then the arrays of which one can be lost under another schedule."""
+        found = self._found.all()
+        lost = {one.subject.removesuffix(", by the runtime") for one in found}
+        return [*found, *(one for subject, one in self._possible.items() if subject not in lost)]
