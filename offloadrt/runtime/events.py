@@ -201,6 +201,27 @@ class DataCopied:
     source: int = HOST
 
 
+@attrs.frozen
+class KnownCopy:
+    """A copy of which it was recorded what it brings. Equal `content`s of one range of the host are equal bytes."""
+
+    op: str
+    host_address: int
+    nbytes: int
+    content: int
+    brings_nothing: bool
+    """Whether its place had the same bytes."""
+    is_watched: bool
+    """Whether `HostUsed` tells of each byte that the host touches there."""
+
+
+@attrs.frozen
+class CopiesKnown:
+    """What the copies of the running strand's next directive bring, in their order."""
+
+    copies: tuple[KnownCopy, ...]
+
+
 # the present table
 
 
@@ -443,7 +464,7 @@ DeviceEvent = (
 
 ProgramEvent = (
     DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade | ArrayFreed
-    | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
+    | MappedFreed | HostUsed | CopiesKnown | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]

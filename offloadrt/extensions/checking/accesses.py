@@ -30,6 +30,7 @@ class WatchedBlock:
     entry: Entry | None = None
     cause: int = 0
     by_routine: bool = False
+    is_freed: bool = False
 
 
 @attrs.define(eq=False)

@@ -79,6 +79,8 @@ enum { ATOMIC_RANGE = 3 /* of SLOT_RANGES, beside LOADS and STORES: all accesses
 
 enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile */, MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there */ };
 
+enum { BRINGS_KNOWN = 1, BRINGS_NOTHING = 2 /* its place had the same bytes before */ }; /* `b` of SLOT_OP, of a copy whose word 0 is a digest of what it brings */
+
 enum ending { FREES, MOVES /* realloc: what follows says whether the block has moved */, UNMAPS /* munmap */, LEAVES /* the scope of a variable of the stack */ }; /* `a` of SLOT_FREE */
 
 enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK };

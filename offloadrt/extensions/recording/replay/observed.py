@@ -29,10 +29,12 @@ from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS
 from offloadrt.runtime.events import (
     Awaited,
     ConstantKnown,
+    CopiesKnown,
     HostUsed,
     KernelAccess,
     KernelRaced,
     KernelStrayed,
+    KnownCopy,
     MappedFreed,
     MapStrayed,
     ProgramCut,
@@ -66,6 +68,8 @@ class ObservedReplay:
         self.in_run_order = False
         """Whether directives are ordered as they ran."""
         self._observer = observer
+        self.tells_bytes = bool((recording.columns["touch.kind"] & EXACT).any())
+        """Whether it is recorded which bytes the host touches."""
         self._shared: Counter[int] = Counter()
         """By stretch: how many arrays begin or end there."""
         for array in recording.dictionaries.arrays:
@@ -81,6 +85,10 @@ class ObservedReplay:
         if self.in_run_order:
             self._observer.handle(Awaited(self))
         self._observer.handle(SourceNamed(where))
+
+    def knows_copies(self, copies: tuple[KnownCopy, ...]) -> None:
+        """Tell what the copies of the running thread's next directive bring."""
+        self._observer.handle(CopiesKnown(copies))
 
     def leaves(self) -> None:
         """Tell that the running thread has done what it came to."""
