@@ -151,7 +151,7 @@ class MappedFreed:
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: every byte of it, else some.
 
-    writes: None where it is one of both. atomic: no two such uses race.
+    writes: None where it is one of both. atomic: no two such uses race. later: nothing is used yet, but may be from now on.
     """
 
     array: HostArray
@@ -160,6 +160,7 @@ class HostUsed:
     writes: bool | None
     exact: bool = True
     atomic: bool = False
+    later: bool = False
 
 
 @attrs.define

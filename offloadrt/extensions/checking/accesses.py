@@ -153,6 +153,16 @@ class Intervals(Generic[C]):
         self.forget(begin, end)
         return self._add(begin, end)
 
+    def join(self, cells: list[C], alike: Callable[[C, C], bool]) -> None:
+        """Make one cell of neighbours that are alike; cells: as `cut` gives them."""
+        last: C | None = None
+        for cell in cells:
+            if last is not None and alike(last, cell):
+                del self._cells[cell.begin]
+                last.end = cell.end
+            else:
+                last = cell
+
     def _add(self, begin: int, end: int) -> C:
         cell = self._cells[begin] = self._make(begin, end)
         return cell

@@ -326,6 +326,9 @@ class Checker:
         self._host_access(freed, f"frees {array.name}", judged=False)
 
     def _host_used(self, event: ev.HostUsed) -> None:
+        if event.later:
+            self._wastes.host_shown(event.begin, event.begin + event.nbytes)
+            return
         verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
         self._host_access(event, f"{verb} {event.array.name} on the host" + (" atomically" if event.atomic else ""))
 
@@ -343,8 +346,6 @@ class Checker:
             self._races.access(access)
         if not judged:
             return
-        if writes is None:
-            self._wastes.host_shown(begin, end)
         self._wastes.host_used(begin, end, writes, exact)
         if writes is None:
             self._versions.host_maybe_written(begin, end)

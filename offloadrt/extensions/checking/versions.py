@@ -112,13 +112,16 @@ class Versions:
 
     def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
         """Copy to a device, which may mean to take back what a kernel has written there, or in a mapping that ended."""
-        shift = begin - host_begin
+        shift, into = begin - host_begin, self._device(device)
+        last = into.replace(begin, begin + nbytes)
         for cell in self._host.cut(host_begin, host_begin + nbytes):
             version, writer = cell.version, cell.writer
             if version != NEVER and writer is not None and writer.memory != HOST:
                 is_gone = writer.memory == device or (writer.block is not None and writer.block.is_freed)
                 version = max(version, cell.newest) if is_gone else version
-            self._device(device).replace(cell.begin + shift, cell.end + shift).version = version
+            if last.version != version:
+                last = last if last.begin == cell.begin + shift else into.cut(cell.begin + shift, begin + nbytes)[-1]
+                last.version = version
 
     def to_host(self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access) -> None:
         shift = host_begin - begin

@@ -91,6 +91,12 @@ class _Content(Cell):
         if self.carrier is not None:
             self.carrier.read = True
 
+    def is_like(self, other: _Content) -> bool:
+        """Tell whether all but the addresses is the same."""
+        return (self.number, self.shift, self.copied, self.valid) == (
+            other.number, other.shift, other.copied, other.valid,
+        ) and self.carrier is other.carrier  # fmt: skip
+
 
 _Cells = Intervals[_Content]
 _UNSEEN: Final = (
@@ -208,13 +214,16 @@ class Wastes:
 
     def _used(self, cells: _Cells, begin: int, end: int, reads: bool, writes: bool, exact: bool) -> None:
         self._last += 1
-        for cell in cells.cut(begin, end):
+        used = cells.cut(begin, end)
+        for cell in used:
             if reads:
                 cell.set_read()
             if writes:
                 if exact:
                     cell.lose()
                 cell.number, cell.shift, cell.copied, cell.valid = self._last, 0, False, True
+        if writes and len(used) > 1:
+            cells.join(used, _Content.is_like)
 
     # copies
 
@@ -302,6 +311,7 @@ class Wastes:
                     mine.carrier = copy
                 else:
                     copy.left -= mine.end - mine.begin
+            into.join([mine for _, mine in pairs], _Content.is_like)
             return
         for cell, mine in pairs:
             cell.set_read()
@@ -311,3 +321,4 @@ class Wastes:
                 self._last += 1
                 mine.number = self._last
             mine.copied, mine.valid, mine.carrier = True, True, copy
+        into.join([mine for _, mine in pairs], _Content.is_like)

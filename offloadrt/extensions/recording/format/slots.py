@@ -105,6 +105,8 @@ EXACT: Final = 4
 """Of a touch by the host: each of its bytes was touched."""
 MAYBE_STORED: Final = 8
 """Of a touch by the host: code that is not instrumented was given the address, and may have stored there."""
+MAYBE_LOADED: Final = MAYBE_STORED | LOADS
+"""Likewise, and may load there, then or later."""
 ATOMICALLY: Final = 16
 """Of a touch by the host: all accesses were atomic or volatile."""
 

@@ -25,7 +25,7 @@ from offloadrt.extensions.recording.format.recording import (
     Site,
     StrayKind,
 )
-from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
+from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_LOADED, MAYBE_STORED, STORES
 from offloadrt.runtime.events import (
     Awaited,
     ConstantKnown,
@@ -124,6 +124,9 @@ class ObservedReplay:
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
         """Tell of a touch of the running thread, where it is certainly one of this array."""
+        if kind == MAYBE_LOADED:
+            self._observer.handle(HostUsed(array, begin, nbytes, False, exact=False, later=True))
+            return
         if kind == MAYBE_STORED:
             self._observer.handle(HostUsed(array, begin, nbytes, None, exact=False))
             return

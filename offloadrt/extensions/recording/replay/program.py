@@ -18,7 +18,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordingError,
     Site,
 )
-from offloadrt.extensions.recording.format.slots import Box
+from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
@@ -381,9 +381,11 @@ class ReplayedProgram:
             array = self.arrays[int(columns["touch.array"][place])]
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
-                await t.program.devices[0].plugin.host_touch(begin, nbytes)
+                kind = int(columns["touch.kind"][place])
+                if kind != MAYBE_LOADED:
+                    await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
-                    self._observed.touched(array, begin, nbytes, int(columns["touch.kind"][place]))
+                    self._observed.touched(array, begin, nbytes, kind)
 
     # directives
 
