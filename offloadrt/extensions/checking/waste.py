@@ -84,7 +84,7 @@ class _Content(Cell):
         carrier, self.carrier = self.carrier, None
         if carrier is not None:
             carrier.left -= self.end - self.begin
-            if not carrier.left and not carrier.read:
+            if not carrier.left and not carrier.read and carrier.kind is None:
                 carrier.kind = "unread transfer"
 
     def set_read(self) -> None:
@@ -247,6 +247,7 @@ class Wastes:
         cells, shift = self._place(copy.device, entry)
         begin, host, nbytes = copy.address + shift, copy.host, copy.nbytes
         copy.left = nbytes
+        copy.read = block is None  # a global, which kernels may use without a map
         if not host:
             self._used(cells, begin, begin + nbytes, copy.op == "d2h", copy.op == "h2d", True)
             copy.read = True
@@ -275,9 +276,12 @@ class Wastes:
         if brought.nothing and is_kept:
             move = host - begin
             self._set([(cell.begin + move, cell.end + move, cell.number, cell.shift - move) for cell in there])
+        elif brought.nothing is False and is_kept:  # somebody has written whom nobody saw
+            self._used(self._host, host, host + nbytes, False, True, False)
+            if copy.op == "h2d":
+                self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
         elif copy.op == "d2h":
-            if brought.nothing is False and is_kept:
-                self._used(self._host, host, host + nbytes, False, True, False)
+            pass
         elif (known := self._values.get((host, nbytes, brought.value))) is not None:
             self._set(known)
         else:
