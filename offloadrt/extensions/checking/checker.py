@@ -238,12 +238,17 @@ class Checker:
 
         Of data that a mistake is about nothing is certain: who mends the mistake may need the copy.
         """
-        found = repairs_of(self._wastes.operations, costs, ended and not self._cut)
+        found = repairs_of(self.operations, costs, ended and not self._cut)
         return [(repair.waste(self._doubt(repair)), repair) for repair in found]
 
     def _doubt(self, repair: Repair) -> str:
         names = {operation.name for _, operation, _ in repair.wasted} & self._found.data
         return f"a mistake is about {min(names)}: mend it first" if names else ""
+
+    @property
+    def operations(self) -> list[DataOperation]:
+        """Return the copies, allocations and frees of the run, in their order."""
+        return self._wastes.operations
 
     @property
     def unknown_copies(self) -> str:
@@ -436,7 +441,7 @@ class Checker:
         self._brought[self._strands.current()] = list(event.copies)
 
     def _bytes_of(self, event: ev.DataCopied, directive: Directive) -> Brought | None:
-        """Return what is known of the bytes that a copy brings: they are recorded, or still in an array of the host."""
+        """Return what is known of the host's bytes of a copy: recorded ones, or those of an array before it."""
         if not self._has_lines:
             known = self._brought.get(directive.strand, [])
             wanted = event.op, event.host_address, event.nbytes
@@ -444,7 +449,7 @@ class Checker:
                 if (copy.op, copy.host_address, copy.nbytes) == wanted:
                     del known[number]
                     return Brought(copy.content, copy.brings_nothing, copy.is_watched)
-        elif event.op == "h2d" and event.array is not None and not event.array.phantom:
+        elif event.op in ("h2d", "d2h") and event.array is not None and not event.array.phantom:
             data = event.array.span(event.host_address, event.nbytes).bytes
             return None if data is None else Brought(hashlib.blake2b(data.data, digest_size=8).digest())
         return None

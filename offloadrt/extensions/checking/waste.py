@@ -25,9 +25,9 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 @attrs.frozen
 class Brought:
-    """The bytes that a copy brings. value: equal for equal bytes of one range. nothing: its place had the same.
+    """The bytes of a copy. value: equal for equal bytes of one range of the host. nothing: its place had the same.
 
-    nothing: None where that was not looked at.
+    The value is that of the bytes that the copy brings; where nothing is None, of those that the host had before it.
     """
 
     value: object
@@ -265,22 +265,25 @@ class Wastes:
             self._carry(copy, self._host, host, cells, begin)
         else:
             self._carry(copy, cells, begin, self._host, host)
-            if brought is not None:
+            if brought is not None and brought.nothing is not None:
                 self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
 
     def _recognise(self, copy: DataOperation, cells: _Cells, begin: int, brought: Brought, host_known: bool) -> None:
         """Let the host have the contents that its bytes show before a copy, whoever has written them."""
         host, nbytes = copy.host, copy.nbytes
         there = cells.cut(begin, begin + nbytes)
+        move = host - begin
+        contents = [(cell.begin + move, cell.end + move, cell.number, cell.shift - move) for cell in there]
         is_kept = all(cell.valid and cell.number in self._on_both for cell in there)
         if brought.nothing and is_kept:
-            move = host - begin
-            self._set([(cell.begin + move, cell.end + move, cell.number, cell.shift - move) for cell in there])
+            self._set(contents)
+        elif host_known and contents == self._contents_of(host, nbytes):
+            pass
         elif brought.nothing is False and is_kept:  # somebody has written whom nobody saw
             self._used(self._host, host, host + nbytes, False, True, False)
             if copy.op == "h2d":
                 self._values[host, nbytes, brought.value] = self._contents_of(host, nbytes)
-        elif copy.op == "d2h":
+        elif copy.op == "d2h" and not host_known:
             pass
         elif (known := self._values.get((host, nbytes, brought.value))) is not None:
             self._set(known)
