@@ -151,7 +151,7 @@ class MappedFreed:
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: every byte of it, else some.
 
-    writes: None where it is one of both. atomic: no two such uses race. later: nothing is used yet, but may be from now on.
+    writes: None where it is one of both. atomic: no two such uses race. later: it may do so from now on.
     """
 
     array: HostArray

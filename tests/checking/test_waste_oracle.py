@@ -1,8 +1,9 @@
 """Waste beside two oracles of its own: what is wasted by the bytes themselves, and what a tool of digests would find.
 
-The first one follows an array's values and says of each copy whether its place has the same bytes already, from the same
-writer. The second one has the definitions of OMPDataPerf (PPoPP 2026): it knows the order of operations and the digests of
-the bytes, and nothing of what kernels do with them. What it finds rightly must be found, what it finds wrongly must not.
+The first one follows an array's values and says of each copy whether its place has the same bytes already, from the
+same writer. The second one has the definitions of OMPDataPerf (PPoPP 2026): it knows the order of operations and the
+digests of the bytes, and nothing of what kernels do with them. What it finds rightly must be found, what it finds
+wrongly must not.
 """
 
 from __future__ import annotations

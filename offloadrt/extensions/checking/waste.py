@@ -58,7 +58,7 @@ class DataOperation:
     """Of a copy: the allocation of the block that it is from or to."""
     freed: DataOperation | None = None
     again: bool = False
-    """Of an allocation: another one is made for the same after it."""
+    """Of an allocation: another one is made for the same, before or after it."""
     kind: WasteKind | None = None
     read: bool = False
     written: bool = False
@@ -162,7 +162,7 @@ class Wastes:
         self._blocks[block] = made
         if owner is not None:
             if (before := self._last_for.get(owner)) is not None:
-                before.again = True
+                before.again = made.again = True
             self._last_for[owner] = made
         cells, _ = self._place(block.device, None)
         cells.forget(block.begin, block.end)
