@@ -69,10 +69,7 @@ WasteKind = Literal["duplicate transfer", "round trip", "unread transfer", "unus
 ADVICE: Final[dict[WasteKind, str]] = {
     "duplicate transfer": "The same bytes were there already: leave the copy out.",
     "round trip": "The same bytes went back to where they had come from: leave the copy out.",
-    "unread transfer": (
-        "Nobody read what it brought. To the device: map it `from` or `alloc`, or leave the copy out; from the device: "
-        "map it `to` or `alloc`, or keep it mapped until the host reads it."
-    ),
+    "unread transfer": "Nobody reads what it brings: map it `from` or `alloc`, or leave the copy out.",
     "unused allocation": "No kernel used the block: leave the map out.",
     "repeated allocation": "It was freed and allocated again: `target data` around both uses keeps it.",
 }

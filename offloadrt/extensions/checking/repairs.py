@@ -116,6 +116,7 @@ class Repair:
 _KEEP: Final = "Keep {name} mapped around all of it (`target data`), and update only what has changed."
 _NO_MAP: Final = "No kernel uses the block: leave the map of {name} out."
 _ONLY_READ: Final = "Kernels only read {name}: map it `to` instead of `tofrom`."
+_UNREAD: Final = "The host does not read what it brings: map {name} `to` or `alloc`, or copy it when the host reads it."
 _BACK: Final = "Kernels have not changed {name} since it was last sent: leave the copy back out."
 
 
@@ -179,6 +180,8 @@ def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
     if operation.op == "d2h" and kind in ("round trip", "duplicate transfer"):
         written = made is not None and made.written
         return (*key, written), (_BACK if written or operation.role != "leaves" else _ONLY_READ).format(name=name)
+    if operation.op == "d2h" and kind == "unread transfer":
+        return key, _UNREAD.format(name=name)
     return key, ADVICE[kind]
 
 
