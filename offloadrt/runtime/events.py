@@ -131,7 +131,7 @@ class ArrayFreed:
 class HostUsed:
     """The running strand reads or writes host memory. `exact`: every byte of it, else some.
 
-    writes: None where it is one of both. atomic: no two such uses race.
+    writes: None where it is one of both. atomic: no two such uses race. later: it may do so from now on.
     """
 
     array: HostArray
@@ -140,6 +140,7 @@ class HostUsed:
     writes: bool | None
     exact: bool = True
     atomic: bool = False
+    later: bool = False
 
 
 @attrs.frozen

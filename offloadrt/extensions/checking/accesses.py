@@ -36,6 +36,7 @@ class WatchedBlock:
     by_routine: bool = False
     end_unseen: bool = False
     was_used: bool = False
+    is_freed: bool = False
 
 
 @attrs.define(eq=False)
@@ -170,6 +171,16 @@ class Intervals(Generic[C]):
         """Forget what is known of [begin, end), and return its one new cell."""
         self.forget(begin, end)
         return self._add(begin, end)
+
+    def join(self, cells: list[C], alike: Callable[[C, C], bool]) -> None:
+        """Make one cell of neighbours that are alike; cells: as `cut` gives them."""
+        last: C | None = None
+        for cell in cells:
+            if last is not None and alike(last, cell):
+                del self._cells[cell.begin]
+                last.end = cell.end
+            else:
+                last = cell
 
     def _add(self, begin: int, end: int) -> C:
         cell = self._cells[begin] = self._make(begin, end)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
 
 from offloadrt.extensions.checking.checker import Checker
 from offloadrt.extensions.checking.mistakes import Mistake, Waste
-from offloadrt.extensions.checking.waste import Costs
+from offloadrt.extensions.checking.repairs import Costs, Repair, WithoutOperations
 from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
 from offloadrt.study.running.run import Run
@@ -32,9 +34,11 @@ class CheckReport:
     mistakes: tuple[Mistake, ...]
     unknown_kernels: tuple[str, ...]
     wastes: tuple[Waste, ...] = ()
-    """What was done for nothing, the most time first; a program without mistakes may have some."""
+    """What was done for nothing, what saves most first; a program without mistakes may have some."""
     runtime_faults: tuple[Mistake, ...] = ()
     """What the runtime does wrong, or can under another schedule, with what the program rightly asks for."""
+    unknown_copies: str = ""
+    """Of which copies it is not known whether they are for nothing, and why; empty where of all."""
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
@@ -64,8 +68,8 @@ def check(
     elapsed_s: float | None = None
     fatal: BaseException | None = None
     costs = Costs()
+    once = attrs.evolve(options, repeat=1)
     try:
-        once = attrs.evolve(options, repeat=1)
         elapsed_s = execute(
             scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs]
         ).elapsed_s
@@ -76,13 +80,52 @@ def check(
     run, checker = checkers[0]
     _require_openmp(scenario.name, run)
     ended = elapsed_s is not None
-    mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
+    mistakes, repairs = tuple(checker.finish(ended)), checker.repairs(costs, ended)
+    wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), elapsed_s)
     if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     unknown = tuple(checker.unknown_kernels)
     is_late = run.spec.text("table.count_down") == "kernel"
     faults = tuple(fault for fault in checker.runtime_faults() if fault.happened or not is_late)
-    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes, faults)
+    return CheckReport(
+        scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes, faults,
+        checker.unknown_copies,
+    )  # fmt: skip
+
+
+_MOST_OPERATIONS: Final = 6000
+"""The operations that the runs for repairs may have together, which bounds the time that a check takes for them."""
+
+
+def _ranked(
+    repairs: list[tuple[Waste, Repair]], time_without: Callable[[Repair], float | None], elapsed_s: float | None
+) -> tuple[Waste, ...]:
+    """Put what was wasted in the order of what a repair saves, by a run for each of those that may save most."""
+    found: list[Waste] = []
+    left = _MOST_OPERATIONS
+    for waste, repair in sorted(repairs, key=lambda pair: -pair[0].time_s):
+        left -= repair.operations
+        without = time_without(repair) if left >= 0 and elapsed_s is not None else None
+        if elapsed_s is not None and without is not None:
+            waste = attrs.evolve(waste, time_s=elapsed_s - without, is_sum=False)
+        found.append(waste)
+    return tuple(sorted(found, key=lambda waste: -waste.time_s))
+
+
+def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> float | None:
+    """Return the virtual seconds of a run in which the operations of a repair take none; None where it has others."""
+    observers: list[WithoutOperations] = []
+
+    def before_run(run: Run) -> None:
+        observers.append(WithoutOperations(run, repair.keys))
+        run.observe(observers[0])
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            elapsed_s = execute(scenario, given, spec=options, before_run=before_run).elapsed_s
+    except (UserError, ScriptFailed):  # as of kernels whose costs are not known
+        return None
+    return elapsed_s if observers[0].is_complete else None
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:

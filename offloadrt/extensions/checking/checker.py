@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -18,10 +19,11 @@ from offloadrt.extensions.checking.accesses import Access, Directive, Memories, 
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.races import LostUpdates, Races
+from offloadrt.extensions.checking.repairs import Costs, Repair, repairs_of
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.extensions.checking.uses import Watch, watched
 from offloadrt.extensions.checking.versions import Versions
-from offloadrt.extensions.checking.waste import Costs, DataOperation, Wastes
+from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
 from offloadrt.machine.memory import AddressMap
 from offloadrt.runtime import events as ev
 from offloadrt.runtime.events import HOST, DataCopied, MemoryUse
@@ -73,12 +75,13 @@ class CheckedCopies:
         entry: Entry | None,
         block: WatchedBlock | None,
         role: Role,
+        brought: Brought | None,
         has_lines: bool,
     ) -> None:
         """Take a copy, in the order of its directive's queue.
 
-        entry, block: what lay on the device when the copy was submitted. has_lines: the program tells all that the host
-        does, as a recording does not.
+        entry, block: what lay on the device when the copy was submitted. brought: what is known of its bytes.
+        has_lines: the program tells all that the host does, as a recording does not.
         """
         if not event.nbytes:
             return
@@ -91,16 +94,20 @@ class CheckedCopies:
         did = f"copies {name} {'from' if event.op == 'd2h' else 'to'} the device in {directive.name}"
         told = directive.story(did, self._sim.now)
         if event.op == "attach":
-            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes)
+            source = event.host_address
+            self._wastes.attached(told, name, entry, device, event.cause, begin, event.nbytes, source)
             self._versions.device_maybe_written(device, begin, end, entry)
             return
         if array is not None:
             self._lifetimes.copied(entry, event.op, directive.strand, told)
         if event.op == "d2h":
             self._recorded.copied_back(told, event.host_address)
-        copy = DataOperation(event.op, told, name, device, event.cause, begin, event.nbytes)
+        host = event.host_address if array is not None else 0
+        copy = DataOperation(
+            event.op, told, name, device, event.cause, begin, event.nbytes, None, host, event.host_address, role
+        )
         host_known = array is not None and not array.phantom and has_lines
-        self._wastes.copied(copy, entry, event.host_address if array is not None else None, host_known)
+        self._wastes.copied(copy, entry, block, brought, host_known)
         self._with_host(directive, event, entry, block, role, name, did)
 
     def _with_host(
@@ -128,7 +135,7 @@ class CheckedCopies:
             if to_device:
                 self._versions.device_written(there, entry)
         elif to_device:
-            self._versions.to_device(device, host, begin, nbytes, asked="update" in directive.name)
+            self._versions.to_device(device, host, begin, nbytes)
         else:
             self._versions.to_host(device, host, begin, nbytes, there)
 
@@ -168,6 +175,8 @@ class Checker:
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
+        self._brought: dict[Strand, list[rec.KnownCopy]] = {}
+        """What is recorded of the copies of the directive that a strand is in."""
         self._memories = Memories()
         self._copies = CheckedCopies(
             sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
@@ -194,6 +203,7 @@ class Checker:
             ev.HostUsed: self._host_used,
             ev.BlockAllocated: self._block_allocated,
             ev.BlockFreed: self._block_freed,
+            rec.CopiesKnown: self._copies_known,
             ev.DataCopied: self._data_copied,
             ev.EntryEntered: self._entry_entered,
             ev.ItemFound: self._item_found,
@@ -248,12 +258,30 @@ class Checker:
         self._cut = True
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
-        """Return what was done for nothing, once, after `finish`, the most time first.
+        """Return what was done for nothing, once, after `finish`, the most time first."""
+        return sorted([waste for waste, _ in self.repairs(costs, ended)], key=lambda waste: -waste.time_s)
 
-        Of data that a mistake is about nothing is certain, so nothing is returned.
+    def repairs(self, costs: Costs, ended: bool = True) -> list[tuple[Waste, Repair]]:
+        """Return what was done for nothing and how to mend it, once, after `finish`.
+
+        Of data that a mistake is about nothing is certain: who mends the mistake may need the copy.
         """
-        wastes = self._wastes.finish(costs, ended and not self._cut)
-        return [waste for waste in wastes if waste.subject not in self._found.data]
+        found = repairs_of(self.operations, costs, ended and not self._cut)
+        return [(repair.waste(self._doubt(repair)), repair) for repair in found]
+
+    def _doubt(self, repair: Repair) -> str:
+        names = {operation.name for _, operation, _ in repair.wasted} & self._found.data
+        return f"a mistake is about {min(names)}: mend it first" if names else ""
+
+    @property
+    def operations(self) -> list[DataOperation]:
+        """Return the copies, allocations and frees of the run, in their order."""
+        return self._wastes.operations
+
+    @property
+    def unknown_copies(self) -> str:
+        """Say of which copies it is not known what they bring; empty where of all."""
+        return self._wastes.unknown
 
     @property
     def unknown_kernels(self) -> list[str]:
@@ -337,6 +365,9 @@ class Checker:
         self._host_access(freed, f"frees {array.name}", judged=False)
 
     def _host_used(self, event: ev.HostUsed) -> None:
+        if event.later:
+            self._wastes.host_shown(event.begin, event.begin + event.nbytes)
+            return
         verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
         self._host_access(event, f"{verb} {event.array.name} on the host" + (" atomically" if event.atomic else ""))
 
@@ -382,7 +413,8 @@ class Checker:
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
         owner = (event.array, event.nbytes) if event.array is not None else (directive.where, event.nbytes)
-        self._wastes.block_made(block, (event.device, *owner) if block.by_routine or event.array is not None else None)
+        kept = block.by_routine or event.array is not None
+        self._wastes.block_made(block, (event.device, *owner) if kept else None, event.host_address)
 
     def _block_freed(self, event: ev.BlockFreed) -> None:
         directive = self._directive(event.cause)
@@ -398,6 +430,7 @@ class Checker:
         )  # fmt: skip
         self._races.access(access)
         self._wastes.block_freed(block, access.story, event.cause)
+        block.is_freed = True
 
     def _entry_entered(self, event: ev.EntryEntered) -> None:
         entry, directive = event.entry, self._directive(event.cause)
@@ -453,15 +486,33 @@ class Checker:
                     self.sim.now, event.device, begin, begin + event.nbytes, False, True, did, entry.name
                 )
                 self._lost.copied_back(entry, copy, event.cause)
+        brought = self._bytes_of(event, directive)
         if directive.waiting is not None:
-            directive.waiting.append((event, entry, block, role))
+            directive.waiting.append((event, entry, block, role, brought))
         else:
-            self._copies.take(directive, event, entry, block, role, self._has_lines)
+            self._copies.take(directive, event, entry, block, role, brought, self._has_lines)
+
+    def _copies_known(self, event: rec.CopiesKnown) -> None:
+        self._brought[self._strands.current()] = list(event.copies)
+
+    def _bytes_of(self, event: ev.DataCopied, directive: Directive) -> Brought | None:
+        """Return what is known of the host's bytes of a copy: recorded ones, or those of an array before it."""
+        if not self._has_lines:
+            known = self._brought.get(directive.strand, [])
+            wanted = event.op, event.host_address, event.nbytes
+            for number, copy in enumerate(known):
+                if (copy.op, copy.host_address, copy.nbytes) == wanted:
+                    del known[number]
+                    return Brought(copy.content, copy.brings_nothing, copy.is_watched)
+        elif event.op in ("h2d", "d2h") and event.array is not None and not event.array.phantom:
+            data = event.array.span(event.host_address, event.nbytes).bytes
+            return None if data is None else Brought(hashlib.blake2b(data.data, digest_size=8).digest())
+        return None
 
     def _flush(self, directive: Directive) -> None:
         waiting, directive.waiting = directive.waiting or [], None
-        for event, entry, block, role in waiting:
-            self._copies.take(directive, event, entry, block, role, self._has_lines)
+        for event, entry, block, role, brought in waiting:
+            self._copies.take(directive, event, entry, block, role, brought, self._has_lines)
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)

@@ -41,6 +41,8 @@ def check(
         console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
         if report.wastes:
             _print_wastes(report.wastes)
+        if report.unknown_copies:
+            console().print(report.unknown_copies, markup=False, highlight=False, soft_wrap=True)
     return NEGATIVE if report.mistakes or any(fault.happened for fault in report.runtime_faults) else 0
 
 
@@ -70,14 +72,22 @@ def _print_wastes(wastes: tuple[Waste, ...]) -> None:
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
-    from offloadrt.extensions.checking.mistakes import ADVICE
     from offloadrt.study.reporting.words import seconds, size
 
-    table = table_of("Waste, which is no mistake", "what", "data", "times", "bytes", "time", "where", right=(2, 3, 4))
-    for waste in wastes:
+    table = table_of(
+        "Waste, which is no mistake", "", "what", "data", "times", "bytes", "saves", "where", right=(0, 3, 4, 5)
+    )
+    for number, waste in enumerate(wastes, 1):
         where = f"{waste.story.did}{waste.story.where and ' at '}{waste.story.where}"
-        cells = waste.kind, waste.subject, str(waste.times), size(waste.nbytes), seconds(waste.time_s), where
+        kinds = "\n".join([part.kind for part in waste.parts])
+        times = "\n".join([str(part.times) for part in waste.parts])
+        sizes = "\n".join([size(part.nbytes) for part in waste.parts])
+        saves = ("at most " if waste.is_sum and waste.time_s else "") + seconds(waste.time_s)
+        cells = str(number), kinds + "?" * bool(waste.uncertain), waste.subject, times, sizes, saves, where
         table.add_row(*[escape(cell) for cell in cells])
     console().print("", table)
-    advice = [f"{kind}: {ADVICE[kind]}" for kind in dict.fromkeys(waste.kind for waste in wastes)]
+    advice = [
+        f"{number}. " + (f"Not certain, for {waste.uncertain}." if waste.uncertain else waste.advice)
+        for number, waste in enumerate(wastes, 1)
+    ]
     console().print(*advice, sep="\n", markup=False, highlight=False, soft_wrap=True)

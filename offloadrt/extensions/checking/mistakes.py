@@ -21,6 +21,9 @@ ORDER: Final[tuple[str, ...]] = (
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
 
+_OF_NO_VALUES: Final = ("missing unmap", "surplus unmap", "memory leak", "never awaited")
+"""Mistakes that leave no doubt about what was copied where."""
+
 MOST_PLACES: Final = 3
 """So many places of one kernel are told for each kind of mistake and array."""
 
@@ -71,25 +74,28 @@ class Mistake:
 WasteKind = Literal["duplicate transfer", "round trip", "unread transfer", "unused allocation", "repeated allocation"]
 
 ADVICE: Final[dict[WasteKind, str]] = {
-    "duplicate transfer": "The data was there already: keep it mapped (`target data`), or leave the copy out.",
-    "round trip": (
-        "The same bytes went back to where they had come from: keep the array mapped between the two copies "
-        "(`target data`); where kernels only read it, `to` instead of `tofrom` is enough."
-    ),
-    "unread transfer": (
-        "Nobody read what it brought. To the device: map it `from` or `alloc`, or leave the copy out; from the device: "
-        "map it `to` or `alloc`, or keep it mapped until the host reads it."
-    ),
+    "duplicate transfer": "The same bytes were there already: leave the copy out.",
+    "round trip": "The same bytes went back to where they had come from: leave the copy out.",
+    "unread transfer": "Nobody reads what it brings: map it `from` or `alloc`, or leave the copy out.",
     "unused allocation": "No kernel used the block: leave the map out.",
     "repeated allocation": "It was freed and allocated again: `target data` around both uses keeps it.",
 }
 
 
 @attrs.frozen
-class Waste:
-    """What one place of the program did for nothing.
+class WastePart:
+    """Operations of one kind that a repair makes needless."""
 
-    story: the first time. nbytes, time_s: all times together; virtual seconds of copy engines or of driver calls.
+    kind: WasteKind
+    times: int
+    nbytes: int
+
+
+@attrs.frozen
+class Waste:
+    """What a program did for nothing, and one change of it mends.
+
+    kind, story, times: of the operations of the first kind; story: the first of them. nbytes: of all kinds together.
     """
 
     kind: WasteKind
@@ -98,12 +104,14 @@ class Waste:
     story: Story
     nbytes: int
     time_s: float
+    """The virtual seconds that the repair saves, by a run in which these operations take no time; where `is_sum`, what
+    the copy engines and the calls of the driver worked for them, which is the most that it can save."""
     times: int = 1
-
-    @property
-    def advice(self) -> str:
-        """Return what would mend it."""
-        return ADVICE[self.kind]
+    advice: str = ""
+    parts: tuple[WastePart, ...] = ()
+    uncertain: str = ""
+    """Why it may be none; empty where it is certain."""
+    is_sum: bool = True
 
 
 @attrs.define
@@ -111,7 +119,7 @@ class Mistakes:
     """The mistakes of a run, each pair of places of the program once."""
 
     data: set[str] = attrs.field(factory=set)
-    """The names of all data that a mistake is about."""
+    """The names of all data that a mistake is about which says what the data is, or ought to be."""
     _found: dict[tuple[object, ...], Mistake] = attrs.field(factory=dict)
     _of_group: dict[tuple[object, ...], list[tuple[object, ...]]] = attrs.field(factory=dict)
     """The keys of what is known of a group: those of mistakes that are told, then those that count as `elsewhere`."""
@@ -131,7 +139,8 @@ class Mistakes:
         group: a kernel and its data, of which only a few places are told. A kernel with one wrong index may have
         hundreds of lines that use it. data: the name of what it is about, where the subject says more than that.
         """
-        self.data.add(data or subject)
+        if kind not in _OF_NO_VALUES:
+            self.data.add(data or subject)
         told = tuple(stories)
         place = (kind, frozenset([(story.did, story.where) for story in told]), key)
         known = self._found.get(place)

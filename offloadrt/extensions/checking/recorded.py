@@ -90,3 +90,24 @@ class ConstantKnown:
 @attrs.frozen
 class ProgramCut:
     """The program was ended before its end: what it has left over is none of its mistakes."""
+
+
+@attrs.frozen
+class KnownCopy:
+    """A copy of which it was recorded what it brings. Equal `content`s of one range of the host are equal bytes."""
+
+    op: str
+    host_address: int
+    nbytes: int
+    content: int
+    brings_nothing: bool
+    """Whether its place had the same bytes."""
+    is_watched: bool
+    """Whether `HostUsed` tells of each byte that the host touches there."""
+
+
+@attrs.frozen
+class CopiesKnown:
+    """What the copies of the running strand's next directive bring, in their order."""
+
+    copies: tuple[KnownCopy, ...]

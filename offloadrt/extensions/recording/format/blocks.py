@@ -347,7 +347,7 @@ class MemoryEvents:
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
         pending = self._pending.setdefault(thread, [])
-        if kind == MAYBE_STORED and (given := self.arrays.at(address)) is not None:
+        if kind & MAYBE_STORED and (given := self.arrays.at(address)) is not None:
             pending.append((given, address, given.address + given.nbytes - address, kind))
             return
         for block in self.arrays.overlapping(address, nbytes):

@@ -25,6 +25,8 @@ from offloadrt.extensions.recording.format.recording import (
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import (
+    BRINGS_KNOWN,
+    BRINGS_NOTHING,
     CALLS,
     DEFERRED,
     MAPPER_COMPONENT,
@@ -66,6 +68,7 @@ class _OpenCall:
     """The dimensions of strided items, by the identity of their slots."""
     components: list[Row] = attrs.field(factory=list)
     operations: list[tuple[int, int]] = attrs.field(factory=list)
+    copies: list[tuple[int, int, int, int, int]] = attrs.field(factory=list)
     launch: int = NONE
     returned: int = 0
     deferred: bool = False
@@ -82,6 +85,9 @@ class RuntimeCalls:
     kernels: dict[str, int] = attrs.field(factory=dict)
     items: ListTable = attrs.field(factory=lambda: ListTable("items", "item", ("base", "begin", "size", "array")))
     operations: ListTable = attrs.field(factory=lambda: ListTable("operations", "operation", ("kind", "bytes")))
+    copies: ListTable = attrs.field(
+        factory=lambda: ListTable("copies", "copy", ("kind", "host", "bytes", "content", "brings_nothing"))
+    )
     launches: LaunchTables = attrs.field(init=False)
     has_operations: bool = False
     has_launches: bool = False
@@ -94,6 +100,8 @@ class RuntimeCalls:
     _numbers: dict[tuple[object, ...], int] = attrs.field(factory=dict)
     """Numbers of sites, by the words of the slots that describe them."""
     _touched: dict[tuple[int, ...], list[tuple[int, HostBlock, int, Run]]] = attrs.field(factory=dict)
+    _contents: dict[tuple[int, int, int], int] = attrs.field(factory=dict)
+    """Numbers of what ranges of the host have held, by address, bytes and digest."""
 
     _devices: int = attrs.field(init=False)
     """The number of the initial device, which comes after all others."""
@@ -206,6 +214,14 @@ class RuntimeCalls:
             found = (number, nbytes)
         if call is not None:
             call.operations.append(found)
+            if kind == Slot.OP and b_of(row) & BRINGS_KNOWN:
+                self._copied(call, found[0], row)
+
+    def _copied(self, call: _OpenCall, kind: int, row: Row) -> None:
+        """Note what a copy brings."""
+        host, nbytes = row[3] if kind == OmptOperation.H2D else row[4], row[5]
+        content = self._contents.setdefault((host, nbytes, row[1]), len(self._contents))
+        call.copies.append((kind, host, nbytes, content, int(bool(b_of(row) & BRINGS_NOTHING))))
 
     def has_open(self, task: TaskRow) -> bool:
         """Tell whether a task is in a call."""
@@ -289,6 +305,8 @@ class RuntimeCalls:
         call.task.put(call.place, "launch", call.launch)
         if whole and self.has_operations:
             call.task.put(call.place, "operations", self.operations.add(sorted(call.operations)))
+        if call.copies:
+            call.task.put(call.place, "copies", self.copies.add(call.copies))
 
     def _expanded(self, call: _OpenCall) -> tuple[list[Row], list[HostBlock | None], list[int]]:
         """Put what a mapper made of an item behind it; returns items, their arrays, and how many each has behind it.

@@ -25,6 +25,7 @@ from offloadrt.extensions.recording.format.recording import (
     Column,
     Dictionaries,
     NotARecording,
+    OmptOperation,
     Recording,
     RecordingDamaged,
     RecordingTooNew,
@@ -41,6 +42,7 @@ _LISTS: Final = {
     "operations.first": "operation.kind",
     "touches.first": "touch.array",
     "dependences.first": "dependence.kind",
+    "copies.first": "copy.kind",
     "trace.first": "use.item",
     "use.first_run": "run.kind",
     "use.first_range": "range.kind",
@@ -51,6 +53,8 @@ _KINDS: Final = {
     "task.kind": (min(TaskKind), max(TaskKind)),
     "run.kind": (LOADS, STORES),
     "range.kind": (LOADS, ATOMIC_RANGE),
+    "copy.kind": (OmptOperation.H2D, OmptOperation.D2H),
+    "copy.brings_nothing": (0, 1),
 }
 """The smallest and the largest number that a column of kinds may hold."""
 
@@ -152,6 +156,7 @@ def _check_references(recording: Recording) -> None:
         ("record.launch", NONE, len(columns["launch.trip"])),
         ("record.operations", NONE, len(columns["operations.first"]) - 1),
         ("record.touches", NONE, len(columns["touches.first"]) - 1),
+        ("record.copies", NONE, len(columns["copies.first"]) - 1),
         ("launch.trace", NONE, len(columns["trace.first"]) - 1),
         ("item.array", NONE, len(dictionaries.arrays)),
         ("touch.array", 0, len(dictionaries.arrays)),

@@ -104,6 +104,7 @@ def tables_of(
         **touches,
         **_unmerged(calls.items, numbers),
         **calls.operations.columns(),
+        **calls.copies.columns(),
         **calls.launches.columns(places),
         **assembler.dependences.columns(),
         **row_columns("lock", ("kind",), locks),

@@ -248,7 +248,7 @@ Column = npt.NDArray[Any]
 
 COLUMNS: Final[Mapping[str, str]] = {
     "record.step": "u1", "record.subject": "u4", "record.detail": "i4", "record.cpu": "u8", "record.launch": "i4",
-    "record.operations": "i4", "record.touches": "i4",
+    "record.operations": "i4", "record.touches": "i4", "record.copies": "i4",
     "task.kind": "u1", "task.thread": "u4", "task.team": "i4", "task.number": "u4", "task.size": "u4",
     "task.first": "u8", "task.count": "u8",
     "lock.kind": "u1",
@@ -266,22 +266,31 @@ COLUMNS: Final[Mapping[str, str]] = {
     "run.kind": "u1", "run.page": "u8", "run.pages": "u4", "run.first_team": "u4", "run.last_team": "u4",
     "use.first_range": "u8", "range.kind": "u1", "range.begin": "u8", "range.end": "u8",
     "launch.traced": "u1",
+    "copies.first": "u8", "copy.kind": "u1", "copy.host": "u8", "copy.bytes": "u8", "copy.content": "u4",
+    "copy.brings_nothing": "u1",
 }  # fmt: skip
 """Every column and its type when loaded; files hold the narrowest type of the same kind that fits."""
 
 
-LATER: Final = ("use.first_range", "range.kind", "range.begin", "range.end", "launch.traced")
+LATER: Final = (
+    "use.first_range", "range.kind", "range.begin", "range.end", "launch.traced",
+    "record.copies", "copies.first", "copy.kind", "copy.host", "copy.bytes", "copy.content", "copy.brings_nothing",
+)  # fmt: skip
 """Columns that the first recordings do not have."""
 
 
 def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
     """Return columns of a file with those that were not made yet when it was recorded, without entries."""
-    if "use.first_range" in columns or "use.first_run" not in columns:
-        return dict(columns)
-    empty = {name: np.zeros(0, COLUMNS[name]) for name in LATER}
-    empty["use.first_range"] = np.zeros(len(columns["use.first_run"]), "u8")
-    empty["launch.traced"] = np.zeros(len(columns["launch.trip"]), "u1")
-    return {**columns, **empty}
+    made = dict(columns)
+    if "use.first_range" not in columns and "use.first_run" in columns:
+        made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("range.")}
+        made["use.first_range"] = np.zeros(len(columns["use.first_run"]), "u8")
+        made["launch.traced"] = np.zeros(len(columns["launch.trip"]), "u1")
+    if "record.copies" not in columns and "record.step" in columns:
+        made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("copy.")}
+        made["copies.first"] = np.zeros(1, "u8")
+        made["record.copies"] = np.full(len(columns["record.step"]), NONE, "i4")
+    return made
 
 
 @attrs.frozen(eq=False)
@@ -325,7 +334,7 @@ class Recording:
         return range(int(first[number]), int(first[number + 1]))
 
 
-RECORD: Final = ("step", "subject", "detail", "cpu", "launch", "operations", "touches")
+RECORD: Final = ("step", "subject", "detail", "cpu", "launch", "operations", "touches", "copies")
 """The fields of a record, in order."""
 FIELDS: Final = len(RECORD)
 
@@ -373,7 +382,7 @@ def row_columns(table: str, fields: Sequence[str], rows: Sequence[Sequence[int]]
 
 @attrs.define(eq=False)
 class TaskRow:
-    """A task while its records come in: seven numbers each, one record after the other."""
+    """A task while its records come in: eight numbers each, one record after the other."""
 
     index: int
     kind: int
@@ -390,7 +399,7 @@ class TaskRow:
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
         """Add a record; returns its place."""
         place = len(self.records)
-        self.records.extend((step, subject, detail, cpu, -1, -1, touches))
+        self.records.extend((step, subject, detail, cpu, -1, -1, touches, -1))
         return place
 
     def put(self, place: int, field: str, value: int) -> None:

@@ -15,10 +15,12 @@ import attrs
 
 from offloadrt.extensions.checking.recorded import (
     ConstantKnown,
+    CopiesKnown,
     EndUnseen,
     KernelAccess,
     KernelRaced,
     KernelStrayed,
+    KnownCopy,
     MappedFreed,
     MapStrayed,
     ProgramCut,
@@ -36,7 +38,7 @@ from offloadrt.extensions.recording.format.recording import (
     Site,
     StrayKind,
 )
-from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_STORED, STORES
+from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_LOADED, MAYBE_STORED, STORES
 from offloadrt.runtime.events import Awaited, HostUsed, ProgramObserver, Signalled
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
@@ -64,6 +66,8 @@ class ObservedReplay:
         self.in_run_order = False
         """Whether directives are ordered as they ran."""
         self._observer = observer
+        self.tells_bytes = bool((recording.columns["touch.kind"] & EXACT).any())
+        """Whether it is recorded which bytes the host touches."""
         self._shared: Counter[int] = Counter()
         """By stretch: how many arrays begin or end there."""
         for array in recording.dictionaries.arrays:
@@ -81,6 +85,10 @@ class ObservedReplay:
         if self.in_run_order:
             self._observer.handle(Awaited(self))
         self._observer.handle(SourceNamed(where))
+
+    def knows_copies(self, copies: tuple[KnownCopy, ...]) -> None:
+        """Tell what the copies of the running thread's next directive bring."""
+        self._observer.handle(CopiesKnown(copies))
 
     def leaves(self) -> None:
         """Tell that the running thread has done what it came to."""
@@ -116,6 +124,9 @@ class ObservedReplay:
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
         """Tell of a touch of the running thread, where it is certainly one of this array."""
+        if kind == MAYBE_LOADED:
+            self._observer.handle(HostUsed(array, begin, nbytes, False, exact=False, later=True))
+            return
         if kind == MAYBE_STORED:
             self._observer.handle(HostUsed(array, begin, nbytes, None, exact=False))
             return

@@ -9,9 +9,17 @@ from typing import Final, Literal
 import attrs
 import numpy as np
 
+from offloadrt.extensions.checking.recorded import KnownCopy
 from offloadrt.extensions.recording.format.container import RunSummary
-from offloadrt.extensions.recording.format.recording import NONE, ItemForm, Recording, RecordingError, Site
-from offloadrt.extensions.recording.format.slots import Box
+from offloadrt.extensions.recording.format.recording import (
+    NONE,
+    ItemForm,
+    OmptOperation,
+    Recording,
+    RecordingError,
+    Site,
+)
+from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
@@ -297,6 +305,8 @@ class ReplayedProgram:
     _log: OperationLog | None = attrs.field(init=False)
     _constructs: dict[tuple[int, int, int], Construct] = attrs.field(factory=dict)
     """By site, list of items and launch, while the arrays are the same."""
+    _unseen: set[HostArray] = attrs.field(factory=set)
+    """Arrays whose touches by the host are not recorded."""
     _total: int = attrs.field(init=False)
     _observed: ObservedReplay | None = attrs.field(init=False, default=None)
 
@@ -342,9 +352,11 @@ class ReplayedProgram:
             self._forget(next(place for place, old in enumerate(self.arrays) if old is other), other, freed=False)
         populated = written or not self.recording.meta.host_touches
         kind = _KINDS.get(array.origin, "heap")
-        self.arrays[number] = self._lowered.array(
+        self.arrays[number] = placed = self._lowered.array(
             array.name, array.address, array.nbytes, kind, written=populated, pointer=array.pointer
         )
+        if array.origin == "mapped":
+            self._unseen.add(placed)
 
     def free(self, number: int, end: int = NONE) -> None:
         """Forget an array, and whatever was prepared with it. end: where the memory of one ends that is mapped."""
@@ -369,11 +381,29 @@ class ReplayedProgram:
             array = self.arrays[int(columns["touch.array"][place])]
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
-                await t.program.devices[0].plugin.host_touch(begin, nbytes)
+                kind = int(columns["touch.kind"][place])
+                if kind != MAYBE_LOADED:
+                    await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
-                    self._observed.touched(array, begin, nbytes, int(columns["touch.kind"][place]))
+                    self._observed.touched(array, begin, nbytes, kind)
 
     # directives
+
+    def knows_copies(self, number: int) -> None:
+        """Tell what the copies of the next directive bring; -1: it has none, or nobody recorded that."""
+        if self._observed is None or number == NONE:
+            return
+        copies: list[KnownCopy] = []
+        for place in self.recording.range_of("copies", number):
+            kind, host, nbytes, content, brings_nothing = (
+                int(self.recording.columns[f"copy.{name}"][place])
+                for name in ("kind", "host", "bytes", "content", "brings_nothing")
+            )
+            array = self._lowered.at(host)
+            is_watched = self._observed.tells_bytes and array is not None and array not in self._unseen
+            op = "h2d" if kind == OmptOperation.H2D else "d2h"
+            copies.append(KnownCopy(op, host, nbytes, content, bool(brings_nothing), is_watched))
+        self._observed.knows_copies(tuple(copies))
 
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or a routine, and compare what was done with what the real runtime did."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ORDERED,
+    RECORD,
     OmptOperation,
     Recording,
     Step,
@@ -516,6 +517,7 @@ class ReplayedDirectives(Protocol):
     def allocate(self, number: int, *, written: bool = False) -> None: ...
     def free(self, number: int, end: int = NONE) -> None: ...
     async def touch(self, t: HostThread, number: int) -> None: ...
+    def knows_copies(self, number: int) -> None: ...
     async def run(self, t: HostThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
 
 
@@ -563,14 +565,13 @@ class TaskWalk:
     def _team(self, size: int) -> ReplayTeam:
         return ReplayTeam(self._sim, size, self._program.openmp.helpers, self._host_time)
 
-    def _records(self, task: int) -> Iterator[tuple[int, int, int, int, int, int, int]]:
+    def _records(self, task: int) -> Iterator[tuple[int, ...]]:
         """Yield the records of a task, some of them at a time as Python's numbers."""
         columns = self._columns
-        names = ("step", "subject", "detail", "cpu", "launch", "operations", "touches")
         for first, end in self._stretches(task):
             for begin in range(first, end, _CHUNK):
                 rows = slice(begin, min(end, begin + _CHUNK))
-                yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in names), strict=True)
+                yield from zip(*(columns[f"record.{name}"][rows].tolist() for name in RECORD), strict=True)
 
     def _stretches(self, task: int) -> Iterator[tuple[int, int]]:
         """Yield first record and end of what is walked: all of a task, or less of its repeated phases."""
@@ -588,12 +589,13 @@ class TaskWalk:
 
     async def _walk(self, running: RunningTask, task: int) -> None:
         program, t, scale = self._program, running.t, self._program.host_time * 1e-9
-        for step, subject, detail, cpu, launch, operations, touches in self._records(task):
+        for step, subject, detail, cpu, launch, operations, touches, copies in self._records(task):
             if touches >= 0:
                 await program.touch(t, touches)
             if cpu and scale:
                 await t.compute(cpu * scale)
             if step == Step.DIRECTIVE:
+                program.knows_copies(copies)
                 await program.run(t, subject, detail, launch, operations)
             elif step == Step.ALLOCATE:
                 program.allocate(subject)

@@ -2,10 +2,11 @@
  * threads: parallel regions, barriers, tasks and their dependences, locks. */
 #include "recorder.h"
 #include <omp-tools.h>
+#include <string.h>
 
 enum { BEGIN = 1, END = 2 };
 
-static __thread uint64_t operation_begin, submit_begin_at, submit_cpu;
+static __thread uint64_t submit_begin_at, submit_cpu;
 
 static uint64_t value(const ompt_data_t *data) { return data ? data->value : 0; }
 
@@ -32,6 +33,57 @@ static uint64_t id_of(ompt_data_t *data, uint64_t *counter) {
 static bool allocates(ompt_target_data_op_t kind) { return kind == ompt_target_data_alloc || kind == ompt_target_data_alloc_async; }
 static bool frees(ompt_target_data_op_t kind) { return kind == ompt_target_data_delete || kind == ompt_target_data_delete_async; }
 
+static bool copies(ompt_target_data_op_t kind) {
+  return kind == ompt_target_data_transfer_to_device || kind == ompt_target_data_transfer_from_device ||
+         kind == ompt_target_data_transfer_to_device_async || kind == ompt_target_data_transfer_from_device_async;
+}
+
+/* ---- what a copy brings ---- */
+static __thread uint64_t digest;
+static __thread uint32_t brings; /* BRINGS_KNOWN, and BRINGS_NOTHING where its place had the same bytes */
+
+static uint64_t mixed(uint64_t left, uint64_t right) {
+  unsigned __int128 product = (unsigned __int128)left * right;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Four lanes, as a product takes longer than it takes to begin the next one. */
+enum { LANES = 4, LANE_WORDS = 2 };
+typedef struct {
+  uint64_t lane[LANES];
+} digest_t;
+
+static void digest_block(digest_t *state, const unsigned char *bytes) {
+  uint64_t word[LANES * LANE_WORDS];
+  memcpy(word, bytes, sizeof word);
+  for (int i = 0; i < LANES; i++)
+    state->lane[i] = mixed(word[LANE_WORDS * i] ^ state->lane[i], word[LANE_WORDS * i + 1] ^ 0x9e3779b97f4a7c15u);
+}
+
+static uint64_t digest_of(const unsigned char *bytes, size_t count) {
+  enum { BLOCK = LANES * LANE_WORDS * sizeof(uint64_t) };
+  digest_t state = {{0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u}};
+  size_t left = count;
+  for (; left >= BLOCK; left -= BLOCK, bytes += BLOCK)
+    digest_block(&state, bytes);
+  unsigned char rest[BLOCK] = {0};
+  memcpy(rest, bytes, left);
+  digest_block(&state, rest);
+  uint64_t whole = count;
+  for (int i = 0; i < LANES; i++)
+    whole = mixed(whole ^ state.lane[i], 0xd6e8feb86659fd93u);
+  return whole;
+}
+
+/* Device memory is the host's here, so both sides can be read. Told before the copy: afterwards they are equal. */
+static void look_at_copy(const void *from, const void *to, size_t bytes) {
+  brings = 0;
+  if (!from || !to || !recording())
+    return;
+  digest = digest_of(from, bytes);
+  brings = BRINGS_KNOWN | (memcmp(from, to, bytes) ? 0 : BRINGS_NOTHING);
+}
+
 static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t *target, ompt_id_t *id,
                        ompt_target_data_op_t kind, void *from, int from_device, void *to, int to_device, size_t bytes,
                        const void *code) {
@@ -39,7 +91,8 @@ static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t 
   if (at == ompt_scope_begin) {
     if (frees(kind))
       array_freed((uint64_t)from);
-    operation_begin = now();
+    if (copies(kind))
+      look_at_copy(from, to, bytes);
     return;
   }
   if (allocates(kind) && to)
@@ -47,14 +100,15 @@ static void on_data_op(ompt_scope_endpoint_t at, ompt_data_t *task, ompt_data_t 
   if (!recording())
     return;
   slot_t *slot = next_slot();
-  slot->word[0] = at == ompt_scope_end ? operation_begin : now();
+  bool known = copies(kind) && at == ompt_scope_end && brings;
+  slot->word[0] = known ? digest : 0;
   slot->word[1] = this_thread()->call;
   slot->word[2] = (uint64_t)from;
   slot->word[3] = (uint64_t)to;
   slot->word[4] = bytes;
   slot->word[5] = (uint64_t)(uint32_t)from_device << 32 | (uint32_t)to_device;
   slot->word[6] = now();
-  end_slot(slot, SLOT_OP, kind, 0);
+  end_slot(slot, SLOT_OP, kind, known ? brings : 0);
 }
 
 void put_submit(uint32_t teams) {

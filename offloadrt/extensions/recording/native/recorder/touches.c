@@ -173,6 +173,27 @@ EXPORT void offload_recorder_given(uint64_t address) {
     put_touch(address, address, MAYBE);
 }
 
+enum { SHOWN = 64 };
+static __thread uint64_t shown_at[SHOWN]; /* in this interval */
+
+static void show(uint64_t address) {
+  if (address >> 47 || !(pages[address >> SHIFT] & TRACKED) || shown_at[address / 8 % SHOWN] == address)
+    return;
+  shown_at[address / 8 % SHOWN] = address;
+  put_touch(address, address, MAYBE | LOADS);
+}
+
+/* Called before a call of code that is not the plugin's, with an address that it is given, and the variable in which that lies,
+ * if any: it may hold addresses itself, as a descriptor of Fortran's does. */
+EXPORT void offload_recorder_shown(uint64_t address, uint64_t variable, uint64_t bytes);
+EXPORT void offload_recorder_shown(uint64_t address, uint64_t variable, uint64_t bytes) {
+  if (!exact || !pages)
+    return;
+  show(address);
+  for (uint64_t at = (variable + 7) & ~(uint64_t)7; at + 8 <= variable + bytes; at += 8)
+    show(*(const uint64_t *)at);
+}
+
 bool tracks_bytes(void) { return exact; }
 
 static void add_touch(uint64_t page, uint32_t way) {
@@ -221,6 +242,7 @@ static int by_way_and_page(const void *left, const void *right) {
 
 void end_interval(void) {
   end_bytes();
+  memset(shown_at, 0, sizeof shown_at);
   if (!interval.count)
     return;
   uint64_t *touches = interval.touches;
