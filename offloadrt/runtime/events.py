@@ -409,6 +409,9 @@ class KernelStrayed:
     access: KernelAccess
     how: str
     """Where it leads to, as ``12 bytes behind the end of its mapping``."""
+    freed: tuple[int, int, int] | None = None
+    """Of device memory that was freed: the device, and its addresses there and on the host; 0: it has none, or none is
+    known."""
 
 
 @attrs.frozen
@@ -430,6 +433,15 @@ class ConstantKnown:
 
 
 @attrs.frozen
+class ProgramDied:
+    """A recorded program died. how: with a verb; where, message: empty where they are not known."""
+
+    how: str
+    where: str
+    message: str
+
+
+@attrs.frozen
 class ProgramCut:
     """The program was ended before its end: what it has left over is none of its mistakes."""
 
@@ -444,6 +456,7 @@ DeviceEvent = (
 ProgramEvent = (
     DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade | ArrayFreed
     | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
+    | ProgramDied
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]

@@ -197,6 +197,7 @@ class Checker:
             ev.MapStrayed: recorded.map_strayed,
             ev.ConstantKnown: recorded.constant_known,
             ev.ProgramCut: self._program_cut,
+            ev.ProgramDied: self._program_died,
         }
 
     def handle(self, event: ProgramEvent) -> None:
@@ -218,6 +219,10 @@ class Checker:
 
     def _program_cut(self, event: ev.ProgramCut) -> None:
         self._cut = True
+
+    def _program_died(self, event: ev.ProgramDied) -> None:
+        story = Story("the program", event.how, event.where, self.sim.now)
+        self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
         """Return what was done for nothing, once, after `finish`, the most time first.
@@ -271,6 +276,8 @@ class Checker:
         if isinstance(event.error, Exception):
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
+        else:
+            self._mappings.region_ended(event.cause)
         # A directive that was left early, or whose queue lasts, is still heard of; a plain one is over.
         if event.error is None and directive.waiting is None:
             del self._directives[event.cause]
@@ -356,6 +363,7 @@ class Checker:
         )  # fmt: skip
         self._races.access(access)
         self._wastes.block_freed(block, access.story, event.cause)
+        self._recorded.block_freed(block, event.host_address if event.array is not None else 0, access.story)
 
     def _entry_entered(self, event: ev.EntryEntered) -> None:
         entry, directive = event.entry, self._directive(event.cause)
@@ -366,8 +374,8 @@ class Checker:
         elif block is None:
             self._versions.entered(event.device, entry)
         told = self._story(directive, f"maps it in {directive.name}")
-        self._mappings.entered(entry, told, directive.name.startswith("target") and "data" not in directive.name)
-
+        is_region = directive.name.startswith("target") and "data" not in directive.name
+        self._mappings.entered(entry, told, event.cause if is_region else 0)
         self._lifetimes.entered(entry, told)
 
     def _entry_left(self, event: ev.EntryLeft) -> None:

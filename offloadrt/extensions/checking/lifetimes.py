@@ -7,6 +7,7 @@ the mapping and that surely comes after the free. A kernel may use the device's 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable
 from typing import Final
 
@@ -115,8 +116,10 @@ _UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data
 class _LiveEntry:
     entry: Entry
     entered: Story
-    structured: bool
-    """Whether a target region made it, which ends by itself what it maps."""
+    region: int
+    """The target region that made it, which ends by itself what it maps; 0: none did."""
+    has_ended: bool = False
+    """Whether that region has ended."""
 
 
 @attrs.define(eq=False)
@@ -125,9 +128,18 @@ class Mappings:
 
     mistakes: Mistakes
     _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
+    _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
+    """Those of a region that runs."""
 
-    def entered(self, entry: Entry, story: Story, structured: bool) -> None:
-        self._live[entry] = _LiveEntry(entry, story, structured)
+    def entered(self, entry: Entry, story: Story, region: int) -> None:
+        made = self._live[entry] = _LiveEntry(entry, story, region)
+        if region:
+            self._by_region.setdefault(region, []).append(made)
+
+    def region_ended(self, region: int) -> None:
+        """Note that a region has ended: what it has left mapped, as a mapper may do, is left over."""
+        for made in self._by_region.pop(region, ()):
+            made.has_ended = True
 
     def left(self, entry: Entry) -> None:
         self._live.pop(entry, None)
@@ -157,9 +169,14 @@ class Mappings:
         """Report what is left at the end of the program."""
         for mapping in self._live.values():
             entry = mapping.entry
-            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.structured:
+            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and (not mapping.region or mapping.has_ended):
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
+                if mapping.has_ended:
+                    advice = (
+                        f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some items "
+                        "of a mapper up and not down. A later map of these bytes finds the old copy."
+                    )
                 self.mistakes.add("missing unmap", name, (mapping.entered,), advice)
         for block in blocks:
             nbytes = block.end - block.begin
@@ -175,6 +192,10 @@ class RecordedFaults:
     strands: Strands
     mistakes: Mistakes
     _constants: AddressMap[ConstantKnown] = attrs.field(factory=AddressMap)
+    _freed: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    """By device, the blocks that were freed there: the end of each, and who has freed it."""
+    _unmapped: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    """The same by the host's address of what each was the copy of."""
 
     def raced(self, event: KernelRaced) -> None:
         """Report two accesses of threads that nothing orders."""
@@ -191,8 +212,34 @@ class RecordedFaults:
         group = event.kernel, subject
         self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, group, event.name)
 
+    def block_freed(self, block: WatchedBlock, host_address: int, story: Story) -> None:
+        """Remember who has freed a block of device memory, as which a mapping may have ended."""
+        for freed, begin in ((self._freed[block.device], block.begin), (self._unmapped[block.device], host_address)):
+            if begin:
+                freed.pop(begin)
+                freed[begin] = begin + block.end - block.begin, story
+
+    def _use_after_free(self, event: KernelStrayed, device: int, address: int, host_address: int) -> None:
+        freed = self._freed[device] if address else self._unmapped[device]
+        near = freed.before(address or host_address)
+        by = near[1][1] if near is not None and (address or host_address) < near[1][0] else None
+        if by is None and host_address:
+            return  # here its mapping ends later: what the kernel does is told of as any use is
+        name = event.name or "device memory"
+        told = _story(event.kernel, name, event.access, self.strands.sim.now)
+        advice = (
+            f"The device address of {name} is good only while it is mapped: keep it mapped until the kernel has ended."
+            if host_address
+            else "Free the block when the kernels that use it have ended."
+        )
+        stories = (told,) if by is None else (by, told)
+        self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
+
     def strayed(self, event: KernelStrayed) -> None:
         """Report an access outside of what the kernel may use."""
+        if event.freed is not None:
+            self._use_after_free(event, *event.freed)
+            return
         name = event.name or "memory"
         told = _story(
             event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now

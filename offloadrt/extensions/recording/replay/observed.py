@@ -8,7 +8,7 @@ directive comes after those that began before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -17,6 +17,7 @@ from offloadrt.extensions.recording.format.blocks import STRETCH
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ArrayEnd,
+    Death,
     EndKind,
     Findings,
     OmptOperation,
@@ -36,6 +37,7 @@ from offloadrt.runtime.events import (
     MappedFreed,
     MapStrayed,
     ProgramCut,
+    ProgramDied,
     ProgramObserver,
     Signalled,
     SourceNamed,
@@ -50,6 +52,7 @@ _STRAYS: Final = {
     StrayKind.HOST: "memory of the host that is not mapped, at {at}",
     StrayKind.CRASH: "no memory, at {at}, and crashes",
     StrayKind.STACK: "beyond the end of its thread's stack, and crashes",
+    StrayKind.FREED: "device memory",
 }
 _ENDS: Final = {
     EndKind.FREE: "frees {}",
@@ -66,6 +69,7 @@ class ObservedReplay:
         self.in_run_order = False
         """Whether directives are ordered as they ran."""
         self._observer = observer
+        self._recording = recording
         self._shared: Counter[int] = Counter()
         """By stretch: how many arrays begin or end there."""
         for array in recording.dictionaries.arrays:
@@ -75,6 +79,10 @@ class ObservedReplay:
         observer.handle(SourceNamed("the beginning of the program"))
         if recording.meta.ended != "exit":
             observer.handle(ProgramCut())
+
+    def dies(self, death: Death) -> None:
+        """Tell that the program has died."""
+        self._observer.handle(ProgramDied(death.how, death.where, death.message))
 
     def comes_to(self, where: str) -> None:
         """Tell that the running thread comes to a directive."""
@@ -95,8 +103,18 @@ class ObservedReplay:
             who = "another thread" if end.elsewhere else ""
             self._observer.handle(MappedFreed(array, end.where, _ENDS[end.how].format(array.name), who))
 
-    def launches(self, kernel: str, findings: Findings, arrays: Sequence[HostArray | None], device: int) -> None:
-        """Tell what a traced launch did that no launch may do."""
+    def launches(
+        self,
+        kernel: str,
+        findings: Findings,
+        arrays: Sequence[HostArray | None],
+        device: int,
+        freed: Callable[[int], int | None],
+    ) -> None:
+        """Tell what a traced launch did that no launch may do.
+
+        freed: where a block of omp_target_alloc lay that was freed, by its recorded address; None of one that is there.
+        """
 
         def name_of(number: int) -> str:
             array = arrays[number] if number != NONE else None
@@ -108,7 +126,17 @@ class ObservedReplay:
             self._observer.handle(KernelRaced(kernel, device, name, (first, second)))
         for stray in findings.strays:
             how = _STRAYS[stray.kind].format(at=f"0x{stray.offset:x}")
-            self._observer.handle(KernelStrayed(kernel, name_of(stray.array), _access(stray.party), how))
+            was: tuple[int, int, int] | None = None
+            name = name_of(stray.array)
+            if stray.kind == StrayKind.FREED and stray.array != NONE:
+                array = self._recording.dictionaries.arrays[stray.array]
+                was, name = (device, 0, array.address + stray.offset), array.name
+            elif stray.kind == StrayKind.FREED:
+                address = freed(stray.offset)
+                if address is None:
+                    continue  # here it is freed later, and what the kernel does is told of as any use is
+                was = device, address, 0
+            self._observer.handle(KernelStrayed(kernel, name, _access(stray.party), how, was))
 
     def maps_beyond(self, name: str, nbytes: int, there: int) -> None:
         """Tell that the running thread maps more bytes than an array has from where the section begins."""

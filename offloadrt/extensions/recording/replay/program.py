@@ -122,6 +122,8 @@ class Routines:
     _program: LoweredProgram
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
     """The blocks of omp_target_alloc, by the addresses that were recorded."""
+    _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
+    """Those that were freed."""
 
     async def run(self, t: HostThread, site: Site, items: int) -> None:
         """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""
@@ -173,6 +175,13 @@ class Routines:
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
+    def freed_at(self, address: int) -> int | None:
+        """Return where a block was that has been freed, by an address of the recording; None if it is there still."""
+        if self.block_at(address) is not None:
+            return None
+        found = self._freed.before(address)
+        return 0 if found is None or address >= found[0] + found[1].nbytes else found[1].address + address - found[0]
+
     def _place(self, t: HostThread, address: int, offset: int, nbytes: int, device: int) -> Place:
         if self._is_initial(device):
             return self._host(address + offset, nbytes)
@@ -195,7 +204,11 @@ class Routines:
             self._blocks[rest[-1]] = pointer
 
     async def _omp_target_free(self, t: HostThread, address: int, device: int, *rest: int) -> None:
-        await t.omp_target_free(self._blocks.pop(address))
+        block = self._blocks.pop(address)
+        self._freed.pop(address)
+        if block is not None:
+            self._freed[address] = block
+        await t.omp_target_free(block)
 
     async def _omp_get_mapped_ptr(self, t: HostThread, address: int, device: int, *rest: int) -> None:
         array = self._program.at(address)
@@ -319,6 +332,11 @@ class ReplayedProgram:
             for device in self.openmp.devices:
                 start_tool(device, self._log)
 
+    def ends(self) -> None:
+        """Tell an observer how the program died, if it did."""
+        if self._observed is not None and self.recording.meta.died is not None:
+            self._observed.dies(self.recording.meta.died)
+
     def has_roots(self, count: int) -> None:
         """Take the number of initial tasks."""
         if self._observed is not None:
@@ -385,7 +403,7 @@ class ReplayedProgram:
         done = None if self._log is None else self._log.begin()
         if site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
-        elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
+        elif not self.recording.on_initial_device(site) and not site.died:  # what that did is recorded as work of the host
             key = site_number, items, launch
             construct = self._constructs.get(key)
             if construct is None:
@@ -407,7 +425,7 @@ class ReplayedProgram:
         findings = self.recording.dictionaries.findings.get(int(columns["launch.trace"][launch]))
         if findings is not None:
             kernel = self.recording.dictionaries.kernels[site.kernel]
-            observed.launches(kernel, findings, self.arrays, max(0, site.device))
+            observed.launches(kernel, findings, self.arrays, max(0, site.device), self._routines.freed_at)
 
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
@@ -488,13 +506,14 @@ async def replay(
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
-        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site)
+        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site) and not site.died
         if program.observer is None  # a check asks for no times
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(
             f"{recording.name}: no costs were recorded of the kernels {', '.join(unknown)}; declare them by name in a "
             "TOML file and name it as costs=FILE.toml"
+            + (f" (the program {recording.meta.died})" if recording.meta.died is not None else "")
         )
     run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
     run.place_arrays()
@@ -507,4 +526,5 @@ async def replay(
 
     if roots:
         await program.parallel(initial, num_threads=len(roots))
+    run.ends()
     return run.oracle.outcome()

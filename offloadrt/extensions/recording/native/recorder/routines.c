@@ -5,8 +5,18 @@
 #define WORD(value) ((uint64_t)(int64_t)(value))
 #define ADDRESS(value) ((uint64_t)(value))
 
+/* Called by instrumented code before it calls a routine. */
+EXPORT void offload_recorder_calls(const char *where);
+EXPORT void offload_recorder_calls(const char *where) { this_thread()->called_at = where; }
+
+static const char *take_place(void) {
+  const char *place = this_thread()->called_at;
+  this_thread()->called_at = NULL; /* code that is not instrumented may make the next call */
+  return place;
+}
+
 static call_t routine_begin(enum function function, int device, const uint64_t *arguments, uint32_t count) {
-  call_t call = call_begin(function, NULL, device, 1);
+  call_t call = call_begin(function, take_place(), device, 1);
   if (call.id)
     put_arguments(arguments, count);
   return call;
@@ -101,7 +111,7 @@ static call_t rect_begin(enum function function, void *to, const void *from, siz
   for (int i = 0; i < dimensions && i < MOST_DIMENSIONS; i++)
     for (int list = 0; list < EACH; list++)
       words[count++] = lists[list] ? lists[list][i] : 0;
-  call_t call = call_begin(function, NULL, to_device, (count + WORDS - 1) / WORDS);
+  call_t call = call_begin(function, take_place(), to_device, (count + WORDS - 1) / WORDS);
   if (call.id)
     put_arguments(words, count);
   return call;

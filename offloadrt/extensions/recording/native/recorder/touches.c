@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 enum { WAYS = 4 };
-enum { SHIFT = 16, TRACKED = 4, EACH = 8 /* each byte of the page is told apart */, WORD_BITS = 64, PAGE_WORDS = (1 << SHIFT) / WORD_BITS };
+enum { SHIFT = 16, WORD_BITS = 64, PAGE_WORDS = (1 << SHIFT) / WORD_BITS };
 #define PAGES_OF_ADDRESSES ((size_t)1 << (47 - SHIFT))
 
 typedef struct {
@@ -19,6 +19,8 @@ typedef struct {
 
 static uint8_t *pages;
 static bool wanted, exact, tried;
+static host_block_t *of_images; /* what is to be tracked once there is a table */
+static size_t image_count;
 static __thread interval_t interval;
 
 /* What an instrumented module of the program keeps: the address of the table; NULL: nothing is reported. */
@@ -28,12 +30,14 @@ EXPORT void offload_recorder_module(uint8_t **table) {
   if (!tried) {
     tried = true;
     const char *choice = getenv("OFFLOADRT_HOST_TOUCHES");
-    exact = choice && *choice == '2';
+    exact = tracks_bytes();
     wanted = recording() && choice && (*choice == '1' || exact);
     if (wanted) {
       void *space = mmap(NULL, PAGES_OF_ADDRESSES, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       pages = space == MAP_FAILED ? NULL : space;
+      for (size_t i = 0; i < image_count; i++)
+        track(of_images[i].begin, of_images[i].bytes);
     }
   }
   *table = pages;
@@ -47,7 +51,16 @@ void track(uint64_t address, uint64_t bytes) {
     return; /* a map item says again and again what is known */
   for (uint64_t page = first; page <= last; page++)
     if (!(pages[page] & TRACKED))
-      pages[page] = (uint8_t)(TRACKED | LOADS | STORES | (exact ? EACH : 0));
+      pages[page] = (uint8_t)(TRACKED | LOADS | STORES | (exact ? EACH_BYTE : 0));
+}
+
+/* Programs register their images and their modules in any order. Called with nobody else there: by constructors. */
+void track_image(uint64_t address, uint64_t bytes) {
+  if (!tracks_bytes())
+    return;
+  track(address, bytes);
+  of_images = realloc(of_images, (image_count + 1) * sizeof *of_images);
+  of_images[image_count++] = (host_block_t){address, bytes};
 }
 
 /* Forgets the pages that lie wholly in the block. Those at its ends may belong to its neighbours as well. */
@@ -166,14 +179,28 @@ static void end_bytes(void) {
     }
 }
 
+enum { GIVEN = 16 };
+static __thread uint64_t given_at[GIVEN]; /* in this interval */
+
 /* Called before a call of code that may not be the plugin's, with an address that it is given. */
 EXPORT void offload_recorder_given(uint64_t address);
 EXPORT void offload_recorder_given(uint64_t address) {
-  if (exact && !(address >> 47) && pages && pages[address >> SHIFT] & TRACKED)
-    put_touch(address, address, MAYBE);
+  if (!exact || address >> 47 || !pages || !(pages[address >> SHIFT] & TRACKED))
+    return;
+  if (given_at[address / 8 % GIVEN] == address)
+    return; /* a loop says so again and again */
+  given_at[address / 8 % GIVEN] = address;
+  put_touch(address, address, MAYBE);
 }
 
-bool tracks_bytes(void) { return exact; }
+bool tracks_bytes(void) {
+  static int choice = -1;
+  if (choice < 0) {
+    const char *asked = getenv("OFFLOADRT_HOST_TOUCHES");
+    choice = asked && *asked == '2';
+  }
+  return choice;
+}
 
 static void add_touch(uint64_t page, uint32_t way) {
   if (interval.count == interval.room) {
@@ -195,7 +222,7 @@ EXPORT void offload_recorder_touch(uint64_t address, uint32_t way) {
   way &= LOADS | STORES;
   if (!pages || address >> 47 || !(pages[page] & way))
     return;
-  if (pages[page] & EACH) {
+  if (pages[page] & EACH_BYTE) {
     touch_bytes(address, bytes, way | how);
     return;
   }
@@ -221,6 +248,7 @@ static int by_way_and_page(const void *left, const void *right) {
 
 void end_interval(void) {
   end_bytes();
+  memset(given_at, 0, sizeof given_at);
   if (!interval.count)
     return;
   uint64_t *touches = interval.touches;
