@@ -221,6 +221,8 @@ class Checker:
         self._cut = True
 
     def _program_died(self, event: ev.ProgramDied) -> None:
+        if self._found.has("fatal error"):
+            return  # the emulated runtime has found it as well
         story = Story("the program", event.how, event.where, self.sim.now)
         self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
 

@@ -169,7 +169,11 @@ class Mappings:
         """Report what is left at the end of the program."""
         for mapping in self._live.values():
             entry = mapping.entry
-            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and (not mapping.region or mapping.has_ended):
+            if (
+                INFINITE not in (entry.dynamic, entry.hold)
+                and not entry.is_unused
+                and (not mapping.region or mapping.has_ended)
+            ):
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
                 if mapping.has_ended:

@@ -525,7 +525,9 @@ def _line_of_death(folder: Path) -> str:
                 continue
             frames = [frame for frame in json.loads(text)["frames"] if isinstance(frame, list)]
             # A frame other than the innermost is at the instruction behind its call.
-            asked = [f'"{module}" {offset - 1:#x}' for module, offset in frames if not module.startswith(("/usr/", "/lib"))]
+            asked = [
+                f'"{module}" {offset - 1:#x}' for module, offset in frames if not module.startswith(("/usr/", "/lib"))
+            ]
             command = [symbolizer, "--no-inlines", "--functions=none"]
             done = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True, check=False)
             places = [line.rsplit(":", 1)[0] for line in done.stdout.splitlines() if line and not line.startswith("??")]

@@ -121,7 +121,9 @@ class RecordedKernels:
                 iterations, double + single, moved, streams, Waits(0.0, 0.0), (), moves or Moves(lambda: ())
             )
         reached = [pointer for used in of_arrays if used.item not in arguments for pointer in _pointers(used)]
-        blocks = _block_uses([used for used in uses if used.place == "block" or (used.place == "array" and used.item not in arguments)])
+        blocks = _block_uses(
+            [used for used in uses if used.place == "block" or (used.place == "array" and used.item not in arguments)]
+        )
         return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached), tuple(blocks))
 
     def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:

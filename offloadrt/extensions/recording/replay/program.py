@@ -401,14 +401,12 @@ class ReplayedProgram:
             self._observed.comes_to(site.where)
             self._tell_findings(self._observed, site, launch)
         done = None if self._log is None else self._log.begin()
-        if site.call not in _DATA and site.call not in _KERNELS:
+        if site.died:
+            await self._dies_in(t, site_number, items, launch)
+        elif site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
-        elif not self.recording.on_initial_device(site) and not site.died:  # what that did is recorded as work of the host
-            key = site_number, items, launch
-            construct = self._constructs.get(key)
-            if construct is None:
-                construct = self._constructs[key] = self._construct(site, items, launch)
-            await t.run(construct)
+        elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
+            await t.run(self._construct_of(site_number, items, launch))
         if self._observed is not None:
             self._observed.leaves()
         self.oracle.directives += 1
@@ -416,6 +414,28 @@ class ReplayedProgram:
             self.oracle.compare(site_number, operations, done)
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
+
+    async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
+        """Do what is known of the directive in which the program died, and no more: nothing comes after it.
+
+        A region of which no launch was recorded died before its kernel ran.
+        """
+        site = self.recording.dictionaries.sites[site_number]
+        try:
+            if site.call in _DATA:
+                await t.run(self._construct_of(site_number, items, launch))
+            elif site.call not in _KERNELS:
+                await self._routines.run(t, site, items)
+        except (OffloadError, RecordingError):
+            pass  # it may well be what the program died of, which is told of as such
+
+    def _construct_of(self, site_number: int, items: int, launch: int) -> Construct:
+        key = site_number, items, launch
+        construct = self._constructs.get(key)
+        if construct is None:
+            site = self.recording.dictionaries.sites[site_number]
+            construct = self._constructs[key] = self._construct(site, items, launch)
+        return construct
 
     def _tell_findings(self, observed: ObservedReplay, site: Site, launch: int) -> None:
         """Tell what the launch that was traced did wrong, but not of those that have its trace for lack of one."""

@@ -93,6 +93,7 @@ static void on_device(int device, const char *type, ompt_device_t *handle, ompt_
 static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_data_t *task, int flags, int has_dependences,
                            const void *code) {
   (void)frame;
+  end_bytes(); /* what the maker did until now comes before the task */
   uint64_t created = id_of(task, &this_thread()->tasks);
   slot_t *slot = host_slot(created, value(parent));
   slot->word[4] = (uint32_t)flags;
@@ -102,6 +103,7 @@ static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_
 }
 
 static void on_task_schedule(ompt_data_t *prior, ompt_task_status_t status, ompt_data_t *next) {
+  end_bytes();
   if (next)
     this_thread()->task = next->value;
   end_slot(host_slot(value(prior), value(next)), SLOT_TASK_SCHEDULE, status, 0);
@@ -156,7 +158,9 @@ static void on_implicit_task(ompt_scope_endpoint_t at, ompt_data_t *parallel, om
 
 enum { ACQUIRE = 1, ACQUIRED, RELEASED };
 
+/* What was done with the lock comes before it is given back, and what was done without it before it is taken. */
 static void put_mutex(uint32_t what, ompt_mutex_t kind, ompt_wait_id_t wait) {
+  end_bytes();
   end_slot(host_slot(wait, this_thread()->task), SLOT_MUTEX, what, kind);
 }
 

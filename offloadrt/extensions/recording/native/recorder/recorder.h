@@ -57,6 +57,7 @@ void track(uint64_t address, uint64_t bytes);
 void forget(uint64_t address, uint64_t bytes);
 bool tracks_bytes(void);
 void track_image(uint64_t address, uint64_t bytes); /* tracks a variable of a device image: its table may not be there yet */
+void end_bytes(void);    /* writes which bytes it touched since, where each is told apart */
 void end_interval(void); /* writes what this thread touched since its last event */
 
 /* ---- memory.c ---- */

@@ -75,11 +75,16 @@ void forget(uint64_t address, uint64_t bytes) {
 /* ---- each byte, where the recording is made for a check ---- */
 typedef struct {
   uint64_t page; /* plus 1 */
-  bool used;     /* in this interval */
+  bool used;     /* in this interval: its words from `low` to before `high` */
+  uint32_t low, high;
   uint64_t touched[WAYS][PAGE_WORDS]; /* bytes that were loaded before they were stored, and stored; both again, atomically */
 } bytes_t;
 
+enum { GIVEN = 16 };
+static __thread uint64_t given_at[GIVEN]; /* addresses that code which nobody watches was given in this interval */
 static __thread bytes_t **byte_pages; /* a hash table */
+static __thread bytes_t **used_pages; /* in this interval */
+static __thread size_t used_count, used_room;
 static __thread size_t byte_page_count, byte_page_room;
 
 static bytes_t **bytes_at(uint64_t page) {
@@ -115,11 +120,29 @@ static bytes_t *bytes_of(uint64_t page) {
   return last = *place;
 }
 
+static void use(bytes_t *page) {
+  if (used_count == used_room) {
+    bool was_inside = this_thread()->inside;
+    this_thread()->inside = true;
+    used_room = used_room * 2 + 64;
+    used_pages = realloc(used_pages, used_room * sizeof *used_pages);
+    this_thread()->inside = was_inside;
+  }
+  page->used = true;
+  page->low = PAGE_WORDS, page->high = 0;
+  used_pages[used_count++] = page;
+}
+
 static void touch_bytes(uint64_t address, uint64_t bytes, uint32_t way) {
   bytes_t *page = bytes_of(address >> SHIFT);
-  page->used = true;
+  if (!page->used)
+    use(page);
   uint64_t *loaded = page->touched[way & ATOMICALLY ? 2 : 0], *stored = page->touched[way & ATOMICALLY ? 3 : 1];
-  for (uint64_t byte = address & ((1 << SHIFT) - 1), end = byte + bytes; byte < end && byte < 1 << SHIFT; byte++) {
+  uint64_t first = address & ((1 << SHIFT) - 1), end = first + bytes < 1 << SHIFT ? first + bytes : 1 << SHIFT;
+  uint32_t low = (uint32_t)(first / WORD_BITS), high = (uint32_t)((end + WORD_BITS - 1) / WORD_BITS);
+  page->low = low < page->low ? low : page->low;
+  page->high = high > page->high ? high : page->high;
+  for (uint64_t byte = first; byte < end; byte++) {
     uint64_t bit = (uint64_t)1 << byte % WORD_BITS;
     if (way & STORES)
       stored[byte / WORD_BITS] |= bit;
@@ -141,7 +164,7 @@ enum { MOST_STRETCHES = 256 }; /* of a page; of more, only their extent is writt
 static void put_bytes(bytes_t *page, int way) {
   uint64_t stretches[MOST_STRETCHES][2], base = (page->page - 1) << SHIFT, low = UINT64_MAX, high = 0;
   size_t count = 0;
-  for (uint64_t byte = 0; byte < 1 << SHIFT; byte++) {
+  for (uint64_t byte = page->low * WORD_BITS; byte < page->high * WORD_BITS; byte++) {
     uint64_t word = page->touched[way][byte / WORD_BITS];
     if (!word) {
       byte |= WORD_BITS - 1;
@@ -166,21 +189,20 @@ static void put_bytes(bytes_t *page, int way) {
 }
 
 /* Loads of what the interval has not stored itself come first. */
-static void end_bytes(void) {
+void end_bytes(void) {
   static const int order[WAYS] = {0, 2, 1, 3};
   for (int place = 0; place < WAYS; place++)
-    for (size_t i = 0; i < byte_page_room; i++)
-      if (byte_pages[i] && byte_pages[i]->used)
-        put_bytes(byte_pages[i], order[place]);
-  for (size_t i = 0; i < byte_page_room; i++)
-    if (byte_pages[i] && byte_pages[i]->used) {
-      byte_pages[i]->used = false;
-      memset(byte_pages[i]->touched, 0, sizeof byte_pages[i]->touched);
-    }
+    for (size_t i = 0; i < used_count; i++)
+      put_bytes(used_pages[i], order[place]);
+  for (size_t i = 0; i < used_count; i++) {
+    used_pages[i]->used = false;
+    uint32_t low = used_pages[i]->low, high = used_pages[i]->high;
+    for (int way = 0; way < WAYS && low < high; way++)
+      memset(used_pages[i]->touched[way] + low, 0, (high - low) * sizeof(uint64_t));
+  }
+  used_count = 0;
+  memset(given_at, 0, sizeof given_at);
 }
-
-enum { GIVEN = 16 };
-static __thread uint64_t given_at[GIVEN]; /* in this interval */
 
 /* Called before a call of code that may not be the plugin's, with an address that it is given. */
 EXPORT void offload_recorder_given(uint64_t address);
@@ -248,7 +270,6 @@ static int by_way_and_page(const void *left, const void *right) {
 
 void end_interval(void) {
   end_bytes();
-  memset(given_at, 0, sizeof given_at);
   if (!interval.count)
     return;
   uint64_t *touches = interval.touches;
