@@ -442,6 +442,13 @@ class ProgramDied:
 
 
 @attrs.frozen
+class NotKnown:
+    """What of a recorded program nobody can know, in words."""
+
+    what: str
+
+
+@attrs.frozen
 class ProgramCut:
     """The program was ended before its end: what it has left over is none of its mistakes."""
 
@@ -456,7 +463,7 @@ DeviceEvent = (
 ProgramEvent = (
     DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade | ArrayFreed
     | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
-    | ProgramDied
+    | ProgramDied | NotKnown
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]

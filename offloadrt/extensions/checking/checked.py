@@ -33,6 +33,8 @@ class CheckReport:
     unknown_kernels: tuple[str, ...]
     wastes: tuple[Waste, ...] = ()
     """What was done for nothing, the most time first; a program without mistakes may have some."""
+    not_known: tuple[str, ...] = ()
+    """What of a recorded program cannot be judged, in words."""
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
@@ -78,7 +80,9 @@ def check(
     if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     unknown = tuple(checker.unknown_kernels)
-    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
+    return CheckReport(
+        scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes, tuple(checker.not_known)
+    )
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:

@@ -164,6 +164,8 @@ class Checker:
         )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
+        self.not_known: list[str] = []
+        """What of a recorded program nobody can know, in words."""
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
@@ -198,6 +200,7 @@ class Checker:
             ev.ConstantKnown: recorded.constant_known,
             ev.ProgramCut: self._program_cut,
             ev.ProgramDied: self._program_died,
+            ev.NotKnown: lambda event: self.not_known.append(event.what),
         }
 
     def handle(self, event: ProgramEvent) -> None:

@@ -178,8 +178,8 @@ class Mappings:
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
                 if mapping.has_ended:
                     advice = (
-                        f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some items "
-                        "of a mapper up and not down. A later map of these bytes finds the old copy."
+                        f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some "
+                        "items of a mapper up and not down. A later map of these bytes finds the old copy."
                     )
                 self.mistakes.add("missing unmap", name, (mapping.entered,), advice)
         for block in blocks:

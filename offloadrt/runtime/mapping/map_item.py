@@ -197,7 +197,8 @@ class MapItem:
 class BlockUse:
     """What a kernel does with bytes that it reaches by a pointer.
 
-    address: the device's, of memory that no item maps; of_host: the host's, of what is mapped when the kernel runs. exact: it touches every byte; else it may read and write there. atomic: all that it does there are atomic
+    address: the device's, of memory that no item maps; of_host: the host's, of what is mapped when the kernel runs.
+    exact: it touches every byte; else it may read and write there. atomic: all that it does there are atomic
     operations.
     """
 

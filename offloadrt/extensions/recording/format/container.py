@@ -20,8 +20,8 @@ import numpy as np
 
 from offloadrt.extensions.recording.format.recording import (
     COLUMNS,
-    LATER,
     GONE,
+    LATER,
     NONE,
     Column,
     Dictionaries,

@@ -8,7 +8,7 @@ directive comes after those that began before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -17,7 +17,6 @@ from offloadrt.extensions.recording.format.blocks import STRETCH
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ArrayEnd,
-    Death,
     EndKind,
     Findings,
     OmptOperation,
@@ -36,6 +35,7 @@ from offloadrt.runtime.events import (
     KernelStrayed,
     MappedFreed,
     MapStrayed,
+    NotKnown,
     ProgramCut,
     ProgramDied,
     ProgramObserver,
@@ -62,6 +62,9 @@ _ENDS: Final = {
 }
 
 
+_MOST_NAMES: Final = 6
+
+
 class ObservedReplay:
     """Tells the observer of one replay."""
 
@@ -70,6 +73,8 @@ class ObservedReplay:
         """Whether directives are ordered as they ran."""
         self._observer = observer
         self._recording = recording
+        self._given: dict[str, None] = {}
+        self._partly: dict[str, None] = {}
         self._shared: Counter[int] = Counter()
         """By stretch: how many arrays begin or end there."""
         for array in recording.dictionaries.arrays:
@@ -80,9 +85,27 @@ class ObservedReplay:
         if recording.meta.ended != "exit":
             observer.handle(ProgramCut())
 
-    def dies(self, death: Death) -> None:
-        """Tell that the program has died."""
-        self._observer.handle(ProgramDied(death.how, death.where, death.message))
+    def ends(self) -> None:
+        """Tell how the program has died, if it did, and what is not known of it."""
+        death = self._recording.meta.died
+        if death is not None:
+            self._observer.handle(ProgramDied(death.how, death.where, death.message))
+        for what in self._unseen():
+            self._observer.handle(NotKnown(what))
+
+    def _unseen(self) -> Iterator[str]:
+        meta = self._recording.meta
+        if meta.exact is False:
+            yield (
+                "it was recorded without `--check`, so that of the host's accesses only stretches of 64 KiB are known, "
+                "and of a kernel one launch of each shape"
+            )
+        if meta.host_touches and not len(self._recording.columns["touch.kind"]):
+            yield "no access of host code was recorded: code that `offloadrt cc` did not compile is not seen"
+        if self._given:
+            yield f"code that `offloadrt cc` did not compile was given {_listed(self._given)}, and may have used them"
+        if self._partly:
+            yield f"the host's accesses to {_listed(self._partly)} are too scattered to tell each byte apart"
 
     def comes_to(self, where: str) -> None:
         """Tell that the running thread comes to a directive."""
@@ -146,8 +169,11 @@ class ObservedReplay:
         """Tell of a touch of the running thread, where it is certainly one of this array."""
         if kind == MAYBE_STORED:
             self._observer.handle(HostUsed(array, begin, nbytes, None, exact=False))
+            self._given[array.name] = None
             return
         exact = bool(kind & EXACT)
+        if not exact and self._recording.meta.exact:
+            self._partly[array.name] = None
         end = begin + nbytes
         first, last = begin // STRETCH, (end - 1) // STRETCH
         if self._shared[first] > 1 and not exact:
@@ -161,6 +187,13 @@ class ObservedReplay:
         for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
             self._observer.handle(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
         self.leaves()
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Join names, of which only a few are told."""
+    first = list(names)
+    more = len(first) - _MOST_NAMES
+    return ", ".join(first[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _access(party: Party) -> KernelAccess:

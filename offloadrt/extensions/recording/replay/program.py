@@ -333,9 +333,9 @@ class ReplayedProgram:
                 start_tool(device, self._log)
 
     def ends(self) -> None:
-        """Tell an observer how the program died, if it did."""
-        if self._observed is not None and self.recording.meta.died is not None:
-            self._observed.dies(self.recording.meta.died)
+        """Tell an observer how the program ended."""
+        if self._observed is not None:
+            self._observed.ends()
 
     def has_roots(self, count: int) -> None:
         """Take the number of initial tasks."""

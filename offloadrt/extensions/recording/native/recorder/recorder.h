@@ -76,6 +76,7 @@ void stack_opened(void);
 void stack_closed(void);
 void note_on_stack(uint64_t address, uint64_t bytes);
 bool take_from_stack(uint64_t address, uint64_t bytes);
+bool is_on_own_stack(uint64_t address);
 bool is_in_frame(uint64_t address, uint64_t frame);
 
 /* ---- launches.c: kernel costs ---- */

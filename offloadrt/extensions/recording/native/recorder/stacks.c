@@ -96,6 +96,10 @@ bool take_from_stack(uint64_t address, uint64_t bytes) {
   return kept < before;
 }
 
+bool is_on_own_stack(uint64_t address) {
+  return own && address - stacks[own - 1].low < stacks[own - 1].high - stacks[own - 1].low;
+}
+
 /* Whether an address that a kernel comes to lies in a frame of the program: in another thread's stack, or above `frame` in its own. */
 bool is_in_frame(uint64_t address, uint64_t frame) {
   const region_t *stack = stack_of(address);

@@ -204,15 +204,21 @@ void end_bytes(void) {
   memset(given_at, 0, sizeof given_at);
 }
 
-/* Called before a call of code that may not be the plugin's, with an address that it is given. */
-EXPORT void offload_recorder_given(uint64_t address);
-EXPORT void offload_recorder_given(uint64_t address) {
-  if (!exact || address >> 47 || !pages || !(pages[address >> SHIFT] & TRACKED))
-    return;
-  if (given_at[address / 8 % GIVEN] == address)
+static void put_given(uint64_t address) {
+  if (address >> 47 || !(pages[address >> SHIFT] & TRACKED) || given_at[address / 8 % GIVEN] == address)
     return; /* a loop says so again and again */
   given_at[address / 8 % GIVEN] = address;
   put_touch(address, address, MAYBE);
+}
+
+/* Called before a call of code that may not be the plugin's, with an address that it is given. */
+EXPORT void offload_recorder_given(uint64_t address);
+EXPORT void offload_recorder_given(uint64_t address) {
+  if (!exact || !pages)
+    return;
+  if (is_on_own_stack(address)) /* a descriptor of Fortran, or a structure, that begins with the address of an array */
+    put_given(*(uint64_t *)(address & ~(uint64_t)7));
+  put_given(address);
 }
 
 bool tracks_bytes(void) {
