@@ -120,6 +120,8 @@ class _LiveEntry:
     """The target region that made it, which ends by itself what it maps; 0: none did."""
     has_ended: bool = False
     """Whether that region has ended."""
+    counted_down: str = ""
+    """Where the program has last unmapped it, though others had it mapped still."""
 
 
 @attrs.define(eq=False)
@@ -151,6 +153,8 @@ class Mappings:
                 advice = "Nothing of it is mapped here: leave this unmap out, or map it before."
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
+        if directive.name in _UNMAPPING and (live := self._live.get(entry)) is not None:
+            live.counted_down = directive.where
         held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
         if item.type & DELETE and INFINITE > held > 1 and (mapping := self._live.get(entry)) is not None:
             users = held - 1
@@ -176,6 +180,8 @@ class Mappings:
             ):
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
+                if mapping.counted_down:
+                    advice = f"It was mapped more often than unmapped, last at {mapping.counted_down}: {advice}"
                 if mapping.has_ended:
                     advice = (
                         f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some "

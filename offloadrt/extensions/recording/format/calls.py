@@ -302,11 +302,7 @@ class RuntimeCalls:
                 )
                 for item, block in zip(items, blocks, strict=True)
             ]
-        site = self._site(call, items, behind)
-        if died:
-            known = msgspec.structs.replace(list(self.sites)[site], died=True)
-            site = self.sites.setdefault(known, len(self.sites))
-        call.task.put(call.place, "subject", site)
+        call.task.put(call.place, "subject", self._site(call, items, behind, died))
         call.task.put(call.place, "detail", self.items.add(rows))
         if call.kernel is not None and call.launch == NONE:
             call.launch = self.launches.uncounted(call.kernel[4])
@@ -334,15 +330,15 @@ class RuntimeCalls:
             behind += [len(own)] + [0] * len(own)
         return items, blocks, behind
 
-    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> int:
+    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int], died: bool) -> int:
         """Find the number of a call's site; looked up by the slots' words, as most calls come again."""
-        plain = not (call.dimensions or call.components)
+        plain = not (call.dimensions or call.components or died)
         kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
         forms = tuple([(item[4], item[5]) for item in items])
         key = call.function, call.row[5], call.row[6], kernel, forms
         number = self._numbers.get(key) if plain else None
         if number is None:
-            site = self._read_site(call, items, behind)
+            site = msgspec.structs.replace(self._read_site(call, items, behind), died=died)
             number = self.sites.setdefault(site, len(self.sites))
             if plain:
                 self._numbers[key] = number

@@ -191,6 +191,7 @@ def _meta(
         oracle=calls.has_operations,
         host_touches=bool(run.get("host_touches", memory.has_host_touches)),
         exact=run.get("exact"),
+        instrumented=None if "exact" not in run else bool(process.line("instrumented")),
         died=death,
         separate_copies=list(memory.copies.findings),
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},

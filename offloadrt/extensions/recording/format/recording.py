@@ -244,6 +244,8 @@ class Meta(msgspec.Struct, frozen=True):
     host_touches: bool = False
     exact: bool | None = None
     """Whether it was recorded for a check (`record --check`); None in recordings of before."""
+    instrumented: bool | None = None
+    """Whether some of its host code was compiled by `offloadrt cc`; None in recordings of before."""
     died: Death | None = None
     separate_copies: list[str] = []
     """Where the program relies on host and device having copies of their own; found by `blocks.py`."""

@@ -100,8 +100,8 @@ class ObservedReplay:
                 "it was recorded without `--check`, so that of the host's accesses only stretches of 64 KiB are known, "
                 "and of a kernel one launch of each shape"
             )
-        if meta.host_touches and not len(self._recording.columns["touch.kind"]):
-            yield "no access of host code was recorded: code that `offloadrt cc` did not compile is not seen"
+        if meta.instrumented is False or not meta.host_touches:
+            yield "what the host reads and writes: its code was not compiled by `offloadrt cc`, or not to be watched"
         if self._given:
             yield f"code that `offloadrt cc` did not compile was given {_listed(self._given)}, and may have used them"
         if self._partly:

@@ -90,6 +90,14 @@ void call_end(call_t call, uint64_t result) {
   end_slot(slot, SLOT_RET, call.function, 0);
 }
 
+/* What the program did not allocate on the heap (its globals, its stack) is known from here on. */
+void note_host_memory(uint64_t begin, uint64_t bytes) {
+  if (bytes >= SMALLEST_TRACKED || tracks_bytes())
+    track(begin, bytes);
+  if (tracks_bytes())
+    note_on_stack(begin, bytes);
+}
+
 void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint64_t type, const char *name,
               void *mapper) {
   uint64_t text = string_at(name);
@@ -101,11 +109,8 @@ void put_item(uint32_t index, uint64_t base, uint64_t begin, int64_t size, uint6
   slot->word[4] = text;
   slot->word[5] = (uint64_t)mapper;
   end_slot(slot, SLOT_ITEM, index, 0);
-  /* What the program did not allocate on the heap (its globals) is known from here on. */
-  if (size > 0 && !(type & LITERAL) && (size >= SMALLEST_TRACKED || tracks_bytes()))
-    track(begin, (uint64_t)size);
-  if (size > 0 && !(type & LITERAL) && tracks_bytes())
-    note_on_stack(begin, (uint64_t)size);
+  if (size > 0 && !(type & LITERAL))
+    note_host_memory(begin, (uint64_t)size);
 }
 
 void put_arguments(const uint64_t *values, uint32_t count) {

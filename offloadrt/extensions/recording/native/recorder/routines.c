@@ -78,12 +78,21 @@ EXPORT int omp_target_disassociate_ptr(const void *pointer, int device) {
   return result;
 }
 
+extern int omp_get_initial_device(void) __attribute__((weak));
+
+static void note_host_side(call_t call, const void *pointer, size_t offset, size_t length, int device) {
+  if (call.id && length && (device < 0 || (omp_get_initial_device && device == omp_get_initial_device())))
+    note_host_memory(ADDRESS(pointer) + offset, length);
+}
+
 EXPORT int omp_target_memcpy(void *to, const void *from, size_t length, size_t to_offset, size_t from_offset,
                              int to_device, int from_device) {
   REAL(omp_target_memcpy);
   call_t call = routine_begin(CALL_MEMCPY, to_device,
                               ARGUMENTS(ADDRESS(to), ADDRESS(from), length, to_offset, from_offset, WORD(to_device),
                                         WORD(from_device)));
+  note_host_side(call, to, to_offset, length, to_device);
+  note_host_side(call, from, from_offset, length, from_device);
   int result = real(to, from, length, to_offset, from_offset, to_device, from_device);
   call_end(call, WORD(result));
   return result;
@@ -95,6 +104,8 @@ EXPORT int omp_target_memcpy_async(void *to, const void *from, size_t length, si
   call_t call = routine_begin(CALL_MEMCPY_ASYNC, to_device,
                               ARGUMENTS(ADDRESS(to), ADDRESS(from), length, to_offset, from_offset, WORD(to_device),
                                         WORD(from_device)));
+  note_host_side(call, to, to_offset, length, to_device);
+  note_host_side(call, from, from_offset, length, from_device);
   int result = real(to, from, length, to_offset, from_offset, to_device, from_device, depend_count, depend);
   call_end(call, WORD(result));
   return result;

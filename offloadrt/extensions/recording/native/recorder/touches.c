@@ -29,6 +29,10 @@ EXPORT void offload_recorder_module(uint8_t **table) {
   start_recording();
   if (!tried) {
     tried = true;
+    if (recording()) {
+      line_begin("instrumented");
+      line_end();
+    }
     const char *choice = getenv("OFFLOADRT_HOST_TOUCHES");
     exact = tracks_bytes();
     wanted = recording() && choice && (*choice == '1' || exact);
