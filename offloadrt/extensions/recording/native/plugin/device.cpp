@@ -201,13 +201,30 @@ void Device::reportRange(MemIntrinsic &range, size_t site) {
                                 siteNumber(builder, site)});
 }
 
+// The place of an access. Optimization leaves some without a line, as those that it has joined: then the nearest one in their block.
+const DILocation *nearestLine(const Instruction &access) {
+  auto lineAt = [](const Instruction &instruction) -> const DILocation * {
+    const DILocation *location = instruction.getDebugLoc();
+    while (location && !location->getLine())
+      location = location->getInlinedAt();
+    return location;
+  };
+  for (const Instruction *at = &access; at; at = at->getPrevNode())
+    if (const DILocation *location = lineAt(*at))
+      return location;
+  for (const Instruction *at = &access; at; at = at->getNextNode())
+    if (const DILocation *location = lineAt(*at))
+      return location;
+  return access.getDebugLoc();
+}
+
 // The line of each site: that of the access, then those of copies and fills.
 Constant *Device::places() {
   StructType *type = StructType::get(pointer, i32);
   StringMap<Constant *> files;
   std::vector<Constant *> all;
   auto add = [&](const Instruction &instruction) {
-    const DILocation *location = instruction.getDebugLoc();
+    const DILocation *location = nearestLine(instruction);
     StringRef file = location ? location->getFilename() : "";
     Constant *&name = files[file];
     if (!name) {
