@@ -39,6 +39,8 @@ class CheckReport:
     """What the runtime does wrong, or can under another schedule, with what the program rightly asks for."""
     unknown_copies: str = ""
     """Of which copies it is not known whether they are for nothing, and why; empty where of all."""
+    not_known: tuple[str, ...] = ()
+    """What of a recorded program cannot be judged, in words."""
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
@@ -89,7 +91,7 @@ def check(
     faults = tuple(fault for fault in checker.runtime_faults() if fault.happened or not is_late)
     return CheckReport(
         scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes, faults,
-        checker.unknown_copies,
+        checker.unknown_copies, tuple(checker.not_known),
     )  # fmt: skip
 
 

@@ -184,6 +184,8 @@ class Checker:
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
         self._ends_unseen: AddressMap[rec.EndUnseen] = AddressMap()
+        self.not_known: list[str] = []
+        """What of a recorded program nobody can know, in words."""
         self._finished = False
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._has_lines = True
@@ -221,6 +223,8 @@ class Checker:
             rec.ProgramCut: self._program_cut,
             rec.EndUnseen: self._end_unseen,
             ev.MapsUnordered: lambda event: self._races.unordered_maps.add(event.device),
+            rec.ProgramDied: self._program_died,
+            rec.NotKnown: lambda event: self.not_known.append(event.what),
         }
 
     watch_kernel = Watch
@@ -256,6 +260,12 @@ class Checker:
 
     def _program_cut(self, event: rec.ProgramCut) -> None:
         self._cut = True
+
+    def _program_died(self, event: rec.ProgramDied) -> None:
+        if self._found.has("fatal error"):
+            return  # the emulated runtime has found it as well
+        story = Story("the program", event.how, event.where, self.sim.now)
+        self._found.add("fatal error", event.message or f"the program {event.how}", (story,), "")
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
         """Return what was done for nothing, once, after `finish`, the most time first."""
@@ -329,6 +339,8 @@ class Checker:
         if isinstance(event.error, Exception):
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
+        else:
+            self._mappings.region_ended(event.cause)
         # A directive that was left early, or whose queue lasts, is still heard of; a plain one is over.
         if event.error is None and directive.waiting is None:
             del self._directives[event.cause]
@@ -431,6 +443,7 @@ class Checker:
         self._races.access(access)
         self._wastes.block_freed(block, access.story, event.cause)
         block.is_freed = True
+        self._recorded.block_freed(block, event.host_address if event.array is not None else 0, access.story)
 
     def _entry_entered(self, event: ev.EntryEntered) -> None:
         entry, directive = event.entry, self._directive(event.cause)
@@ -441,8 +454,8 @@ class Checker:
         elif block is None:
             self._versions.entered(event.device, entry)
         told = self._story(directive, f"maps it in {directive.name}")
-        structured = directive.name.startswith("target") and "data" not in directive.name
-        self._mappings.entered(entry, told, structured, directive.strand)
+        is_region = directive.name.startswith("target") and "data" not in directive.name
+        self._mappings.entered(entry, told, event.cause if is_region else 0, directive.strand)
         self._lifetimes.entered(entry, told)
 
     def _item_found(self, event: ev.ItemFound) -> None:

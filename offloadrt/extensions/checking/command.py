@@ -66,6 +66,8 @@ def _lines(report: CheckReport) -> Iterator[str]:
     if report.unknown_kernels:
         names = ", ".join(report.unknown_kernels)
         yield f"not checked, for nothing says what they read and write: kernels {names}"
+    if report.not_known:
+        yield f"not known: {'; '.join(report.not_known)}"
 
 
 def _print_wastes(wastes: tuple[Waste, ...]) -> None:

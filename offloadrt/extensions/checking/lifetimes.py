@@ -7,6 +7,7 @@ the mapping and that surely comes after the free. A kernel may use the device's 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable
 from typing import Final
 
@@ -114,8 +115,12 @@ _UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data
 class _LiveEntry:
     entry: Entry
     entered: Story
-    structured: bool
-    """Whether a target region made it, which ends by itself what it maps."""
+    region: int
+    """The target region that made it, which ends by itself what it maps; 0: none did."""
+    has_ended: bool = False
+    """Whether that region has ended."""
+    counted_down: str = ""
+    """Where the program has last unmapped it, though others had it mapped still."""
     references: list[tuple[int, int]] = attrs.field(factory=list)
     """Chain and epoch of each directive that has taken a reference by mapping some of its bytes."""
 
@@ -129,8 +134,18 @@ class Mappings:
     _unordered: dict[int, set[Entry]] = attrs.field(factory=dict)
     """By directive: the mappings that it found, needs, and may come before."""
 
-    def entered(self, entry: Entry, story: Story, structured: bool, strand: Strand) -> None:
-        self._live[entry] = _LiveEntry(entry, story, structured, [(strand.chain, strand.epoch)])
+    _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
+    """Those of a region that runs."""
+
+    def entered(self, entry: Entry, story: Story, region: int, strand: Strand) -> None:
+        made = self._live[entry] = _LiveEntry(entry, story, region, references=[(strand.chain, strand.epoch)])
+        if region:
+            self._by_region.setdefault(region, []).append(made)
+
+    def region_ended(self, region: int) -> None:
+        """Note that a region has ended: what it has left mapped, as a mapper may do, is left over."""
+        for made in self._by_region.pop(region, ()):
+            made.has_ended = True
 
     def found(self, event: ItemFound, directive: Directive) -> None:
         """Note who takes a reference to a mapping, and who needs it without being ordered behind any that maps it.
@@ -170,6 +185,8 @@ class Mappings:
                 advice = "Nothing of it is mapped here: leave this unmap out, or map it before."
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
+        if directive.name in _UNMAPPING and (live := self._live.get(entry)) is not None:
+            live.counted_down = directive.where
         held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
         if item.type & DELETE and INFINITE > held > 1 and (mapping := self._live.get(entry)) is not None:
             users = held - 1
@@ -188,9 +205,20 @@ class Mappings:
         """Report what is left at the end of the program."""
         for mapping in self._live.values():
             entry = mapping.entry
-            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.structured:
+            if (
+                INFINITE not in (entry.dynamic, entry.hold)
+                and not entry.is_unused
+                and (not mapping.region or mapping.has_ended)
+            ):
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
+                if mapping.counted_down:
+                    advice = f"It was mapped more often than unmapped, last at {mapping.counted_down}: {advice}"
+                if mapping.has_ended:
+                    advice = (
+                        f"Its region has ended and left it behind, with a count of {entry.total}: LLVM counts some "
+                        "items of a mapper up and not down. A later map of these bytes finds the old copy."
+                    )
                 self.mistakes.add("missing unmap", name, (mapping.entered,), advice)
         for block in blocks:
             nbytes = block.end - block.begin
@@ -206,6 +234,10 @@ class RecordedFaults:
     strands: Strands
     mistakes: Mistakes
     _constants: AddressMap[ConstantKnown] = attrs.field(factory=AddressMap)
+    _freed: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    """By device, the blocks that were freed there: the end of each, and who has freed it."""
+    _unmapped: dict[int, AddressMap[tuple[int, Story]]] = attrs.field(factory=lambda: defaultdict(AddressMap))
+    """The same by the host's address of what each was the copy of."""
 
     def raced(self, event: KernelRaced) -> None:
         """Report two accesses of threads that nothing orders."""
@@ -222,8 +254,34 @@ class RecordedFaults:
         group = event.kernel, subject
         self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, group, event.name)
 
+    def block_freed(self, block: WatchedBlock, host_address: int, story: Story) -> None:
+        """Remember who has freed a block of device memory, as which a mapping may have ended."""
+        for freed, begin in ((self._freed[block.device], block.begin), (self._unmapped[block.device], host_address)):
+            if begin:
+                freed.pop(begin)
+                freed[begin] = begin + block.end - block.begin, story
+
+    def _use_after_free(self, event: KernelStrayed, device: int, address: int, host_address: int) -> None:
+        freed = self._freed[device] if address else self._unmapped[device]
+        near = freed.before(address or host_address)
+        by = near[1][1] if near is not None and (address or host_address) < near[1][0] else None
+        if by is None and host_address:
+            return  # here its mapping ends later: what the kernel does is told of as any use is
+        name = event.name or "device memory"
+        told = _story(event.kernel, name, event.access, self.strands.sim.now)
+        advice = (
+            f"The device address of {name} is good only while it is mapped: keep it mapped until the kernel has ended."
+            if host_address
+            else "Free the block when the kernels that use it have ended."
+        )
+        stories = (told,) if by is None else (by, told)
+        self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
+
     def strayed(self, event: KernelStrayed) -> None:
         """Report an access outside of what the kernel may use."""
+        if event.freed is not None:
+            self._use_after_free(event, *event.freed)
+            return
         name = event.name or "memory"
         told = _story(
             event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now

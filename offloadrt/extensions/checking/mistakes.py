@@ -157,6 +157,10 @@ class Mistakes:
                 return
         self._found[place] = Mistake(kind, subject, told, advice)
 
+    def has(self, kind: Kind) -> bool:
+        """Tell whether there is a mistake of a kind."""
+        return any(mistake.kind == kind for mistake in self._found.values())
+
     def all(self) -> list[Mistake]:
         """Return them, the gravest kinds first, else as they were found."""
         return sorted(self._found.values(), key=lambda mistake: ORDER.index(mistake.kind))

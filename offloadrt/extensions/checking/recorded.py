@@ -59,6 +59,9 @@ class KernelStrayed:
     access: KernelAccess
     how: str
     """Where it leads to, as ``12 bytes behind the end of its mapping``."""
+    freed: tuple[int, int, int] | None = None
+    """Of device memory that was freed: the device, and its addresses there and on the host; 0: it has none, or none is
+    known."""
 
 
 @attrs.frozen
@@ -111,3 +114,19 @@ class CopiesKnown:
     """What the copies of the running strand's next directive bring, in their order."""
 
     copies: tuple[KnownCopy, ...]
+
+
+@attrs.frozen
+class ProgramDied:
+    """A recorded program died. how: with a verb; where, message: empty where they are not known."""
+
+    how: str
+    where: str
+    message: str
+
+
+@attrs.frozen
+class NotKnown:
+    """What of a recorded program nobody can know, in words."""
+
+    what: str

@@ -29,8 +29,8 @@ from offloadrt.runtime.events import HOST, KernelEnded, KernelRan, KernelSubmitt
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.launch.kernel_arguments import Pointees, array_view, has_phantoms, reaches_host
 from offloadrt.runtime.launch.target import OffloadedRegion
-from offloadrt.runtime.mapping.map_item import NOT_MAPPED, TARGET_PARAM, MapItem
-from offloadrt.runtime.mapping.present_table import Binding, DevicePointer
+from offloadrt.runtime.mapping.map_item import LITERAL, NOT_MAPPED, TARGET_PARAM, MapItem, MapItems
+from offloadrt.runtime.mapping.present_table import Binding, DevicePointer, Entry
 
 Note = Callable[[int, int, bool, bool], None]
 """Called with the first byte and the one after the last, counted from the array's first one; written? all of them?"""
@@ -367,20 +367,39 @@ def _touches_all(stream: AccessStream, kind: str, pieces: Sequence[tuple[int, in
 
 def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryUse]:
     """Yield what the kernel touches, or may touch, through pointers that are no mapped arguments."""
+    known: set[Entry] = set()
     for use in region.blocks:
         writes, maybe = use.writes or not use.exact, not use.exact
-        yield MemoryUse(
-            device.number, use.address, use.nbytes, writes, use.exact, "device memory", maybe=maybe, atomic=use.atomic
-        )
+        begin, nbytes, name, mapped = use.address, use.nbytes, "device memory", False
+        if use.of_host:
+            if (found := _in_entry(device, begin, nbytes)) is None:
+                continue
+            entry, begin, nbytes = found
+            name, mapped = entry.name, _holds(region, entry)
+            known.add(entry)
+        yield MemoryUse(device.number, begin, nbytes, writes, use.exact, name, mapped, maybe=maybe, atomic=use.atomic)
     for pointer in region.follows:
         if isinstance(pointer, DevicePointer) and pointer not in region.arguments and pointer.nbytes:
-            entry = device.table.lookup(pointer.address, pointer.nbytes).pointer.entry
-            if entry is not None:
-                low = max(pointer.address, entry.host_begin)
-                nbytes = min(pointer.address + pointer.nbytes, entry.host_end) - low
-                if nbytes > 0:
-                    begin = entry.device_address(low)
-                    yield MemoryUse(device.number, begin, nbytes, True, False, entry.name, False, True)
+            found = _in_entry(device, pointer.address, pointer.nbytes)
+            if found is not None and found[0] not in known:
+                entry, begin, nbytes = found
+                yield MemoryUse(device.number, begin, nbytes, True, False, entry.name, False, True)
+
+
+def _in_entry(device: OffloadDevice, address: int, nbytes: int) -> tuple[Entry, int, int] | None:
+    """Return the entry that some bytes of the host are in, where its device has them, and how many it has."""
+    entry = device.table.lookup(address, nbytes).pointer.entry
+    if entry is None:
+        return None
+    low = max(address, entry.host_begin)
+    held = min(address + nbytes, entry.host_end) - low
+    return (entry, entry.device_address(low), held) if held > 0 else None
+
+
+def _holds(region: OffloadedRegion, entry: Entry) -> bool:
+    """Tell whether an item of the region, or of one of its mappers, has the entry mapped while the kernel runs."""
+    items = region.items.mapped if isinstance(region.items, MapItems) else region.items
+    return any(entry.host_begin <= item.begin < entry.host_end for item in items if not item.type & LITERAL)
 
 
 @attrs.define(eq=False)

@@ -87,7 +87,9 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
 
 def _measured(recording: Recording, outcome: Outcome) -> dict[str, Value]:
     measured: dict[str, Value] = {"directives": outcome.directives}
-    if recording.meta.ended != "exit":
+    if recording.meta.died is not None:
+        measured["recording"] = f"the program {recording.meta.died}"
+    elif recording.meta.ended != "exit":
         measured["recording"] = {"stopped": "was stopped", "cut": "cut off: the program crashed or was killed"}.get(
             recording.meta.ended, recording.meta.ended
         )

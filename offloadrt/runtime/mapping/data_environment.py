@@ -389,7 +389,11 @@ def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingErro
     why = "'present' map type modifier" if item.flags.present else "device failure or illegal mapping"
     device.report(_NULL.format(why))
     kind = NotPresent if item.flags.present else MappingError
-    return device.error(kind, f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}", call, item.name)
+    entry = device.table.lookup(item.begin, item.size).entry
+    there = 0 if entry is None else min(item.begin + item.size, entry.host_end) - max(item.begin, entry.host_begin)
+    of_it = f" {there} of them are mapped already." if 0 < there < item.size else ""
+    told = f"{item.locate(item.begin)} ({item.size} bytes) cannot be mapped: {why}"
+    return device.error(kind, f"{told}.{of_it}" if of_it else told, call, item.name)
 
 
 async def _transfer_to(

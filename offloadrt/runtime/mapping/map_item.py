@@ -202,8 +202,9 @@ class MapItem:
 
 @attrs.frozen
 class BlockUse:
-    """What a kernel does with bytes of the device's own memory, which no item maps; `address` is the device's.
+    """What a kernel does with bytes that it reaches by a pointer.
 
+    address: the device's, of memory that no item maps; of_host: the host's, of what is mapped when the kernel runs.
     exact: it touches every byte; else it may read and write there. atomic: all that it does there are atomic
     operations.
     """
@@ -213,6 +214,7 @@ class BlockUse:
     writes: bool
     exact: bool
     atomic: bool = False
+    of_host: bool = False
 
 
 class MapItems(list[MapItem]):

@@ -66,7 +66,8 @@ class _OpenCall:
     place: int
     dimensions: dict[int, list[tuple[int, int, int]]] = attrs.field(factory=dict)
     """The dimensions of strided items, by the identity of their slots."""
-    components: list[Row] = attrs.field(factory=list)
+    components: list[tuple[Row, HostBlock | None]] = attrs.field(factory=list)
+    """What mappers made of its items, with the arrays that these were in then."""
     operations: list[tuple[int, int]] = attrs.field(factory=list)
     copies: list[tuple[int, int, int, int, int]] = attrs.field(factory=list)
     launch: int = NONE
@@ -91,6 +92,8 @@ class RuntimeCalls:
     launches: LaunchTables = attrs.field(init=False)
     has_operations: bool = False
     has_launches: bool = False
+    last_place: str = ""
+    """Where the last call was made."""
     _open: dict[int, _OpenCall] = attrs.field(factory=dict)
     _roots: dict[int, int] = attrs.field(factory=dict)
     """The outermost call that a nested one belongs to."""
@@ -118,7 +121,8 @@ class RuntimeCalls:
             return False
         self._roots[row[2]] = outer
         if a_of(row) == MAPPER_COMPONENT and outer in self._open:
-            self._open[outer].components += [part for part in parts if kind_of(part) == Slot.ITEM]
+            made = [part for part in parts if kind_of(part) == Slot.ITEM]
+            self._open[outer].components += [(part, self._block_of(part)) for part in made]
         return True
 
     def _where(self, row: Row) -> str:
@@ -151,6 +155,7 @@ class RuntimeCalls:
             if kind_of(part) == Slot.DIMENSION:
                 call.dimensions.setdefault(id(items[a_of(part)]), []).append((part[1], part[2], part[3]))
         self._open[event.row[2]] = call
+        self.last_place = self._where(event.row)
 
     def _routine_memory(self, function: int, arguments: Sequence[int]) -> dict[int, tuple[int, HostBlock]]:
         """Note the host's memory that a routine uses; returns which arguments are device memory of mapped arrays."""
@@ -278,10 +283,25 @@ class RuntimeCalls:
 
     def finish(self) -> None:
         """Complete the calls that never returned; what the runtime did in them is not known as a whole."""
-        for call in self._open.values():
-            self._complete(call, whole=False)
+        fatal = self.fatal_call()
+        for number, call in self._open.items():
+            self._complete(call, whole=False, died=number == fatal and call.launch == NONE)
 
-    def _complete(self, call: _OpenCall, whole: bool) -> None:
+    def fatal_call(self) -> int:
+        """Return the call in which the program died; 0 if that was in none, or nobody knows."""
+        died, end = self._process.line("died"), self._process.line("end")
+        number = int((end or died).get("call", 0))
+        number = self._roots.get(number, number)
+        if not end and not died and len(self._open) == 1:
+            return next(iter(self._open))
+        return number if number in self._open else 0
+
+    def died_at(self) -> str:
+        """Return the place of the directive in which the program died; empty if that was in none."""
+        call = self._open.get(self.fatal_call())
+        return "" if call is None else self._where(call.row)
+
+    def _complete(self, call: _OpenCall, whole: bool, died: bool = False) -> None:
         items, blocks, behind = self._expanded(call)
         if _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
             rows = [(word, 0, 0, NONE) for word in (*call.arguments, call.returned)]
@@ -298,7 +318,7 @@ class RuntimeCalls:
                 )
                 for item, block in zip(items, blocks, strict=True)
             ]
-        call.task.put(call.place, "subject", self._site(call, items, behind))
+        call.task.put(call.place, "subject", self._site(call, items, behind, died))
         call.task.put(call.place, "detail", self.items.add(rows))
         if call.kernel is not None and call.launch == NONE:
             call.launch = self.launches.uncounted(call.kernel[4])
@@ -320,23 +340,23 @@ class RuntimeCalls:
         behind: list[int] = []
         for item, block in zip(call.items, call.blocks, strict=True):
             low, high = item[2], item[2] + max(1, signed(item[3]))
-            own = [part for part in call.components if low <= part[1] < high] if item[6] else []
+            own = [made for made in call.components if low <= made[0][1] < high] if item[6] else []
             if call.kernel is not None:
                 own = own[: len(own) // 2]
-            items += [item, *own]
-            blocks += [block, *(self._block_of(part) for part in own)]
+            items += [item, *(part for part, _ in own)]
+            blocks += [block, *(array for _, array in own)]
             behind += [len(own)] + [0] * len(own)
         return items, blocks, behind
 
-    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int]) -> int:
+    def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int], died: bool) -> int:
         """Find the number of a call's site; looked up by the slots' words, as most calls come again."""
-        plain = not (call.dimensions or call.components)
+        plain = not (call.dimensions or call.components or died)
         kernel = (0, 0, 0, 0) if call.kernel is None else (*call.kernel[1:4], call.kernel[5])
         forms = tuple([(item[4], item[5]) for item in items])
         key = call.function, call.row[5], call.row[6], kernel, forms
         number = self._numbers.get(key) if plain else None
         if number is None:
-            site = self._read_site(call, items, behind)
+            site = msgspec.structs.replace(self._read_site(call, items, behind), died=died)
             number = self.sites.setdefault(site, len(self.sites))
             if plain:
                 self._numbers[key] = number

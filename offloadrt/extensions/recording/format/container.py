@@ -20,6 +20,7 @@ import numpy as np
 
 from offloadrt.extensions.recording.format.recording import (
     COLUMNS,
+    GONE,
     LATER,
     NONE,
     Column,
@@ -161,7 +162,7 @@ def _check_references(recording: Recording) -> None:
         ("item.array", NONE, len(dictionaries.arrays)),
         ("touch.array", 0, len(dictionaries.arrays)),
         ("use.array", NONE, len(dictionaries.arrays)),
-        ("use.item", NONE, len(columns["item.base"])),
+        ("use.item", GONE, len(columns["item.base"])),
         ("trace.launch", 0, len(columns["launch.trip"])),
     ):
         _refer(recording, name, columns[name], least, count)
@@ -273,6 +274,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     pid: int = 0
     ended: str = "exit"
     directives: int = 0
+    died: str = ""
+    """How, where and with which message it died; empty if it did not."""
 
 
 class _Index(msgspec.Struct, frozen=True):

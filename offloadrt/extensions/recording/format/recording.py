@@ -21,6 +21,9 @@ import numpy.typing as npt
 NONE: Final = -1
 """In a column: no list, no launch, no array."""
 
+GONE: Final = -2
+"""In the column of a use's items: device memory that was freed before the launch."""
+
 ORDERED: Final = 7
 """The kind of a lock that is an ordered region, by OMPT's numbers of mutual exclusion."""
 
@@ -89,6 +92,8 @@ class StrayKind(enum.IntEnum):
     """There is no memory; the program ended there."""
     STACK = 5
     """The thread's stack has no more room; the program ended there."""
+    FREED = 6
+    """It is a block of device memory that was freed, by a routine or because its mapping ended."""
 
 
 class Party(msgspec.Struct, frozen=True):
@@ -177,6 +182,8 @@ class Site(msgspec.Struct, frozen=True):
     """thread_limit: 0 is left open."""
     flags: int = 0
     items: tuple[ItemForm, ...] = ()
+    died: bool = False
+    """Whether the program died in it."""
 
     @property
     def where(self) -> str:
@@ -201,6 +208,21 @@ class RecordedArray(msgspec.Struct, frozen=True):
     """The bytes that the program has there, where a map reaches beyond them; 0: all."""
 
 
+class Death(msgspec.Struct, frozen=True):
+    """How a program died: by a signal, or by an exit inside of the runtime."""
+
+    how: str
+    """With a verb: ``is ended by SIGSEGV``."""
+    where: str = ""
+    """The line of the directive that it was in, or that of its own code; ``after`` the last directive's if neither."""
+    message: str = ""
+    """What it, or the runtime, has written last."""
+
+    def __str__(self) -> str:
+        where = f"{' ' if self.where.startswith('after ') else ' at '}{self.where}" if self.where else ""
+        return f"{self.how}{where}{self.message and ': '}{self.message}"
+
+
 class Meta(msgspec.Struct, frozen=True):
     """How a process was recorded, and what is known of it besides the tables."""
 
@@ -222,6 +244,11 @@ class Meta(msgspec.Struct, frozen=True):
     oracle: bool = False
     """Whether the real runtime's operations were recorded."""
     host_touches: bool = False
+    exact: bool | None = None
+    """Whether it was recorded for a check (`record --check`); None in recordings of before."""
+    instrumented: bool | None = None
+    """Whether some of its host code was compiled by `offloadrt cc`; None in recordings of before."""
+    died: Death | None = None
     separate_copies: list[str] = []
     """Where the program relies on host and device having copies of their own; found by `blocks.py`."""
     globals: dict[str, int] = {}

@@ -16,7 +16,7 @@ from typing import Final, Literal
 import attrs
 
 from offloadrt.extensions.recording.format.launches import PAGE
-from offloadrt.extensions.recording.format.recording import NONE, Recording, Site
+from offloadrt.extensions.recording.format.recording import GONE, NONE, Recording, Site
 from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.kernels import ArrayUse, Kernel, Launch
 from offloadrt.kernels.costs import ArrayCounts, LaunchCounts, split_atomic
@@ -121,7 +121,9 @@ class RecordedKernels:
                 iterations, double + single, moved, streams, Waits(0.0, 0.0), (), moves or Moves(lambda: ())
             )
         reached = [pointer for used in of_arrays if used.item not in arguments for pointer in _pointers(used)]
-        blocks = _block_uses([used for used in uses if used.place == "block"])
+        blocks = _block_uses(
+            [used for used in uses if used.place == "block" or (used.place == "array" and used.item not in arguments)]
+        )
         return RecordedLaunch(Launch(kernel, teams, threads, iterations, counts), tuple(reached), tuple(blocks))
 
     def _sizes(self, site: Site, number: int, declared: int | None) -> tuple[int, int, int]:
@@ -164,15 +166,15 @@ class RecordedKernels:
         columns = self.recording.columns
         place, number = int(columns["use.item"][use]), int(columns["use.array"][use])
         offset, nbytes = int(columns["use.offset"][use]), int(columns["use.nbytes"][use])
-        item = items[place] if place != NONE else None
+        item = items[place] if place >= 0 else None
         array = item.array if item is not None else None
-        if array is None and number != NONE:
+        if array is None and number != NONE and place != GONE:
             array = arrays[number]
         if array is not None:
             kind: Literal["array", "block", "unknown"] = "array"
             address, whole, begin, phase = array.address, array.nbytes, offset, (array.address + offset) % PAGE
         else:
-            pointer = self._block(offset, item)
+            pointer = self._block(offset, item) if place != GONE or number == NONE else None
             kind = "unknown" if pointer is None else "block"
             address, whole, begin, phase = 0 if pointer is None else pointer.address, nbytes, 0, offset % PAGE
         touched = self._touched(use, begin)
@@ -307,11 +309,15 @@ def _pointers(used: _Used) -> list[DevicePointer]:
 
 
 def _block_uses(uses: Sequence[_Used]) -> Iterator[BlockUse]:
-    """Yield what a launch does with memory of omp_target_alloc, reads first; pages where no bytes are known."""
+    """Yield what a launch does with memory that it reaches by a pointer, reads first.
+
+    Of omp_target_alloc's blocks also the pages, where no bytes are known; those of arrays are among `reaches`.
+    """
     for kind in ("read", "write"):
         for used in uses:
             for low, high, atomic in split_atomic(used.touched.get(kind, ()), used.touched.get("atomic", ())):
-                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True, atomic)
+                on_host = used.place == "array"
+                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True, atomic, on_host)
     for used in uses:
-        for low, high in () if used.touched else used.ranges:
+        for low, high in () if used.touched or used.place == "array" else used.ranges:
             yield BlockUse(used.address + low, high - low, True, False)

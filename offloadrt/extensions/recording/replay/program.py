@@ -130,6 +130,8 @@ class Routines:
     _program: LoweredProgram
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
     """The blocks of omp_target_alloc, by the addresses that were recorded."""
+    _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
+    """Those that were freed."""
 
     async def run(self, t: HostThread, site: Site, items: int) -> None:
         """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""
@@ -181,6 +183,13 @@ class Routines:
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
+    def freed_at(self, address: int) -> int | None:
+        """Return where a block was that has been freed, by an address of the recording; None if it is there still."""
+        if self.block_at(address) is not None:
+            return None
+        found = self._freed.before(address)
+        return 0 if found is None or address >= found[0] + found[1].nbytes else found[1].address + address - found[0]
+
     def _place(self, t: HostThread, address: int, offset: int, nbytes: int, device: int) -> Place:
         if self._is_initial(device):
             return self._host(address + offset, nbytes)
@@ -203,7 +212,11 @@ class Routines:
             self._blocks[rest[-1]] = pointer
 
     async def _omp_target_free(self, t: HostThread, address: int, device: int, *rest: int) -> None:
-        await t.omp_target_free(self._blocks.pop(address))
+        block = self._blocks.pop(address)
+        self._freed.pop(address)
+        if block is not None:
+            self._freed[address] = block
+        await t.omp_target_free(block)
 
     async def _omp_get_mapped_ptr(self, t: HostThread, address: int, device: int, *rest: int) -> None:
         array = self._program.at(address)
@@ -329,6 +342,11 @@ class ReplayedProgram:
             for device in self.openmp.devices:
                 start_tool(device, self._log)
 
+    def ends(self) -> None:
+        """Tell an observer how the program ended."""
+        if self._observed is not None:
+            self._observed.ends()
+
     def has_roots(self, count: int) -> None:
         """Take the number of initial tasks."""
         if self._observed is not None:
@@ -413,14 +431,12 @@ class ReplayedProgram:
             self._observed.comes_to(site.where)
             self._tell_findings(self._observed, site, launch)
         done = None if self._log is None else self._log.begin()
-        if site.call not in _DATA and site.call not in _KERNELS:
+        if site.died:
+            await self._dies_in(t, site_number, items, launch)
+        elif site.call not in _DATA and site.call not in _KERNELS:
             await self._routines.run(t, site, items)
         elif not self.recording.on_initial_device(site):  # what that did is recorded as work of the host
-            key = site_number, items, launch
-            construct = self._constructs.get(key)
-            if construct is None:
-                construct = self._constructs[key] = self._construct(site, items, launch)
-            await t.run(construct)
+            await t.run(self._construct_of(site_number, items, launch))
         if self._observed is not None:
             self._observed.leaves()
         self.oracle.directives += 1
@@ -428,6 +444,28 @@ class ReplayedProgram:
             self.oracle.compare(site_number, operations, done)
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
+
+    async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
+        """Do what is known of the directive in which the program died, and no more: nothing comes after it.
+
+        A region of which no launch was recorded died before its kernel ran.
+        """
+        site = self.recording.dictionaries.sites[site_number]
+        try:
+            if site.call in _DATA:
+                await t.run(self._construct_of(site_number, items, launch))
+            elif site.call not in _KERNELS:
+                await self._routines.run(t, site, items)
+        except (OffloadError, RecordingError):
+            pass  # it may well be what the program died of, which is told of as such
+
+    def _construct_of(self, site_number: int, items: int, launch: int) -> Construct:
+        key = site_number, items, launch
+        construct = self._constructs.get(key)
+        if construct is None:
+            site = self.recording.dictionaries.sites[site_number]
+            construct = self._constructs[key] = self._construct(site, items, launch)
+        return construct
 
     def _tell_findings(self, observed: ObservedReplay, site: Site, launch: int) -> None:
         """Tell what the launch that was traced did wrong, but not of those that have its trace for lack of one."""
@@ -437,7 +475,7 @@ class ReplayedProgram:
         findings = self.recording.dictionaries.findings.get(int(columns["launch.trace"][launch]))
         if findings is not None:
             kernel = self.recording.dictionaries.kernels[site.kernel]
-            observed.launches(kernel, findings, self.arrays, max(0, site.device))
+            observed.launches(kernel, findings, self.arrays, max(0, site.device), self._routines.freed_at)
 
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)
@@ -518,13 +556,14 @@ async def replay(
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]
         for site in recording.dictionaries.sites
-        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site)
+        if site.kernel != NONE and not recording.meta.costs and not recording.on_initial_device(site) and not site.died
         if program.observer is None  # a check asks for no times
     } - set(declared or ()))  # fmt: skip
     if unknown:
         raise ReplayRefused(
             f"{recording.name}: no costs were recorded of the kernels {', '.join(unknown)}; declare them by name in a "
             "TOML file and name it as costs=FILE.toml"
+            + (f" (the program {recording.meta.died})" if recording.meta.died is not None else "")
         )
     run = ReplayedProgram(recording, program, host_time, dict(declared or {}), progress)
     run.place_arrays()
@@ -537,4 +576,5 @@ async def replay(
 
     if roots:
         await program.parallel(initial, num_threads=len(roots))
+    run.ends()
     return run.oracle.outcome()

@@ -16,7 +16,8 @@ namespace offload {
 namespace {
 
 constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range",
-                    *Given = "__offload_given", *Shown = "__offload_shown", *Frees = "__offload_frees", *Leaves = "__offload_leaves";
+                    *Given = "__offload_given", *Shown = "__offload_shown", *Frees = "__offload_frees", *Calls = "__offload_calls",
+                    *Leaves = "__offload_leaves";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -32,13 +33,24 @@ GlobalVariable *slot(Module &module, const char *name) {
   return new GlobalVariable(module, type, false, GlobalValue::InternalLinkage, ConstantPointerNull::get(type), name);
 }
 
+// What is asked of the accesses to an address: the byte of its page in the recorder's table.
+Value *wantedOf(IRBuilder<> &builder, Module &module, Value *address) {
+  Value *page = builder.CreateAnd(builder.CreateLShr(address, PageShift), PageMask);
+  Value *table = builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Table));
+  return builder.CreateLoad(builder.getInt8Ty(), builder.CreateGEP(builder.getInt8Ty(), table, page));
+}
+
+Value *isWatched(Instruction *before, Value *address) {
+  IRBuilder<> builder(before);
+  Value *wanted = wantedOf(builder, *before->getModule(), builder.CreatePtrToInt(address, builder.getInt64Ty()));
+  return builder.CreateICmpNE(builder.CreateAnd(wanted, EACH_BYTE), builder.getInt8(0));
+}
+
 void reportTouch(const Access &access) {
   IRBuilder<> builder(access.instruction);
   Module &module = *access.instruction->getModule();
   Value *address = builder.CreatePtrToInt(access.pointer, builder.getInt64Ty());
-  Value *page = builder.CreateAnd(builder.CreateLShr(address, PageShift), PageMask);
-  Value *table = builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Table));
-  Value *wanted = builder.CreateLoad(builder.getInt8Ty(), builder.CreateGEP(builder.getInt8Ty(), table, page));
+  Value *wanted = wantedOf(builder, module, address);
   unsigned way = access.way & (LOADS | STORES);
   for (unsigned each : {unsigned(LOADS), unsigned(STORES)}) {
     if (!(way & each))
@@ -63,7 +75,7 @@ void reportRange(MemIntrinsic &range) {
   Module &module = *range.getModule();
   auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt64Ty(), builder.getInt32Ty()}, false);
   auto report = [&](Value *pointer, unsigned way) {
-    if (isStack(pointer))
+    if (isUnreachable(pointer))
       return;
     Value *function = builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Range));
     builder.CreateCall(type, function, {builder.CreatePtrToInt(pointer, builder.getInt64Ty()),
@@ -99,6 +111,24 @@ void reportFrees(CallBase &call) {
                       builder.CreateGlobalString(where, "__offload_line")});
 }
 
+// A routine of OpenMP for device memory: unlike a directive, it is not told where it is called.
+bool isRoutine(const CallBase &call) {
+  const Function *callee = call.getCalledFunction();
+  return callee && (callee->getName().starts_with("omp_target_") || callee->getName() == "omp_get_mapped_ptr");
+}
+
+void reportRoutine(CallBase &call) {
+  std::string where = lineOf(call);
+  if (!isRoutine(call) || where.empty())
+    return;
+  auto [file, line] = StringRef(where).rsplit(':');
+  std::string place = (";" + file + ";" + call.getFunction()->getName() + ";" + line + ";0;;").str();
+  IRBuilder<> builder(&call);
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false);
+  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Calls)),
+                     {builder.CreateGlobalString(place, "__offload_line")});
+}
+
 // Arguments by which a function may store into memory of the program, though this module does not see it do so.
 SmallVector<Value *, 4> givenBy(const CallBase &call) {
   SmallVector<Value *, 4> given;
@@ -110,7 +140,7 @@ SmallVector<Value *, 4> givenBy(const CallBase &call) {
     return given;
   for (unsigned number = 0; number < call.arg_size(); number++) {
     Value *argument = call.getArgOperand(number);
-    if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isStack(argument) &&
+    if (argument->getType()->isPointerTy() && !isa<ConstantPointerNull>(argument) && !isUnreachable(argument) &&
         !isConstantData(argument) && !call.onlyReadsMemory(number))
       given.push_back(argument);
   }
@@ -233,6 +263,7 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_given"), module.getNamedGlobal(Given));
   builder.CreateStore(found("offload_recorder_shown"), module.getNamedGlobal(Shown));
   builder.CreateStore(found("offload_recorder_frees"), module.getNamedGlobal(Frees));
+  builder.CreateStore(found("offload_recorder_calls"), module.getNamedGlobal(Calls));
   builder.CreateStore(found("offload_recorder_leaves"), module.getNamedGlobal(Leaves));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
@@ -262,10 +293,10 @@ bool instrumentHost(Module &module) {
         Access access;
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
         auto *call = dyn_cast<CallBase>(&instruction);
-        if (range || (call && (releases(*call) || !shownBy(*call).empty())) || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
+        if (range || (call && (releases(*call) || isRoutine(*call) || !shownBy(*call).empty())) || (accessOf(instruction, layout, access) && !isUnreachable(access.pointer)))
           reported.push_back(&instruction);
       }
-    if (reported.empty() && mappedVariables(*function).empty())
+    if (reported.empty() && !hasScopes(*function))
       continue;
     ValueToValueMapTy map;
     versions.push_back({function, cloneFor(*function, map, ".touching")});
@@ -282,7 +313,7 @@ bool instrumentHost(Module &module) {
   }
   if (versions.empty())
     return true;
-  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Leaves})
+  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves})
     slot(module, name);
   for (const Access &access : accesses)
     reportTouch(access);
@@ -292,9 +323,10 @@ bool instrumentHost(Module &module) {
     reportGiven(*call);
     reportShown(*call);
     reportFrees(*call);
+    reportRoutine(*call);
   }
   for (auto &[plain, touching] : versions) {
-    reportScopes(*touching, *module.getNamedGlobal(Leaves));
+    reportScopes(*touching, *module.getNamedGlobal(Leaves), isWatched);
     dispatch(*plain, *touching, isRecorded);
   }
   addConstructor(module);

@@ -27,6 +27,7 @@ struct Access {
 Row countBlock(const llvm::BasicBlock &, const llvm::DataLayout &);
 bool accessOf(llvm::Instruction &, const llvm::DataLayout &, Access &);
 bool isStack(const llvm::Value *pointer);
+bool isUnreachable(const llvm::Value *pointer); // of the stack, and nobody else has its address: it cannot be mapped
 
 // cloning.cpp
 bool mayClone(const llvm::Function &);
@@ -36,8 +37,9 @@ void dispatch(llvm::Function &from, llvm::Function &to, llvm::Value *(*decide)(l
 
 // scopes.cpp
 std::string lineOf(const llvm::Instruction &);
-llvm::SmallPtrSet<llvm::AllocaInst *, 4> mappedVariables(llvm::Function &);
-void reportScopes(llvm::Function &, llvm::GlobalVariable &leaves);
+// Says where the scopes of a function's variables end. `isWatched` makes the test, before an instruction, of whether an address is watched.
+bool hasScopes(llvm::Function &);
+void reportScopes(llvm::Function &, llvm::GlobalVariable &leaves, llvm::Value *(*isWatched)(llvm::Instruction *before, llvm::Value *address));
 
 // teams.cpp
 void markLeagues(llvm::Module &);

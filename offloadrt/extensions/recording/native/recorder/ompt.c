@@ -223,6 +223,7 @@ static void on_implicit_task(ompt_scope_endpoint_t at, ompt_data_t *parallel, om
 
 enum { ACQUIRE = 1, ACQUIRED, RELEASED };
 
+/* What was done with the lock comes before it is given back, and what was done without it before it is taken. */
 static void put_mutex(uint32_t what, ompt_mutex_t kind, ompt_wait_id_t wait) {
   if (kind != ompt_mutex_atomic)
     end_interval();
