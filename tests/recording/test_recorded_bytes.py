@@ -80,6 +80,7 @@ LEFT = "missing unmap", "v", ""
         (13, {(FREED, "device memory", "free", "freed")}),
         (15, {(FREED, "a", "ended", "outside")}),
         (16, set()),
+        (18, {("missing unmap", "l", "")}),
         (17, {("uninitialised data", "mapped 512 B", "routine")}),
     ],
 )

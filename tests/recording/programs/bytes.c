@@ -11,6 +11,9 @@ double on_both[64];
 typedef struct { size_t length; double *data; } vector;
 #pragma omp declare mapper(vector v) map(v.length) map(v.data[0 : v.length])
 
+typedef struct { int length; vector *all; } vectors;
+#pragma omp declare mapper(vectors l) map(l, l.all[0 : l.length])
+
 #define ARRAY(NAME, STORAGE)                                                                                           \
   __attribute__((noinline)) static double NAME(int back, int n) {                                                      \
     STORAGE;                                                                                                           \
@@ -194,6 +197,17 @@ int main(int count, char **arguments) {
     omp_target_memcpy(here, p, sizeof here, 0, 0, omp_get_initial_device(), device); /* routine */
     s = here[1]; /* nothing there */
     omp_target_free(p, device);
+    break;
+  }
+  case 18: { /* a mapper of members that have mappers */
+    vectors l = {3, malloc(3 * sizeof(vector))};
+    for (int k = 0; k < 3; k++)
+      l.all[k] = (vector){20, calloc(20, sizeof(double))};
+#pragma omp target map(tofrom : l)
+    for (int k = 0; k < 3; k++)
+      l.all[k].data[3] += 1;
+    for (int k = 0; k < 3; k++)
+      s += l.all[k].data[3];
     break;
   }
   }

@@ -338,15 +338,22 @@ class RuntimeCalls:
         items: list[Row] = []
         blocks: list[HostBlock | None] = []
         behind: list[int] = []
-        for item, block in zip(call.items, call.blocks, strict=True):
-            low, high = item[2], item[2] + max(1, signed(item[3]))
-            own = [made for made in call.components if low <= made[0][1] < high] if item[6] else []
-            if call.kernel is not None:
-                own = own[: len(own) // 2]
+        for (item, block), own in zip(zip(call.items, call.blocks, strict=True), self._by_item(call), strict=True):
             items += [item, *(part for part, _ in own)]
             blocks += [block, *(array for _, array in own)]
             behind += [len(own)] + [0] * len(own)
         return items, blocks, behind
+
+    def _by_item(self, call: _OpenCall) -> list[list[tuple[Row, HostBlock | None]]]:
+        """Return what mappers made of each item. What a mapper of a member made lies elsewhere, and comes behind it."""
+        made = call.components[: len(call.components) // 2] if call.kernel is not None else call.components
+        found: list[list[tuple[Row, HostBlock | None]]] = [[] for _ in call.items]
+        spans = [(item[2], item[2] + max(1, signed(item[3]))) if item[6] else (0, 0) for item in call.items]
+        owner = next((place for place, item in enumerate(call.items) if item[6]), 0)
+        for part, block in made:
+            owner = next((place for place, (low, high) in enumerate(spans) if low <= part[1] < high), owner)
+            found[owner].append((part, block))
+        return found
 
     def _site(self, call: _OpenCall, items: Sequence[Row], behind: Sequence[int], died: bool) -> int:
         """Find the number of a call's site; looked up by the slots' words, as most calls come again."""

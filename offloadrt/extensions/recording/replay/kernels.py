@@ -77,8 +77,8 @@ class RecordedKernels:
     """The most threads of a team on this machine. As in the runtime, a launch takes no more, whatever it asks for."""
     grid: GridDefaults
     """What a region gets that leaves its teams or its threads open."""
-    block_at: Callable[[int], DevicePointer | None]
-    """Find the block of omp_target_alloc by an address in it that was recorded."""
+    block_at: Callable[[int, bool], DevicePointer | None]
+    """Find the block of omp_target_alloc by an address in it that was recorded; whether it had been freed by then."""
     declared: dict[str, Kernel] = attrs.field(factory=dict)
 
     def launch(
@@ -174,7 +174,7 @@ class RecordedKernels:
             kind: Literal["array", "block", "unknown"] = "array"
             address, whole, begin, phase = array.address, array.nbytes, offset, (array.address + offset) % PAGE
         else:
-            pointer = self._block(offset, item) if place != GONE or number == NONE else None
+            pointer = self._block(offset, item, place == GONE) if place != GONE or number == NONE else None
             kind = "unknown" if pointer is None else "block"
             address, whole, begin, phase = 0 if pointer is None else pointer.address, nbytes, 0, offset % PAGE
         touched = self._touched(use, begin)
@@ -194,10 +194,10 @@ class RecordedKernels:
             int(columns["use.store_bytes"][use]),
         )  # fmt: skip
 
-    def _block(self, recorded: int, item: MapItem | None) -> DevicePointer | None:
+    def _block(self, recorded: int, item: MapItem | None, was_freed: bool) -> DevicePointer | None:
         """Find a block of omp_target_alloc: the one that the launch is given, or that of the traced launch."""
         address = item.base if item is not None and item.type & LITERAL else recorded
-        return self.block_at(address) if address else None
+        return self.block_at(address, was_freed) if address else None
 
     def _touched(self, use: int, shift: int) -> dict[str, tuple[Range, ...]]:
         """Return the bytes of the array that were all loaded, all stored, and all accessed atomically."""

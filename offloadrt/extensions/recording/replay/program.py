@@ -183,6 +183,15 @@ class Routines:
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
+    def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
+        """Return the block that a kernel uses; was_freed: it had been freed before, when the program was recorded.
+
+        If it had not, but is freed now, nothing orders the free after the kernel.
+        """
+        block = self.block_at(address)
+        found = self._freed.before(address) if block is None and not was_freed else None
+        return block if found is None or address >= found[0] + found[1].nbytes else found[1]
+
     def freed_at(self, address: int) -> int | None:
         """Return where a block was that has been freed, by an address of the recording; None if it is there still."""
         if self.block_at(address) is not None:
@@ -329,7 +338,7 @@ class ReplayedProgram:
         self._lowered = LoweredProgram(self.openmp)
         most_threads = self.openmp.devices[0].machine.spec.count("sm.max_threads_per_team")
         self._routines = Routines(self.recording, self._lowered)
-        grid, block_at = self.openmp.declarations.grid, self._routines.block_at
+        grid, block_at = self.openmp.declarations.grid, self._routines.block_used_at
         self._kernels = RecordedKernels(self.recording, most_threads, grid, block_at, self.declared)
         self._total = self.recording.directives
         if self.openmp.observer is not None:
