@@ -120,7 +120,13 @@ def c_programs(count: int, seed: int, folder: Path) -> Table:
     for begin in range(0, count, BATCH):
         numbers = range(seed + begin, seed + min(begin + BATCH, count))
         _batch(table, [("none", correct(number)) for number in numbers], f"right{seed + begin}", folder, begin // BATCH)
-        _batch(table, [planted(number) for number in numbers], f"wrong{seed + begin}", folder, begin // BATCH)
+        _batch(
+            table,
+            [planted(number, offloads=True) for number in numbers],
+            f"wrong{seed + begin}",
+            folder,
+            begin // BATCH,
+        )
     return table
 
 
@@ -136,7 +142,8 @@ def _batch(table: Table, programs: list[tuple[str, Program]], name: str, folder:
     for place, (kind, program) in enumerate(programs):
         table.programs[kind] += 1
         wrong = _recorded(table, kind, program, binary, place, MACHINES[(number + place) % len(MACHINES)])
-        table.wrong += [f"{name}.c {place} {level}: {what}" for what in wrong]
+        table.wrong += (told := [f"{name}.c {place} {level}: {what}" for what in wrong])
+        print(*told, sep="\n", end="\n" * bool(told), file=sys.stderr, flush=True)
         kept = kept or bool(wrong)
     binary.unlink()
     if not kept:
@@ -193,7 +200,7 @@ def main() -> int:
     parser.add_argument("--c", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("build/random_programs"))
-    parser.add_argument("--late", action="store_true", help="under table.count_down=kernel")
+    parser.add_argument("--late", action="store_true", help="in Python, under table.count_down=kernel")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     wrong = False
