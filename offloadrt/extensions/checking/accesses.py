@@ -44,6 +44,8 @@ class Directive:
     time_s: float
     kernel: str = ""
     waiting: list[Any] | None = None
+    is_refused: bool = False
+    """Whether a mistake that was found says why the driver library refuses its copy."""
 
     def story(self, did: str, now: float) -> Story:
         """Tell what the directive does. did: with a verb."""

@@ -12,6 +12,7 @@ from offloadrt.extensions.checking.checker import Checker
 from offloadrt.extensions.checking.mistakes import Mistake, Waste
 from offloadrt.extensions.checking.waste import Costs
 from offloadrt.study.errors import ScriptFailed, UserError
+from offloadrt.study.reporting.results import Result
 from offloadrt.study.running.execution import PROGRAM_ERRORS, Progress, execute
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Scenario
@@ -20,7 +21,7 @@ from offloadrt.study.spec import RunSpec
 
 @attrs.frozen
 class CheckReport:
-    """What a check of one run found. elapsed_s: virtual seconds; None when an error of the program ended it.
+    """What a check of one run found. elapsed_s: virtual seconds; None when an error ended the program.
 
     unknown_kernels: those of which nothing says what they read and write, so that nothing was checked about them.
     """
@@ -33,10 +34,15 @@ class CheckReport:
     unknown_kernels: tuple[str, ...]
     wastes: tuple[Waste, ...] = ()
     """What was done for nothing, the most time first; a program without mistakes may have some."""
+    requires: str = ""
+    """What a recorded program requires, and the memory configuration that it was given for that; else empty."""
+    failure: UserError | ScriptFailed | None = None
+    """What ended the run, where that is none of the mistakes: an assertion of the script, or what cannot be replayed.
+    """
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
-        return msgspec.json.encode(attrs.asdict(self))
+        return msgspec.json.encode({**attrs.asdict(self), "failure": str(self.failure or "")})
 
 
 def check(
@@ -46,10 +52,10 @@ def check(
     on_progress: Progress | None = None,
     before_run: Callable[[Run], object] = lambda run: None,
 ) -> CheckReport:
-    """Run a scenario once under the checker. An error of the program is a mistake; raises as `execute` for others.
+    """Run a scenario once under the checker. An error of the program is a mistake.
 
-    Others are those of a program that did not start, or whose thread a fault let die: about these nothing was checked.
-    Raises UserError for a program that is not OpenMP's.
+    Another error, as of an assertion of the script, is the report's `failure` when something was found before it. Else
+    it is raised, as `execute` does.
     """
     checkers: list[tuple[Run, Checker]] = []
 
@@ -59,26 +65,36 @@ def check(
         checkers.append((run, checker))
         before_run(run)
 
-    elapsed_s: float | None = None
+    result: Result | None = None
+    failure: UserError | ScriptFailed | None = None
     fatal: BaseException | None = None
     costs = Costs()
     try:
         once = attrs.evolve(options, repeat=1)
-        elapsed_s = execute(
-            scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs]
-        ).elapsed_s
+        result = execute(scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs])
     except (UserError, ScriptFailed) as error:
-        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
-        if not checkers or fatal is None:
+        if not checkers:
             raise
+        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
+        failure = None if fatal is not None else error
     run, checker = checkers[0]
-    _require_openmp(scenario.name, run)
-    ended = elapsed_s is not None
+    ended = result is not None
     mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
+    if failure is not None and not mistakes:
+        raise failure
     if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
-    unknown = tuple(checker.unknown_kernels)
-    return CheckReport(scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, unknown, wastes)
+    return CheckReport(
+        scenario.name,
+        run.spec.name,
+        options.seed,
+        None if result is None else result.elapsed_s,
+        mistakes,
+        tuple(checker.unknown_kernels),
+        wastes,
+        "" if result is None else str(result.measured.get("requires", "")),
+        failure,
+    )
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:

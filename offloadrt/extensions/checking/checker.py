@@ -220,12 +220,9 @@ class Checker:
         self._cut = True
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
-        """Return what was done for nothing, once, after `finish`, the most time first.
-
-        Of data that a mistake is about nothing is certain, so nothing is returned.
-        """
+        """Return what was done for nothing, once, after `finish`, the most time first, unless a mistake contradicts."""
         wastes = self._wastes.finish(costs, ended and not self._cut)
-        return [waste for waste in wastes if waste.subject not in self._found.data]
+        return [waste for waste in wastes if not self._found.contradict(waste)]
 
     @property
     def unknown_kernels(self) -> list[str]:
@@ -268,7 +265,7 @@ class Checker:
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
         directive = self._directives[event.cause]
         self._flush(directive)
-        if isinstance(event.error, Exception):
+        if isinstance(event.error, Exception) and not directive.is_refused:
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
         # A directive that was left early, or whose queue lasts, is still heard of; a plain one is over.
@@ -392,6 +389,12 @@ class Checker:
         directive = self._directive(event.cause)
         entry = self._memories.entry_at(event.device, event.device_address)
         block = self._memories.block_at(event.device, event.device_address)
+        if self._reaches_nothing(event):
+            name, way = event.array.name if event.array else "data", "to" if event.op == "h2d" else "from"
+            told = self._story(directive, f"copies {name} {way} device memory in {directive.name}")
+            self._nothing_there(told, "device memory")
+            directive.is_refused = True
+            return
         role: Role = ""
         if block is not None and entry is not None and block.entry is entry:
             if event.op == "h2d" and block.cause == event.cause:
@@ -458,9 +461,20 @@ class Checker:
             return
         entry = self._memories.entry_at(access.memory, access.begin)
         if entry is None and access.block is None:
-            advice = "No block of the device lies there: it was freed, or never allocated."
-            self._found.add("use after free", access.name, (access.story,), advice, access.name)
+            self._nothing_there(access.story, access.name)
         elif access.writes:
             self._versions.device_written(access, entry)
         elif not self._lifetimes.is_told(entry):  # else the host's copy is another array's
             self._versions.device_read(access, entry)
+
+    def _reaches_nothing(self, event: ev.DataCopied) -> bool:
+        """Tell whether a side of a copy is an address of a device where nothing is allocated."""
+        sides = [(event.device, event.device_address)]
+        if event.op == "d2d":
+            sides.append((event.source, event.host_address))
+        block_at, entry_at = self._memories.block_at, self._memories.entry_at
+        return event.nbytes > 0 and any(block_at(*side) is None and entry_at(*side) is None for side in sides)
+
+    def _nothing_there(self, story: Story, name: str) -> None:
+        advice = "No block of the device lies there: it was freed, or never allocated."
+        self._found.add("use after free", name, (story,), advice, name)

@@ -25,7 +25,8 @@ def check(
     """Run a program once and report its mistakes: races, stale and uninitialised data, wrong maps.
 
     The exit code is 1 when a mistake is reported. A table of waste follows, worst first: transfers and allocations that
-    were for nothing, and the time that they took. Waste alone leaves the exit code 0.
+    were for nothing, and the time that they took. Waste alone leaves the exit code 0. A script that fails, as by an
+    assertion of its own, gets its traceback after the mistakes that were found until then, and the exit code 3.
     """
     from offloadrt.extensions.checking.checked import check as checked
     from offloadrt.study.scripts import registry
@@ -41,6 +42,8 @@ def check(
         console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
         if report.wastes:
             _print_wastes(report.wastes)
+    if report.failure is not None:
+        raise report.failure
     return NEGATIVE if report.mistakes else 0
 
 
@@ -49,7 +52,10 @@ def _lines(report: CheckReport) -> Iterator[str]:
         yield from (*mistake.lines(), "")
     count = len(report.mistakes)
     found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
-    yield f"{report.scenario} on {report.machine}: {found}"
+    until = "" if report.failure is None else " until the program failed"
+    yield f"{report.scenario} on {report.machine}: {found}{until}"
+    if report.requires:
+        yield f"the program requires {report.requires}"
     if report.unknown_kernels:
         names = ", ".join(report.unknown_kernels)
         yield f"not checked, for nothing says what they read and write: kernels {names}"

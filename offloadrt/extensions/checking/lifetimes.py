@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.accesses import Directive, WatchedBlock
-from offloadrt.extensions.checking.mistakes import Mistakes, Story
+from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistakes, Story
 from offloadrt.extensions.checking.strands import Strand, Strands
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.runtime.events import (
@@ -26,7 +26,7 @@ from offloadrt.runtime.events import (
     MappedFreed,
     MapStrayed,
 )
-from offloadrt.runtime.mapping.map_item import DELETE, IMPLICIT, OMPX_HOLD, MapItem
+from offloadrt.runtime.mapping.map_item import DELETE, FROM, IMPLICIT, OMPX_HOLD, MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 from offloadrt.trace.events import plain_kernel
 
@@ -135,8 +135,10 @@ class Mappings:
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
         """Judge the end of one item; the counts are still those before it."""
         if entry is None:
-            if directive.name in _UNMAPPING and item.size and item.array is not None and not item.type & IMPLICIT:
-                advice = "Nothing of it is mapped here: leave this unmap out, or map it before."
+            # OpenMP lets `release` and `delete` pass over what is absent; what `from` asks for does not come.
+            asked = bool(item.type & FROM) and not item.type & IMPLICIT
+            if directive.name in _UNMAPPING and item.size and item.array is not None and asked:
+                advice = "Nothing of it is mapped here, so nothing is copied back: leave this unmap out, or map it before."
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
         held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
@@ -193,7 +195,7 @@ class RecordedFaults:
 
     def strayed(self, event: KernelStrayed) -> None:
         """Report an access outside of what the kernel may use."""
-        name = event.name or "memory"
+        name = event.name or UNKNOWN
         told = _story(
             event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, self.strands.sim.now
         )

@@ -19,6 +19,8 @@ ORDER: Final[tuple[str, ...]] = (
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
 
+UNKNOWN: Final = "memory"
+"""The name of data of which only the address is known."""
 MOST_PLACES: Final = 3
 """So many places of one kernel are told for each kind of mistake and array."""
 
@@ -140,6 +142,15 @@ class Mistakes:
                 self._found[last] = attrs.evolve(self._found[last], elsewhere=len(places) - MOST_PLACES)
                 return
         self._found[place] = Mistake(kind, subject, told, advice)
+
+    def contradict(self, waste: Waste) -> bool:
+        """Tell whether a mistake's mend may be the opposite of what would mend a waste.
+
+        Of data that a mistake is about nothing is certain. What a kernel fails to reach may be any data that is mapped
+        for nothing.
+        """
+        strays = UNKNOWN in self.data and waste.kind in ("unused allocation", "unread transfer")
+        return strays or waste.subject in self.data
 
     def all(self) -> list[Mistake]:
         """Return them, the gravest kinds first, else as they were found."""

@@ -195,6 +195,8 @@ class DeviceBlocks:
     _live: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
     _copies: AddressMap[list[DeviceBlock]] = attrs.field(factory=AddressMap)
     """By the address of the host that each is a copy of; several devices may have one."""
+    _freed: AddressMap[DeviceBlock] = attrs.field(factory=AddressMap)
+    """Blocks of omp_target_alloc that were freed, while nothing else was allocated where they began."""
     _given: int = 0
     """Blocks that omp_target_alloc has given."""
 
@@ -205,6 +207,7 @@ class DeviceBlocks:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
             self._given += 1
         self.remove(device)
+        self._freed.pop(device)
         block = self._live[device] = DeviceBlock(device, host, nbytes, recorded, task, is_given)
         if host and (copies := self._copies.get(host)) is not None:
             copies.append(block)
@@ -213,7 +216,7 @@ class DeviceBlocks:
 
     def recorded(self, address: int) -> int:
         """Return what stands for an address in the recording: itself, but within a block of omp_target_alloc."""
-        block = self.at(address)
+        block = self.at(address) or _holding(self._freed, address)
         return address if block is None else block.recorded + address - block.device
 
     def given(self, address: int) -> int:
@@ -223,6 +226,9 @@ class DeviceBlocks:
 
     def remove(self, device: int) -> None:
         block = self._live.pop(device)
+        if block is not None and block.is_given:
+            self._freed.pop(device)
+            self._freed[device] = block
         if block is not None and (copies := self._copies.get(block.host)) is not None:
             copies.remove(block)
             if not copies:
@@ -235,8 +241,12 @@ class DeviceBlocks:
         return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
 
     def at(self, address: int) -> DeviceBlock | None:
-        found = self._live.before(address)
-        return None if found is None or address >= found[0] + found[1].nbytes else found[1]
+        return _holding(self._live, address)
+
+
+def _holding(blocks: AddressMap[DeviceBlock], address: int) -> DeviceBlock | None:
+    found = blocks.before(address)
+    return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
 
 STRETCH: Final = 64 << 10

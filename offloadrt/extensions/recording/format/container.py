@@ -24,6 +24,7 @@ from offloadrt.extensions.recording.format.recording import (
     NONE,
     Column,
     Dictionaries,
+    Meta,
     NotARecording,
     Recording,
     RecordingDamaged,
@@ -209,6 +210,12 @@ class _Index(msgspec.Struct, frozen=True):
     runs: list[RunSummary] = []
 
 
+class _Head(msgspec.Struct, frozen=True):
+    """What the dictionaries of a run say of the run."""
+
+    meta: Meta
+
+
 class _Members(Protocol):
     """The files inside a recording."""
 
@@ -250,6 +257,12 @@ class RecordingFile:
         if not index.runs:
             raise RecordingDamaged(f"{path}: meta.json lists no run")
         return cls(path, tuple(index.runs))
+
+    def meta(self, run: RunSummary) -> Meta:
+        """Read what a run says of itself. Raises RecordingDamaged."""
+        name = f"{run.folder}/dictionaries.json"
+        with _opened(self.path) as members:
+            return _decoded(self.path, name, self._needed(members, name), _Head).meta
 
     def load(self, run: RunSummary) -> Recording:
         """Load one run. Raises RecordingDamaged."""

@@ -214,8 +214,9 @@ class OperationLog:
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
-        kind = _KINDS[op]
-        self._note(kind, 0 if kind in _WITHOUT_BYTES else nbytes)
+        for each in ("d2h", "h2d") if op == "d2d" else (op,):  # the recorder's device copies by way of the host
+            kind = _KINDS[each]
+            self._note(kind, 0 if kind in _WITHOUT_BYTES else nbytes)
 
     def target_submit(self, device: int, kernel: str) -> None:
         self._note(OmptOperation.SUBMIT, 0)

@@ -10,16 +10,18 @@ import attrs
 import numpy as np
 
 from offloadrt.extensions.recording.format.container import RunSummary
-from offloadrt.extensions.recording.format.recording import NONE, ItemForm, Recording, RecordingError, Site
+from offloadrt.extensions.recording.format.recording import NONE, ItemForm, Meta, Recording, RecordingError, Site
 from offloadrt.extensions.recording.format.slots import Box
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import ObservedReplay, OperationLog, Oracle, Outcome
 from offloadrt.extensions.recording.replay.tasks import ChoosesInstances, TaskWalk
 from offloadrt.kernels import Kernel
+from offloadrt.machine import MachineSpec
 from offloadrt.machine.memory.address_map import AddressMap
 from offloadrt.models import openmp as omp
 from offloadrt.models.openmp import DevicePointer, HostArray, HostThread, LoweredItem, LoweredProgram, OpenMP, Section
 from offloadrt.models.openmp.lowering import Construct
+from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import ATTACH, LITERAL, NON_CONTIG, MapItems
@@ -28,20 +30,27 @@ from offloadrt.runtime.ompt import start_tool
 _UNIFIED_SHARED_MEMORY: Final = 0x8
 """OMP_REQ_UNIFIED_SHARED_MEMORY of `requires`, by LLVM's numbers."""
 _SHOWN: Final = 3
+_NOWHERE: Final = 1 << 62
+"""Added to the addresses of memory that was freed, so that what lies there later is not taken for it."""
 
 
 class ReplayRefused(RecordingError):
     """A recording does not say enough for what is asked of its replay."""
 
 
-def requires_unified_shared_memory(recording: Recording) -> bool:
+def requires_unified_shared_memory(meta: Meta) -> bool:
     """Tell whether the program says `requires unified_shared_memory`."""
-    return bool(recording.meta.requires & _UNIFIED_SHARED_MEMORY)
+    return bool(meta.requires & _UNIFIED_SHARED_MEMORY)
+
+
+def unified_configuration(spec: MachineSpec) -> str:
+    """Return the configuration in which a machine gives a program the unified shared memory that it requires."""
+    return "usm" if spec.flag("machine.apu") or translates(spec) else "managed"
 
 
 def as_recorded(recording: Recording) -> str:
     """Return the configuration that the program was recorded in: with copies, unless it requires one memory."""
-    return "usm" if requires_unified_shared_memory(recording) else "copy"
+    return "usm" if requires_unified_shared_memory(recording.meta) else "copy"
 
 
 def check_configuration(recording: Recording, configuration: str) -> None:
@@ -74,7 +83,7 @@ def check_configuration(recording: Recording, configuration: str) -> None:
             f"configuration={configuration}: in {recording.name} the host's touches between directives were not "
             "recorded, so it is not known which pages come back; record the program again with them"
         )
-    if meta.separate_copies:
+    if meta.separate_copies and recorded == "copy":
         found = "; ".join(meta.separate_copies[:_SHOWN])
         raise ReplayRefused(
             f"configuration={configuration}: the program relies on host and device having copies of their own: {found}"
@@ -122,6 +131,8 @@ class Routines:
     _program: LoweredProgram
     _blocks: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
     """The blocks of omp_target_alloc, by the addresses that were recorded."""
+    _freed: AddressMap[DevicePointer] = attrs.field(factory=AddressMap)
+    """Those that the program has freed."""
 
     async def run(self, t: HostThread, site: Site, items: int) -> None:
         """Call a routine. Raises ReplayRefused for one that is not replayed, and for addresses that are not known."""
@@ -163,10 +174,11 @@ class Routines:
         return omp.section(array, address - array.address, nbytes)
 
     def _block(self, address: int) -> DevicePointer:
-        found = self._blocks.before(address)
-        if found is None or address > found[0] + found[1].nbytes:
-            raise LookupError(f"no block of device memory is known at {address:#x}")
-        return found[1] + (address - found[0])
+        for blocks in (self._blocks, self._freed):
+            found = blocks.before(address)
+            if found is not None and address <= found[0] + found[1].nbytes:
+                return found[1] + (address - found[0])
+        raise LookupError(f"no block of device memory is known at {address:#x}")
 
     def block_at(self, address: int) -> DevicePointer | None:
         """Return the block of omp_target_alloc that has an address of the recording; None: none that is there now."""
@@ -195,7 +207,11 @@ class Routines:
             self._blocks[rest[-1]] = pointer
 
     async def _omp_target_free(self, t: HostThread, address: int, device: int, *rest: int) -> None:
-        await t.omp_target_free(self._blocks.pop(address))
+        pointer = self._blocks.pop(address)
+        if pointer is not None and pointer.host is None:  # whatever uses it from now on uses what is not there
+            self._freed.pop(address)
+            self._freed[address] = attrs.evolve(pointer, address=_NOWHERE | pointer.address)
+        await t.omp_target_free(pointer or self._freed.get(address))
 
     async def _omp_get_mapped_ptr(self, t: HostThread, address: int, device: int, *rest: int) -> None:
         array = self._program.at(address)
