@@ -21,6 +21,14 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.present_table import Entry
 
+class Queue(Protocol):
+    """An order in which a device does what is put into it: an async queue of OpenACC, a stream of CUDA."""
+
+    @property
+    def name(self) -> str:
+        """Return what reports call it."""
+
+
 HOST: Final = -1
 """The memory of the host, where a device's number says which memory is meant."""
 
@@ -74,11 +82,16 @@ class StrandEnded:
 
 @attrs.define
 class DirectiveBegan:
-    """A directive or routine begins in the running strand."""
+    """A directive or routine begins in the running strand.
+
+    queue: the one in whose order the device does its work, behind what is in it and behind all that the strand has
+    done, while the strand goes on.
+    """
 
     cause: int
     device: int
     name: str
+    queue: Queue | None = None
 
 
 @attrs.frozen
@@ -96,6 +109,14 @@ class DirectiveLeft:
     device: int
     name: str
     error: BaseException | None = None
+
+
+@attrs.define
+class QueueAwaited:
+    """All that is in a queue comes before what a directive does from now on; without one (0), what the strand does."""
+
+    queue: Queue
+    cause: int = 0
 
 
 @attrs.define
@@ -435,7 +456,7 @@ class ProgramCut:
 
 
 DeviceEvent = (
-    DirectiveBegan | DirectiveLeft | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied | SectionFound
+    DirectiveBegan | DirectiveLeft | QueueAwaited | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied | SectionFound
     | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached | PointerAssociated
     | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan
 )  # fmt: skip

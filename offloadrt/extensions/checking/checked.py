@@ -40,6 +40,9 @@ class CheckReport:
     """What ended the run, where that is none of the mistakes: an assertion of the script, or what cannot be replayed.
     """
 
+    model: str = "openmp"
+    """The programming model, in whose words advice is given."""
+
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
         return msgspec.json.encode({**attrs.asdict(self), "failure": str(self.failure or "")})
@@ -79,7 +82,7 @@ def check(
         failure = None if fatal is not None else error
     run, checker = checkers[0]
     ended = result is not None
-    mistakes, wastes = tuple(checker.finish(ended)), tuple(checker.wastes(costs, ended))
+    mistakes, wastes = tuple(checker.finish(ended, run.options.model)), tuple(checker.wastes(costs, ended))
     if failure is not None and not mistakes:
         raise failure
     if fatal is not None and all(mistake.kind != "fatal error" for mistake in mistakes):  # in no directive
@@ -94,21 +97,20 @@ def check(
         wastes,
         "" if result is None else str(result.measured.get("requires", "")),
         failure,
+        run.options.model,
     )
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
     """Watch a run that has not begun; what this returns gives the mistakes of the run that has ended, each as a text.
 
-    It is one of the `checkers` of an exploration. Raises UserError once the machine is built, and at the end of a
-    program that is not OpenMP's.
+    It is one of the `checkers` of an exploration. Raises UserError once the machine is built.
     """
     checker = Checker(run.sim)
     run.observe(checker)
 
     def reports() -> list[str]:
-        _require_openmp("this", run)
-        return ["\n".join(mistake.lines()) for mistake in checker.finish()]
+        return ["\n".join(mistake.lines()) for mistake in checker.finish(model=run.options.model)]
 
     return reports
 
@@ -116,25 +118,16 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
 def reports_in_a_test(run: Run) -> Callable[[], list[str]]:
     """Watch a run that has not begun as `reports_mistakes` does, but as a part of a program, which a test is.
 
-    What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with; nor is a program of
-    another model.
+    What it leaves mapped or unawaited is no mistake then, nor an error that it has dealt with.
     """
     checker = Checker(run.sim)
     run.observe(checker)
 
     def reports() -> list[str]:
-        if run.options.model != "openmp":
-            return []
-        found = checker.finish(ended=False)
+        found = checker.finish(False, run.options.model)
         return ["\n".join(mistake.lines()) for mistake in found if mistake.kind != "fatal error"]
 
     return reports
-
-
-def _require_openmp(name: str, run: Run) -> None:
-    if run.options.model != "openmp":
-        what = f"{name} is a program of {run.options.model}"
-        raise UserError(f"check: {what}; programs of OpenMP are checked, and recordings")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

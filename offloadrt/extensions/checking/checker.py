@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Role, WatchedBlock
+from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.races import Races
@@ -158,6 +158,7 @@ class Checker:
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
+        self._queued = Queued()
         self._memories = Memories()
         self._copies = CheckedCopies(
             sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
@@ -177,6 +178,7 @@ class Checker:
             ev.SourceNamed: self._source_named,
             ev.DirectiveBegan: self._directive_began,
             ev.DirectiveLeft: self._directive_left,
+            ev.QueueAwaited: self._queue_awaited,
             ev.ArrayMade: self._array_made,
             ev.ArrayFreed: self._array_freed,
             ev.MappedFreed: lifetimes.freed,
@@ -186,6 +188,7 @@ class Checker:
             ev.DataCopied: self._data_copied,
             ev.EntryEntered: self._entry_entered,
             ev.ItemFound: lambda event: lifetimes.found(event, self._directive(event.cause)),
+            ev.EntryCounted: self._entry_counted,
             ev.EntryLeft: self._entry_left,
             ev.FreedCopied: lambda event: lifetimes.not_copied(event, self._directive(event.cause)),
             ev.ItemEnded: self._item_ended,
@@ -205,16 +208,17 @@ class Checker:
         if handler is not None:
             handler(event)
 
-    def finish(self, ended: bool = True) -> list[Mistake]:
+    def finish(self, ended: bool = True, model: str = "openmp") -> list[Mistake]:
         """Judge what is left at the end of the program, once, and return all mistakes, the gravest first.
 
-        ended: the program came to its end; of one that an error ended nothing is left over.
+        ended: the program came to its end; of one that an error ended nothing is left over. model: in whose words
+        advice is given.
         """
         if ended and not self._finished and not self._cut:
             self._finished = True
             self._mappings.finish(self._memories.leaked)
             self._tasks.finish()
-        return self._found.all()
+        return self._found.all(model)
 
     def _program_cut(self, event: ev.ProgramCut) -> None:
         self._cut = True
@@ -258,18 +262,26 @@ class Checker:
     # directives
 
     def _directive_began(self, event: ev.DirectiveBegan) -> None:
-        strand = self._strands.current()
-        where = self._line(strand)
+        where = self._line(self._strands.current())
+        strand = self._strands.current() if event.queue is None else self._strands.entered(event.queue)
         self._directives[event.cause] = Directive(event.cause, event.device, event.name, where, strand, self.sim.now)
+
+    def _queue_awaited(self, event: ev.QueueAwaited) -> None:
+        directive = self._directives.get(event.cause)
+        self._strands.queue_awaited(event.queue, self._strands.current() if directive is None else directive.strand)
+        if directive is not None:
+            directive.is_ordered = True
 
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
         directive = self._directives[event.cause]
-        self._flush(directive)
+        directive.has_left = True
+        if not directive.held:
+            self._flush(directive)
         if isinstance(event.error, Exception) and not directive.is_refused:
             message = str(event.error).partition("\n")[0]
             self._found.add("fatal error", message, (self._story(directive, f"is in {directive.name}"),), "")
-        # A directive that was left early, or whose queue lasts, is still heard of; a plain one is over.
-        if event.error is None and directive.waiting is None:
+        # A directive that was left early, or whose work is held back, is still heard of; a plain one is over.
+        if event.error is None and not directive.held:
             del self._directives[event.cause]
 
     def _directive(self, cause: int) -> Directive:
@@ -367,6 +379,22 @@ class Checker:
 
         self._lifetimes.entered(entry, told)
 
+    def _entry_counted(self, event: ev.EntryCounted) -> None:
+        """Take the end of the last reference for the end of the data, though a queue may keep the block for a while."""
+        entry = event.entry
+        if not self._strands.has_queues or not entry.is_unused or not entry.size:
+            return
+        directive = self._directive(event.cause)
+        block = self._memories.block_at(event.device, entry.device_begin)
+        if block is not None and block.entry is entry:
+            role: Role = "" if directive.strand.is_queue else "leaves"
+            did = f"ends the data of {entry.name or 'data'} in {directive.name}"
+            self._races.access(
+                directive.access(
+                    self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
+                )
+            )
+
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
         self._mappings.left(event.entry)
@@ -381,6 +409,8 @@ class Checker:
 
     def _update_missed(self, event: ev.UpdateMissed) -> None:
         directive = self._directive(event.cause)
+        if not directive.name.startswith("target"):
+            return  # `if_present` of OpenACC, which says so
         self._mappings.update_missed(self._story(directive, f"updates {event.item.name or 'data'}"), event.item)
 
     # what is in the queue of a directive
@@ -389,6 +419,8 @@ class Checker:
         directive = self._directive(event.cause)
         entry = self._memories.entry_at(event.device, event.device_address)
         block = self._memories.block_at(event.device, event.device_address)
+        if directive.strand.is_queue:
+            directive.clock = dict(directive.strand.clock)
         if self._reaches_nothing(event):
             name, way = event.array.name if event.array else "data", "to" if event.op == "h2d" else "from"
             told = self._story(directive, f"copies {name} {way} device memory in {directive.name}")
@@ -396,14 +428,16 @@ class Checker:
             directive.is_refused = True
             return
         role: Role = ""
-        if block is not None and entry is not None and block.entry is entry:
+        if block is not None and entry is not None and block.entry is entry and not directive.strand.is_queue:
             if event.op == "h2d" and block.cause == event.cause:
                 role = "enters"
             elif event.op == "d2h" and entry.is_unused:
                 role = "leaves"
         if directive.waiting is not None:
             directive.waiting.append((event, entry, block, role))
-        else:
+        elif not self._queued.hold(
+            directive, lambda: self._copies.take(directive, event, entry, block, role, self._has_lines)
+        ):
             self._copies.take(directive, event, entry, block, role, self._has_lines)
 
     def _flush(self, directive: Directive) -> None:
@@ -413,16 +447,26 @@ class Checker:
 
     def _kernel_submitted(self, event: ev.KernelSubmitted) -> None:
         directive = self._directive(event.cause)
-        directive.kernel = event.kernel
-        if event.uses is None:
-            directive.waiting = []
+        directive.kernel, uses = event.kernel, event.uses
+        if directive.strand.is_queue:
+            directive.clock = dict(directive.strand.clock)
+        if uses is not None:
+            if not self._queued.hold(directive, lambda: self._use(directive, uses)):
+                self._use(directive, uses)
+        elif directive.strand.is_queue or directive.is_ordered:
+            self._queued.expect(directive)
         else:
-            self._use(directive, event.uses)
+            directive.waiting = []
 
     def _kernel_ran(self, event: ev.KernelRan) -> None:
         directive = self._directive(event.cause)
-        self._use(directive, event.uses)
-        self._flush(directive)
+        if not directive.held:
+            self._use(directive, event.uses)
+            self._flush(directive)
+            return
+        for done in self._queued.ran(directive, lambda: self._use(directive, event.uses)):
+            if done.has_left and not done.held:
+                self._directives.pop(done.number, None)
 
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
         for use in uses:
@@ -444,7 +488,7 @@ class Checker:
             if begin >= end:
                 continue
             block = None if memory == HOST else self._memories.block_at(memory, begin)
-            role: Role = "uses" if use.mapped else ""
+            role: Role = "uses" if use.mapped and not directive.strand.is_queue else ""
             access = directive.access(
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip

@@ -12,7 +12,6 @@ from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:
     from offloadrt.extensions.checking.checked import CheckReport
-    from offloadrt.extensions.checking.mistakes import Waste
 
 
 def check(
@@ -41,7 +40,7 @@ def check(
     else:
         console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
         if report.wastes:
-            _print_wastes(report.wastes)
+            _print_wastes(report)
     if report.failure is not None:
         raise report.failure
     return NEGATIVE if report.mistakes else 0
@@ -61,18 +60,19 @@ def _lines(report: CheckReport) -> Iterator[str]:
         yield f"not checked, for nothing says what they read and write: kernels {names}"
 
 
-def _print_wastes(wastes: tuple[Waste, ...]) -> None:
+def _print_wastes(report: CheckReport) -> None:
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
-    from offloadrt.extensions.checking.mistakes import ADVICE
+    from offloadrt.extensions.checking.mistakes import ADVICE, in_words_of
     from offloadrt.study.reporting.words import seconds, size
 
     table = table_of("Waste, which is no mistake", "what", "data", "times", "bytes", "time", "where", right=(2, 3, 4))
-    for waste in wastes:
+    for waste in report.wastes:
         where = f"{waste.story.did}{waste.story.where and ' at '}{waste.story.where}"
         cells = waste.kind, waste.subject, str(waste.times), size(waste.nbytes), seconds(waste.time_s), where
         table.add_row(*[escape(cell) for cell in cells])
     console().print("", table)
-    advice = [f"{kind}: {ADVICE[kind]}" for kind in dict.fromkeys(waste.kind for waste in wastes)]
+    kinds = dict.fromkeys(waste.kind for waste in report.wastes)
+    advice = [f"{kind}: {in_words_of(report.model, ADVICE[kind])}" for kind in kinds]
     console().print(*advice, sep="\n", markup=False, highlight=False, soft_wrap=True)

@@ -141,6 +141,8 @@ class Mappings:
                 advice = "Nothing of it is mapped here, so nothing is copied back: leave this unmap out, or map it before."
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
+        if directive.name not in _UNMAPPING:
+            return  # `finalize` of OpenACC ends all references that are not structured
         held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
         if item.type & DELETE and INFINITE > held > 1 and (mapping := self._live.get(entry)) is not None:
             users = held - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
@@ -61,6 +62,37 @@ class Mistake:
         if self.elsewhere:
             told.append(f"  So does this kernel at {self.elsewhere} other place{'s' * (self.elsewhere > 1)}.")
         return [f"{self.kind}: {self.subject}{often}", *told, *([f"  {self.advice}"] if self.advice else [])]
+
+
+_WORDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "openacc": (
+        (r"`target update from\((.*?)\)`", r"`update host(\1)`"),
+        (r"`target update to\((.*?)\)`", r"`update device(\1)`"),
+        (r"`to\((.*?)\)`", r"`update device(\1)`"),
+        (r"map (\S+) `to` or `tofrom`", r"name \1 in `copyin` or `copy`"),
+        (r"map (\S+) `from` or `tofrom`", r"name \1 in `copyout` or `copy`"),
+        (r"map (it|\S+) `to`( the device)?", r"name \1 in `copyin`"),
+        (r"map it `tofrom`", "name it in `copy`"),
+        (r"map it `from` or `alloc`", "name it in `copyout` or `create`"),
+        (r"`target exit data map\(release: (.*?)\)`, or `from`", r"`exit data delete(\1)`, or `copyout`"),
+        (r"`to` or `alloc`", "`copyin` or `create`"),
+        (r"`to` instead of `tofrom`", "`copyin` instead of `copy`"),
+        (r"`target data`", "a `data` region"),
+    ),
+    "cuda": ((r"map (\S+) `to` or `tofrom`, `target update to\(.*?\)`", "copy to it"),),
+}
+"""How advice that is in OpenMP's words is said in those of another model."""
+
+
+def in_words_of(model: str, advice: str) -> str:
+    """Return advice in the words of a programming model; in OpenMP's where the model has none of its own.
+
+    >>> in_words_of("openacc", "The device's copy is newer: `target update from(a)` before the read.")
+    "The device's copy is newer: `update host(a)` before the read."
+    """
+    for pattern, words in _WORDS.get(model, ()):
+        advice = re.sub(pattern, words, advice)
+    return advice
 
 
 WasteKind = Literal["duplicate transfer", "round trip", "unread transfer", "unused allocation", "repeated allocation"]
@@ -152,9 +184,10 @@ class Mistakes:
         strays = UNKNOWN in self.data and waste.kind in ("unused allocation", "unread transfer")
         return strays or waste.subject in self.data
 
-    def all(self) -> list[Mistake]:
-        """Return them, the gravest kinds first, else as they were found."""
-        return sorted(self._found.values(), key=lambda mistake: ORDER.index(mistake.kind))
+    def all(self, model: str = "openmp") -> list[Mistake]:
+        """Return them, the gravest kinds first, else as they were found; with advice in the words of a model."""
+        said = [attrs.evolve(one, advice=in_words_of(model, one.advice)) for one in self._found.values()]
+        return sorted(said, key=lambda mistake: ORDER.index(mistake.kind))
 
 
 def builtins(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:

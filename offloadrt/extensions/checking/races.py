@@ -68,7 +68,7 @@ class Races:
             del kept[key]
 
     def _compare(self, earlier: Access, access: Access) -> None:
-        if access.strand.comes_after(earlier.strand.chain, earlier.epoch) or _ordered_by_mapping(earlier, access):
+        if access.follows(earlier) or _ordered_by_mapping(earlier, access):
             return
         if not (earlier.atomic and access.atomic) and earlier.surely_meets(access):
             first, second = sorted((earlier, access), key=lambda one: (one.site, one.strand.name))
@@ -91,6 +91,10 @@ def _where(memory: int) -> str:
 
 def _missing(one: Access, other: Access) -> str:
     """Say which synchronization is missing."""
+    if one.strand.is_queue and other.strand.is_queue:
+        return "Nothing orders the two queues: let one wait for the other."
+    if one.strand.is_queue or other.strand.is_queue:
+        return "Nothing orders the queue and the thread: wait for the queue between them."
     if one.strand.deferred and other.strand.deferred:
         return "Nothing orders the two tasks: depend clauses on both would, or a taskwait between them."
     if one.strand.deferred or other.strand.deferred:

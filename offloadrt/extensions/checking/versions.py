@@ -91,7 +91,7 @@ class Versions:
             extent = None if access.exact else (access.begin + shift, access.end + shift)
             for cell in self._host.cut(access.begin + shift, access.end + shift):
                 cell.newest, cell.writer, cell.extent = self._last, access, extent
-                if cell.copied is not None and not _follows(access, cell.copied):
+                if cell.copied is not None and not access.follows(cell.copied):
                     cell.version = self._last  # a race, in which the copy could as well have come later
 
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
@@ -205,17 +205,12 @@ def _length(cells: list[_HostCell]) -> int:
     return sum([cell.end - cell.begin for cell in cells])
 
 
-def _follows(access: Access, earlier: Access) -> bool:
-    """Tell whether the program orders an access after another."""
-    return access.strand.comes_after(earlier.strand.chain, earlier.epoch)
-
-
 def _surely_later(access: Access, newer: _HostCell, extent: tuple[int, int] | None) -> bool:
     """Tell whether a read comes after the newest write, and surely meets it where that wrote some bytes of an extent.
 
     What is not ordered is a race, and reported as that, whoever came first.
     """
-    if newer.writer is not None and not _follows(access, newer.writer):
+    if newer.writer is not None and not access.follows(newer.writer):
         return False
     return extent is None or (access.exact and access.begin <= extent[0] and extent[1] <= access.end)
 

@@ -145,7 +145,7 @@ async def in_directive(
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (tell := where.tell) is not None:
-        tell(DirectiveBegan(number, where.number, name))
+        tell(DirectiveBegan(number, where.number, name, async_queue))
     queue = make_queue(number, items=unmaps, mapped=len(unmaps))
     failed: BaseException | None = None
     try:

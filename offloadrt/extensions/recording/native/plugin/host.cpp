@@ -139,7 +139,7 @@ void tellVariables(Module &module, IRBuilder<> &builder, Value *tell, Value *tel
         !variable.getName().starts_with(".") && !variable.hasSection())
       builder.CreateCall(type, variable.isConstant() ? tellConstant : tell,
                          {&variable, builder.getInt64(module.getDataLayout().getTypeAllocSize(variable.getValueType())),
-                          builder.CreateGlobalString(variable.getName(), "__offload_variable")});
+                          builder.CreateGlobalString(nameOf(variable), "__offload_variable")});
 }
 
 // At the start of the program: asks the recorder, if there is one, for its table and functions.

@@ -39,6 +39,10 @@ std::string lineOf(const llvm::Instruction &);
 llvm::SmallPtrSet<llvm::AllocaInst *, 4> mappedVariables(llvm::Function &);
 void reportScopes(llvm::Function &, llvm::GlobalVariable &leaves);
 
+// places.cpp
+void completePlaces(llvm::Module &);
+std::string nameOf(const llvm::GlobalVariable &); // as the source calls it; a common block as /name/
+
 // teams.cpp
 void markLeagues(llvm::Module &);
 
