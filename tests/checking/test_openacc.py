@@ -224,7 +224,7 @@ def test_threads_share_queues() -> None:
         return main
 
     assert ("race", "a on device 0") in found(body(False), threads=2)
-    assert found(body(True), threads=2) == [("missing unmap", "a")]
+    assert found(body(True), threads=2) == []  # what is left at the end, the end of the program frees
 
 
 def test_advice_is_in_the_words_of_openacc() -> None:
@@ -239,7 +239,9 @@ def test_advice_is_in_the_words_of_openacc() -> None:
             a[0].item()
             b[0] = 2.0
         await t.enter_data(acc.create(b))
+        await t.enter_data(acc.create(b))
         await t.parallel(double, b, N)
+        await t.exit_data(acc.delete(b))
 
     async def main() -> None:
         await run.parallel(body)

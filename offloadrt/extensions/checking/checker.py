@@ -375,7 +375,8 @@ class Checker:
         elif block is None:
             self._versions.entered(event.device, entry)
         told = self._story(directive, f"maps it in {directive.name}")
-        self._mappings.entered(entry, told, directive.name.startswith("target") and "data" not in directive.name)
+        may_stay = not directive.name.startswith("target") or "data" not in directive.name
+        self._mappings.entered(entry, told, may_stay)
 
         self._lifetimes.entered(entry, told)
 

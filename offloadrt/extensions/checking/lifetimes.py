@@ -115,8 +115,10 @@ _UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data
 class _LiveEntry:
     entry: Entry
     entered: Story
-    structured: bool
-    """Whether a target region made it, which ends by itself what it maps."""
+    may_stay: bool
+    """Whether it is no mistake that it is there at the end: a target region made it, which ends by itself what it maps;
+    or OpenACC's data that no `exit data` was about, as such programs leave its end to the program's.
+    """
 
 
 @attrs.define(eq=False)
@@ -126,8 +128,8 @@ class Mappings:
     mistakes: Mistakes
     _live: dict[Entry, _LiveEntry] = attrs.field(factory=dict)
 
-    def entered(self, entry: Entry, story: Story, structured: bool) -> None:
-        self._live[entry] = _LiveEntry(entry, story, structured)
+    def entered(self, entry: Entry, story: Story, may_stay: bool) -> None:
+        self._live[entry] = _LiveEntry(entry, story, may_stay)
 
     def left(self, entry: Entry) -> None:
         self._live.pop(entry, None)
@@ -142,6 +144,8 @@ class Mappings:
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
         if directive.name not in _UNMAPPING:
+            if directive.name == "exit data" and (mapping := self._live.get(entry)) is not None:
+                mapping.may_stay = False
             return  # `finalize` of OpenACC ends all references that are not structured
         held = entry.hold if item.type & OMPX_HOLD else entry.dynamic
         if item.type & DELETE and INFINITE > held > 1 and (mapping := self._live.get(entry)) is not None:
@@ -161,7 +165,7 @@ class Mappings:
         """Report what is left at the end of the program."""
         for mapping in self._live.values():
             entry = mapping.entry
-            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.structured:
+            if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.may_stay:
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
                 self.mistakes.add("missing unmap", name, (mapping.entered,), advice)
