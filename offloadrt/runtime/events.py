@@ -21,16 +21,16 @@ from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.present_table import Entry
 
-class Queue(Protocol):
+HOST: Final = -1
+"""The memory of the host, where a device's number says which memory is meant."""
+
+
+class WorkQueue(Protocol):
     """An order in which a device does what is put into it: an async queue of OpenACC, a stream of CUDA."""
 
     @property
     def name(self) -> str:
         """Return what reports call it."""
-
-
-HOST: Final = -1
-"""The memory of the host, where a device's number says which memory is meant."""
 
 
 # synchronization that the program asked for: never the runtime's own locks, nor who happened to come first
@@ -53,27 +53,38 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand comes after all that has signalled this."""
+    """The running strand comes after all that has signalled this; with a queue, what comes into that from now on."""
 
     what: Hashable
+    queue: WorkQueue | None = None
 
 
 @attrs.frozen
 class StrandBegan:
     """The running actor begins a host thread or a task, which comes after all that has signalled any of `after`.
 
-    task: of a deferred one, what `TaskMade` said.
+    task: of a deferred one, what `TaskMade` said. queue: a function of the host begins, which is work of a queue, put
+    there when that was marked as the one in `after`.
     """
 
     name: str
     after: tuple[Hashable, ...]
     task: Hashable = None
+    queue: WorkQueue | None = None
 
 
 @attrs.frozen
 class StrandEnded:
     """The strand that the running actor began last is over, and signals `what`."""
 
+    what: Hashable
+
+
+@attrs.frozen
+class QueueMarked:
+    """What is in a queue so far comes before whatever awaits `what`, which had been nothing else's since."""
+
+    queue: WorkQueue
     what: Hashable
 
 
@@ -91,7 +102,7 @@ class DirectiveBegan:
     cause: int
     device: int
     name: str
-    queue: Queue | None = None
+    queue: WorkQueue | None = None
 
 
 @attrs.frozen
@@ -115,7 +126,7 @@ class DirectiveLeft:
 class QueueAwaited:
     """All that is in a queue comes before what a directive does from now on; without one (0), what the strand does."""
 
-    queue: Queue
+    queue: WorkQueue
     cause: int = 0
 
 
@@ -456,15 +467,15 @@ class ProgramCut:
 
 
 DeviceEvent = (
-    DirectiveBegan | DirectiveLeft | QueueAwaited | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied | SectionFound
-    | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached | PointerAssociated
+    DirectiveBegan | DirectiveLeft | QueueAwaited | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied
+    | SectionFound | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached | PointerAssociated
     | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan
 )  # fmt: skip
 """What a device of the runtime tells."""
 
 ProgramEvent = (
-    DeviceEvent | Signalled | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade | ArrayFreed
-    | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
+    DeviceEvent | Signalled | QueueMarked | TaskMade | Awaited | StrandBegan | StrandEnded | SourceNamed | ArrayMade
+    | ArrayFreed | MappedFreed | HostUsed | KernelRaced | KernelStrayed | MapStrayed | ConstantKnown | ProgramCut
 )  # fmt: skip
 
 Tell = Callable[[DeviceEvent], None]

@@ -80,6 +80,11 @@ def test_a_mistake_of_the_script_is_none(program: str, capsys: pytest.CaptureFix
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_programs_of_models_that_tell_nothing_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "stdpar"]) == 2
+    assert "stdpar tells nothing of what it does with memory" in capsys.readouterr().err
+
+
 def test_what_was_found_before_an_assertion_failed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = PROGRAM.replace("await t.target_update", "assert a[0] == 2.0\n            await t.target_update")
     (tmp_path / "sure.py").write_text(program, encoding="utf-8")

@@ -81,6 +81,7 @@ def check(
         fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
         failure = None if fatal is not None else error
     run, checker = checkers[0]
+    _require_told(scenario.name, run)
     ended = result is not None
     mistakes, wastes = tuple(checker.finish(ended, run.options.model)), tuple(checker.wastes(costs, ended))
     if failure is not None and not mistakes:
@@ -104,12 +105,14 @@ def check(
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
     """Watch a run that has not begun; what this returns gives the mistakes of the run that has ended, each as a text.
 
-    It is one of the `checkers` of an exploration. Raises UserError once the machine is built.
+    It is one of the `checkers` of an exploration. Raises UserError once the machine is built, and at the end of a
+    program whose model tells nothing.
     """
     checker = Checker(run.sim)
     run.observe(checker)
 
     def reports() -> list[str]:
+        _require_told("this", run)
         return ["\n".join(mistake.lines()) for mistake in checker.finish(model=run.options.model)]
 
     return reports
@@ -128,6 +131,13 @@ def reports_in_a_test(run: Run) -> Callable[[], list[str]]:
         return ["\n".join(mistake.lines()) for mistake in found if mistake.kind != "fatal error"]
 
     return reports
+
+
+def _require_told(name: str, run: Run) -> None:
+    if not run.program.tells_uses:
+        model = run.options.model
+        why = f"{name} is a program of {model}, and {model} tells nothing of what it does with memory"
+        raise UserError(f"check: {why}; programs of OpenMP, OpenACC and CUDA are checked, and recordings")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

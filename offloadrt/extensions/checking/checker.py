@@ -27,6 +27,9 @@ from offloadrt.trace.events import plain_kernel
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _LIBRARY = sysconfig.get_path("stdlib")
+_SPREADING = "jacc_"
+"""So begin the names of routines that keep data on several devices, and exchange it, by themselves: which copy is the
+newest is their own affair."""
 _OF_PROGRAMS = ("papers",)
 """Folders of the package whose modules are programs."""
 
@@ -172,7 +175,8 @@ class Checker:
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Signalled: lambda event: self._strands.signalled(event.what),
             ev.TaskMade: self._task_made,
-            ev.Awaited: lambda event: self._strands.take_over(event.what),
+            ev.Awaited: lambda event: self._strands.take_over(event.what, event.queue),
+            ev.QueueMarked: lambda event: self._strands.marked(event.queue, event.what),
             ev.StrandBegan: self._strand_began,
             ev.StrandEnded: self._strand_ended,
             ev.SourceNamed: self._source_named,
@@ -244,7 +248,9 @@ class Checker:
         return strand.source or (program_line() if self._has_lines else "")
 
     def _strand_began(self, event: ev.StrandBegan) -> None:
-        if event.task is None:
+        if event.queue is not None:
+            self._strands.began_in(event.queue, event.name, event.after[0])
+        elif event.task is None:
             self._strands.began(event.name, event.after)
         else:
             self._tasks.began(event.task, event.after)
@@ -473,7 +479,7 @@ class Checker:
         for use in uses:
             begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
             self._wastes.kernel_used(use, self._memories)
-            if use.maybe:
+            if use.maybe or directive.name.startswith(_SPREADING):
                 if use.mapped:
                     self._unknown.add(directive.kernel)
                 if memory != HOST and use.nbytes:

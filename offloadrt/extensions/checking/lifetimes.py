@@ -140,7 +140,9 @@ class Mappings:
             # OpenMP lets `release` and `delete` pass over what is absent; what `from` asks for does not come.
             asked = bool(item.type & FROM) and not item.type & IMPLICIT
             if directive.name in _UNMAPPING and item.size and item.array is not None and asked:
-                advice = "Nothing of it is mapped here, so nothing is copied back: leave this unmap out, or map it before."
+                advice = (
+                    "Nothing of it is mapped here, so nothing is copied back: leave this unmap out, or map it before."
+                )
                 self.mistakes.add("surplus unmap", item.name, (story,), advice, item.name)
             return
         if directive.name not in _UNMAPPING:

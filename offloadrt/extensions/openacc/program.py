@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from offloadrt.extensions.openacc.host_thread import HostThread
 from offloadrt.extensions.openacc.jacc.generation import CodeCache
 from offloadrt.extensions.openacc.options import OpenACCOptions
@@ -28,6 +30,8 @@ class OpenACC(OffloadProgram[HostThread]):
 
     A program ends with `finish`: the async queues complete, pooled device memory is returned.
     """
+
+    tells_uses: ClassVar[bool] = True
 
     def __init__(
         self, machine: Machine, drivers: Drivers, options: OpenACCOptions | None = None, trace: Trace | None = None

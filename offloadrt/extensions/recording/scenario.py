@@ -28,6 +28,9 @@ from offloadrt.study.scripts.definition import Figure, Scenario
 from offloadrt.study.scripts.parameters import Range, Value, parameters_of
 from offloadrt.study.scripts.tracebacks import innermost
 
+_Configuration = Literal[
+    "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
+]
 UNIFIED: Final = "unified"
 """The configuration that a program asks for that requires unified shared memory."""
 _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
@@ -41,14 +44,12 @@ def scenario_of(path: Path) -> Scenario:
     runs = file.runs
     known = list(dict.fromkeys(run.threads for run in runs))
     with _of_recordings():
-        asked = UNIFIED if requires_unified_shared_memory(file.meta(runs[0])) else "copy"
+        asked: _Configuration = UNIFIED if requires_unified_shared_memory(file.meta(runs[0])) else "copy"
 
     async def replayed(
         run: Run,
         threads: Annotated[int, Range(1)] = known[0],
-        configuration: Literal[
-            "copy", "usm", "implicit_zero_copy", "eager_maps", "managed", "managed+prefetch", "environment", "unified"
-        ] = asked,
+        configuration: _Configuration = asked,
         allocator: Literal["llvm", "direct", "malloc"] = "llvm",
         host_compute: Annotated[float, Range(0)] = 1.0,
         process: Annotated[int, Range(0)] = 0,

@@ -262,7 +262,8 @@ class RecordingFile:
         """Read what a run says of itself. Raises RecordingDamaged."""
         name = f"{run.folder}/dictionaries.json"
         with _opened(self.path) as members:
-            return _decoded(self.path, name, self._needed(members, name), _Head).meta
+            head: _Head = _decoded(self.path, name, self._needed(members, name), _Head)
+        return head.meta
 
     def load(self, run: RunSummary) -> Recording:
         """Load one run. Raises RecordingDamaged."""
