@@ -468,8 +468,8 @@ class ProgramCut:
 
 DeviceEvent = (
     DirectiveBegan | DirectiveLeft | QueueAwaited | ItemsTaken | Reported | BlockAllocated | BlockFreed | DataCopied
-    | SectionFound | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached | PointerAssociated
-    | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan
+    | SectionFound | ItemFound | ItemEnded | EntryCounted | EntryEntered | EntryLeft | PointerAttached
+    | PointerAssociated | PointerDisassociated | FreedCopied | UpdateMissed | KernelSubmitted | KernelRan
 )  # fmt: skip
 """What a device of the runtime tells."""
 

@@ -170,7 +170,7 @@ class Mappings:
             if INFINITE not in (entry.dynamic, entry.hold) and not entry.is_unused and not mapping.may_stay:
                 name = entry.name or "data"
                 advice = f"Its count is {entry.total} at the end: `target exit data map(release: {name})`, or `from`."
-                self.mistakes.add("missing unmap", name, (mapping.entered,), advice)
+                self.mistakes.add("missing unmap", name, (mapping.entered,), advice, name)
         for block in blocks:
             nbytes = block.end - block.begin
             self.mistakes.add(

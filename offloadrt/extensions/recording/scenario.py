@@ -85,7 +85,7 @@ async def _replay(run: Run, recording: Recording, host_compute: float, costs: st
     unified = requires_unified_shared_memory(recording.meta)
     run.configure(phantom=True, requires_unified_shared_memory=unified, num_devices=recording.devices_used)
     if run.configuration == UNIFIED:
-        run.configuration = unified_configuration(run.spec)
+        run.configure(configuration=unified_configuration(run.spec))
     program = run.openmp
     chosen = program.devices[0].configuration.name
     check_configuration(recording, chosen)

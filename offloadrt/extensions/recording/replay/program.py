@@ -411,7 +411,7 @@ class ReplayedProgram:
             self._observed.leaves()
         self.oracle.directives += 1
         if done is not None:
-            self.oracle.compare(site_number, operations, done)
+            self.oracle.compare(site_number, items, operations, done)
         if self.oracle.directives % 1000 == 0:
             self.progress(self.oracle.directives, self._total)
 

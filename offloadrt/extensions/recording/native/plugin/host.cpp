@@ -15,7 +15,7 @@ namespace offload {
 namespace {
 
 constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range",
-                    *Given = "__offload_given", *Frees = "__offload_frees", *Leaves = "__offload_leaves";
+                    *Given = "__offload_given", *Frees = "__offload_frees", *Leaves = "__offload_leaves", *At = "__offload_at";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -98,6 +98,22 @@ void reportFrees(CallBase &call) {
                       builder.CreateGlobalString(where, "__offload_line")});
 }
 
+// Whether a call is of a routine of OpenMP for device memory, which is told no place.
+bool isRoutine(const CallBase &call) {
+  const Function *callee = call.getCalledFunction();
+  return callee && (callee->getName().starts_with("omp_target_") || callee->getName() == "omp_get_mapped_ptr");
+}
+
+void reportPlace(CallBase &call) {
+  std::string place = isRoutine(call) ? placeOf(call) : "";
+  if (place.empty())
+    return;
+  IRBuilder<> builder(&call);
+  builder.CreateCall(FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false),
+                     builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(At)),
+                     {builder.CreateGlobalString(place, "__offload_line")});
+}
+
 // Arguments by which a function may store into memory of the program, though this module does not see it do so.
 SmallVector<Value *, 4> givenBy(const CallBase &call) {
   SmallVector<Value *, 4> given;
@@ -162,6 +178,7 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_given"), module.getNamedGlobal(Given));
   builder.CreateStore(found("offload_recorder_frees"), module.getNamedGlobal(Frees));
   builder.CreateStore(found("offload_recorder_leaves"), module.getNamedGlobal(Leaves));
+  builder.CreateStore(found("offload_recorder_at"), module.getNamedGlobal(At));
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
   builder.CreateBr(end);
@@ -189,7 +206,7 @@ bool instrumentHost(Module &module) {
         Access access;
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
         auto *call = dyn_cast<CallBase>(&instruction);
-        if (range || (call && (releases(*call) || !givenBy(*call).empty())) || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
+        if (range || (call && (releases(*call) || isRoutine(*call) || !givenBy(*call).empty())) || (accessOf(instruction, layout, access) && !isStack(access.pointer)))
           reported.push_back(&instruction);
       }
     if (reported.empty() && mappedVariables(*function).empty())
@@ -209,7 +226,7 @@ bool instrumentHost(Module &module) {
   }
   if (versions.empty())
     return false;
-  for (const char *name : {Table, Touch, Range, Given, Frees, Leaves})
+  for (const char *name : {Table, Touch, Range, Given, Frees, Leaves, At})
     slot(module, name);
   for (const Access &access : accesses)
     reportTouch(access);
@@ -218,6 +235,7 @@ bool instrumentHost(Module &module) {
   for (CallBase *call : calls) {
     reportGiven(*call);
     reportFrees(*call);
+    reportPlace(*call);
   }
   for (auto &[plain, touching] : versions) {
     reportScopes(*touching, *module.getNamedGlobal(Leaves));

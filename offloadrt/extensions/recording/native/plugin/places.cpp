@@ -27,7 +27,8 @@ GlobalVariable *newText(Module &module, const Twine &text) {
   return made;
 }
 
-// ;FILE;FUNCTION;LINE;COLUMN;; of a call, by its debug information; what the compiler has said is kept where it said something.
+} // namespace
+
 std::string placeOf(const CallBase &call, StringRef said) {
   SmallVector<StringRef, 8> parts;
   said.split(parts, ';');
@@ -41,6 +42,8 @@ std::string placeOf(const CallBase &call, StringRef said) {
   std::string column = hasLine ? parts[4].str() : std::to_string(location->getColumn());
   return (";" + location->getFilename() + ";" + name + ";" + line + ";" + column + ";;").str();
 }
+
+namespace {
 
 // The runtime's description of a place has the text as its last member.
 void completePlace(CallBase &call) {

@@ -52,8 +52,14 @@ static int64_t chosen_device(int64_t device) {
   return chosen > 0 ? chosen : device;
 }
 
+/* Instrumented code says before a routine where it is; a directive is told by the compiler. */
+EXPORT void offload_recorder_at(const char *place);
+EXPORT void offload_recorder_at(const char *place) { this_thread()->place = place; }
+
 call_t call_begin(enum function function, const char *location, int64_t device, uint32_t slots) {
   thread_t *thread = this_thread();
+  location = location ? location : thread->place;
+  thread->place = NULL;
   call_t call = {.function = function, .outer = thread->call};
   if (!recording())
     return call;

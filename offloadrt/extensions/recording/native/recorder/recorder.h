@@ -23,6 +23,7 @@ typedef struct {
   uint64_t calls, tasks; /* how many ids it gave */
   uint64_t freeing;     /* the block that the program is about to free at `freed_at`, "file:line" */
   const char *freed_at;
+  const char *place;    /* of the routine that it comes to; NULL: not known */
   uint32_t number;
   bool inside;          /* it is inside the recorder: what it allocates is not the program's */
 } thread_t;
