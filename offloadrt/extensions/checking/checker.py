@@ -118,13 +118,15 @@ class CheckedCopies:
             self._races.access(directive.access(now, HOST, host, host + nbytes, not to_device, True, did, name))
         there = directive.access(now, device, begin, begin + nbytes, to_device, True, did, name, role, block)
         self._races.access(there)
-        if event.array is None:
+        # A routine may copy between memory of which neither is the other's copy.
+        is_counterpart = entry is not None and entry.host_begin - entry.device_begin == host - begin
+        if event.array is None or (to_device and entry is not None and not is_counterpart):
             if to_device:
                 self._versions.device_written(there, entry)
         elif to_device:
             self._versions.to_device(device, host, begin, nbytes, asked="update" in directive.name)
         else:
-            self._versions.to_host(device, host, begin, nbytes, there)
+            self._versions.to_host(device, host, begin, nbytes, there, is_counterpart)
 
     def _between_devices(
         self, directive: Directive, event: DataCopied, entry: Entry | None, block: WatchedBlock | None, name: str

@@ -114,11 +114,18 @@ class Versions:
             version = max(cell.version, cell.newest) if asked and cell.version != NEVER else cell.version
             self._device(device).replace(cell.begin + shift, cell.end + shift).version = version
 
-    def to_host(self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access) -> None:
+    def to_host(
+        self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
+    ) -> None:
+        """Copy to the host; from what is not the device's copy of the same data, it is a write."""
+        self._last += 1
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
             for mine in self._host.cut(cell.begin + shift, cell.end + shift):
                 mine.version, mine.copied = cell.version, copy
+                if not is_counterpart and cell.version != NEVER:
+                    mine.version = mine.newest = self._last
+                    mine.writer, mine.extent = attrs.evolve(copy, memory=HOST, writes=True), None
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
         """Copy from one block to another, which may be mapped: then it is a write."""
