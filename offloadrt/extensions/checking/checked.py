@@ -36,16 +36,18 @@ class CheckReport:
     """What was done for nothing, the most time first; a program without mistakes may have some."""
     requires: str = ""
     """What a recorded program requires, and the memory configuration that it was given for that; else empty."""
-    failure: UserError | ScriptFailed | None = None
+    failure: str = ""
     """What ended the run, where that is none of the mistakes: an assertion of the script, or what cannot be replayed.
     """
+    script_failed: bool = False
+    """Whether that is the script's own traceback."""
 
     model: str = "openmp"
     """The programming model, in whose words advice is given."""
 
     def to_json(self) -> bytes:
         """Encode it as one JSON object on one line."""
-        return msgspec.json.encode({**attrs.asdict(self), "failure": str(self.failure or "")})
+        return msgspec.json.encode(attrs.asdict(self))
 
 
 def check(
@@ -97,7 +99,8 @@ def check(
         tuple(checker.unknown_kernels),
         wastes,
         "" if result is None else str(result.measured.get("requires", "")),
-        failure,
+        "" if failure is None else str(failure),
+        isinstance(failure, ScriptFailed),
         run.options.model,
     )
 

@@ -28,6 +28,7 @@ def check(
     assertion of its own, gets its traceback after the mistakes that were found until then, and the exit code 3.
     """
     from offloadrt.extensions.checking.checked import check as checked
+    from offloadrt.study.errors import ScriptFailed, UserError
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import split_assignments
 
@@ -41,8 +42,8 @@ def check(
         console().print(*_lines(report), sep="\n", markup=False, highlight=False, soft_wrap=True)
         if report.wastes:
             _print_wastes(report)
-    if report.failure is not None:
-        raise report.failure
+    if report.failure:
+        raise (ScriptFailed if report.script_failed else UserError)(report.failure)
     return NEGATIVE if report.mistakes else 0
 
 
@@ -51,7 +52,7 @@ def _lines(report: CheckReport) -> Iterator[str]:
         yield from (*mistake.lines(), "")
     count = len(report.mistakes)
     found = "nothing to report" if not count else "1 mistake" if count == 1 else f"{count} mistakes"
-    until = "" if report.failure is None else " until the program failed"
+    until = "" if not report.failure else " until the program failed"
     yield f"{report.scenario} on {report.machine}: {found}{until}"
     if report.requires:
         yield f"the program requires {report.requires}"
